@@ -1,0 +1,1 @@
+//! The pure reducer: plan, state, ticks, commands

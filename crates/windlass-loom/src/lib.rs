@@ -1,0 +1,1 @@
+//! The Loom dialect: Logic Apps definitions compiled to plans

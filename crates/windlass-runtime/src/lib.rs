@@ -1,0 +1,1 @@
+//! The control loop, its adapters, workers, timers and recovery

@@ -1,0 +1,1 @@
+//! The durable store: trait, conformance suite, memory, SQLite

@@ -1,0 +1,1 @@
+//! Definition files as spanned trees, and diagnostics that point into them

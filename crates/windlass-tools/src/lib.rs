@@ -1,0 +1,1 @@
+//! What tasks can do in the world, one file a tool

@@ -1,0 +1,200 @@
+//! The door between expressions and the state they read. An expression sees a [`Scope`] and nothing else: no host object,
+//! no clock but the tick's, no randomness but the tick's.
+
+use std::sync::Arc;
+
+use crate::{BlobHash, Stored, Timestamp, Value};
+
+/// How an expression's source is to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Mode {
+    /// A tree of literals with expressions at its leaves; the result keeps its type.
+    Value,
+    /// Must give a boolean.
+    Condition,
+    /// A loop's own condition: results of nodes that have not run yet, and their properties, are null.
+    LoopCondition,
+}
+
+/// An expression language: text to something that can be evaluated. Pure, parses once.
+pub trait Language: Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// All problems at once.
+    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>>;
+}
+
+/// A compiled expression.
+pub trait Expression: Send + Sync {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError>;
+}
+
+/// What an expression may still spend. Fuel is counted, never time, so that a replay stops at the same place.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    pub fuel: u64,
+    /// The most bytes that one result may have, roughly.
+    pub output_bytes_max: usize,
+}
+
+impl Meter {
+    pub fn new(fuel: u64, output_bytes_max: usize) -> Meter {
+        Meter { fuel, output_bytes_max }
+    }
+
+    /// Takes `amount`, or says that it has run out.
+    pub fn spend(&mut self, amount: u64) -> Result<(), EvalError> {
+        match self.fuel.checked_sub(amount) {
+            Some(left) => {
+                self.fuel = left;
+                Ok(())
+            }
+            None => {
+                self.fuel = 0;
+                Err(EvalError::new(EvalErrorKind::Limit, "the expression needs more steps than one evaluation may take")
+                    .hint("work on fewer items at once, or raise `expression_fuel` in windlass.toml"))
+            }
+        }
+    }
+
+    pub fn check_size(&self, bytes: usize) -> Result<(), EvalError> {
+        match bytes <= self.output_bytes_max {
+            true => Ok(()),
+            false => Err(EvalError::new(
+                EvalErrorKind::Limit,
+                format!("the expression gives a value of more than {} bytes", self.output_bytes_max),
+            )
+            .hint("raise `expression_output_bytes_max` in windlass.toml if this is meant")),
+        }
+    }
+}
+
+/// Which variables a name is looked up in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Level {
+    /// The run's own: declared variables, `ctx`.
+    Run,
+    /// The step that is being run: `vars`.
+    Step,
+    /// The loop turn: `iter`.
+    Turn,
+    /// Innermost first, through all of them.
+    Any,
+}
+
+/// What an expression can see. Getting a value costs a reference count.
+pub trait Scope {
+    fn variable(&self, level: Level, name: &str) -> Option<Value>;
+    /// A node that has ended in this scope or an enclosing one.
+    fn node(&self, name: &str) -> Option<NodeView>;
+    /// The direct children of a node that have ended, in declaration order.
+    fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>>;
+    /// The innermost loop, or the enclosing loop of that name (any letter case).
+    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView>;
+    fn run(&self) -> &RunView;
+    fn now(&self) -> Timestamp;
+    /// The next random number of this tick. The same tick gives the same numbers.
+    fn random(&self) -> u64;
+    /// The content of a stored value; [`EvalErrorKind::NeedBlobs`] when it is not at hand.
+    fn blob(&self, stored: &Stored) -> Result<Value, EvalError>;
+}
+
+/// The end of a node as expressions see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView {
+    pub name: Arc<str>,
+    /// `succeeded`, `failed`, `skipped`, `cancelled`, `timed_out`.
+    pub status: &'static str,
+    pub inputs: Value,
+    pub output: Value,
+    /// `{code, message}` or null.
+    pub error: Value,
+    pub attempts: u32,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+}
+
+/// A loop turn as expressions see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnView {
+    pub loop_name: Arc<str>,
+    /// In the body the 0-based turn; in a condition the number of turns completed.
+    pub index: u64,
+    pub item: Value,
+    /// What the previous turn gave; null at first.
+    pub previous: Value,
+    pub loop_started_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunView {
+    pub id: Arc<str>,
+    pub name: Arc<str>,
+    /// What the run was started with.
+    pub input: Value,
+    /// Declared parameters with their values.
+    pub parameters: Value,
+    pub started_at: Timestamp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EvalErrorKind {
+    /// A property, variable, node or loop that is not there.
+    Missing,
+    /// A value of the wrong kind, or out of range.
+    Type,
+    /// Fuel, depth or size.
+    Limit,
+    /// Not an error of the expression: blobs must be loaded first, then the evaluation is repeated.
+    NeedBlobs,
+}
+
+/// Why an evaluation gave no value: a kind, a sentence, the expression, a hint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvalError {
+    pub kind: EvalErrorKind,
+    pub message: String,
+    /// The text of the expression, filled in by the outermost evaluator.
+    pub expression: Option<String>,
+    pub hint: Option<String>,
+    pub blobs: Vec<BlobHash>,
+}
+
+impl EvalError {
+    pub fn new(kind: EvalErrorKind, message: impl Into<String>) -> EvalError {
+        EvalError { kind, message: message.into(), expression: None, hint: None, blobs: Vec::new() }
+    }
+
+    pub fn need_blobs(blobs: Vec<BlobHash>) -> EvalError {
+        EvalError { blobs, ..EvalError::new(EvalErrorKind::NeedBlobs, "stored values are needed") }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> EvalError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The innermost expression that set itself stays.
+    pub fn within(mut self, expression: &str) -> EvalError {
+        self.expression.get_or_insert_with(|| expression.to_owned());
+        self
+    }
+}
+
+/// Why a source is not an expression of its language.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompileError {
+    pub message: String,
+    pub hint: Option<String>,
+    /// Where in the source tree: keys and indexes from the root to the string.
+    pub pointer: Vec<PathPart>,
+    /// Bytes of that string's text.
+    pub range: std::ops::Range<usize>,
+}
+
+/// A step into a source tree.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathPart {
+    Key(Arc<str>),
+    Index(usize),
+}

@@ -1,0 +1,21 @@
+//! One value type for every dialect, and the trait through which expressions read state.
+//!
+//! Cloning a [`Value`] is a reference count, so scopes, events and snapshots share payloads. There is no NaN and no
+//! infinity: a float that is not finite cannot be made. `1 == 1.0`, yet `1.0` keeps its point when printed.
+
+mod codec;
+mod eval;
+mod json;
+mod map;
+mod time;
+mod value;
+
+pub use codec::{DecodeError, decode, encode, encode_into};
+pub use eval::{
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, NodeView, PathPart, RunView,
+    Scope, TurnView,
+};
+pub use json::{JsonError, parse_json, to_json, to_json_pretty};
+pub use map::Map;
+pub use time::{Duration, Timestamp};
+pub use value::{BlobHash, Stored, Value};

@@ -1,0 +1,258 @@
+//! The value itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Map;
+
+/// The hash of a value's canonical encoding: the address of a blob.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlobHash(pub [u8; 32]);
+
+impl fmt::Display for BlobHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlobHash({self})")
+    }
+}
+
+/// A value that lives in the blob store; whoever needs its content asks for the blob first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    pub hash: BlobHash,
+    /// Bytes of the canonical encoding.
+    pub size: u64,
+    /// For a list: how many items. Zero for other kinds.
+    pub items: u64,
+    /// A list cut into chunks: the blob holds a list of stored chunks, each a list of items.
+    pub chunked: bool,
+}
+
+#[derive(Clone, Default)]
+pub enum Value {
+    #[default]
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Always finite.
+    Float(f64),
+    /// A number that neither i64 nor f64 holds exactly, kept as its text. No arithmetic.
+    Big(Arc<str>),
+    Str(Arc<str>),
+    List(Arc<Vec<Value>>),
+    Map(Arc<Map>),
+    Stored(Arc<Stored>),
+}
+
+impl Value {
+    /// None when the number is NaN or infinite: there is no such value.
+    pub fn float(number: f64) -> Option<Value> {
+        number.is_finite().then_some(Value::Float(number))
+    }
+
+    pub fn list(items: Vec<Value>) -> Value {
+        Value::List(Arc::new(items))
+    }
+
+    pub fn map(map: Map) -> Value {
+        Value::Map(Arc::new(map))
+    }
+
+    pub fn object<K: Into<Arc<str>>, V: Into<Value>>(entries: impl IntoIterator<Item = (K, V)>) -> Value {
+        Value::map(entries.into_iter().collect())
+    }
+
+    /// The name of the value's kind, for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Int(_) => "integer",
+            Value::Float(_) => "float",
+            Value::Big(_) => "large number",
+            Value::Str(_) => "string",
+            Value::List(_) => "array",
+            Value::Map(_) => "object",
+            Value::Stored(stored) if stored.items > 0 || stored.chunked => "array (stored)",
+            Value::Stored(_) => "value (stored)",
+        }
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Int(number) => Some(*number as f64),
+            Value::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::Str(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub fn as_map(&self) -> Option<&Map> {
+        match self {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// A property of an object; None for anything else.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.as_map().and_then(|map| map.get(key))
+    }
+
+    /// Roughly how many bytes the value's encoding has; stops counting beyond `cap`.
+    pub fn size_up_to(&self, cap: usize) -> usize {
+        match self {
+            Value::Null | Value::Bool(_) => 1,
+            Value::Int(_) | Value::Float(_) => 9,
+            Value::Big(text) | Value::Str(text) => text.len() + 5,
+            Value::Stored(_) => 50,
+            Value::List(items) => sum_up_to(cap, items.iter().map(|item| (0, item))),
+            Value::Map(map) => sum_up_to(cap, map.iter().map(|(key, value)| (key.len() + 2, value))),
+        }
+    }
+}
+
+fn sum_up_to<'a>(cap: usize, parts: impl Iterator<Item = (usize, &'a Value)>) -> usize {
+    let mut total = 5;
+    for (extra, value) in parts {
+        if total > cap {
+            break;
+        }
+        total += extra + value.size_up_to(cap - total.min(cap));
+    }
+    total
+}
+
+/// Numbers compare by what they mean: `1 == 1.0`. Nothing else crosses kinds.
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a == b,
+            (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => int_equals_float(*a, *b),
+            (Value::Big(a), Value::Big(b)) | (Value::Str(a), Value::Str(b)) => a == b,
+            (Value::List(a), Value::List(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Value::Map(a), Value::Map(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Value::Stored(a), Value::Stored(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+fn int_equals_float(int: i64, float: f64) -> bool {
+    // The cast back is exact within i64's range; the ends of the range are checked by the first cast.
+    float.fract() == 0.0 && (-9.3e18..9.3e18).contains(&float) && float as i128 == i128::from(int)
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::to_json(self))
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Value {
+        Value::Bool(flag)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Int(number)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(number: u32) -> Value {
+        Value::Int(i64::from(number))
+    }
+}
+
+/// Beyond i64 the number is kept exactly, as text.
+impl From<u64> for Value {
+    fn from(number: u64) -> Value {
+        i64::try_from(number).map_or_else(|_| Value::Big(number.to_string().into()), Value::Int)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(number: usize) -> Value {
+        Value::from(number as u64)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Str(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Str(text.into())
+    }
+}
+
+impl From<Arc<str>> for Value {
+    fn from(text: Arc<str>) -> Value {
+        Value::Str(text)
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Value {
+        Value::list(items)
+    }
+}
+
+impl From<Map> for Value {
+    fn from(map: Map) -> Value {
+        Value::map(map)
+    }
+}
+
+impl<V: Into<Value>> From<Option<V>> for Value {
+    fn from(value: Option<V>) -> Value {
+        value.map_or(Value::Null, Into::into)
+    }
+}
