@@ -1,1 +1,27 @@
-//! The pure reducer: plan, state, ticks, commands
+//! The pure reducer: `State + Tick -> (NewState, Commands)`.
+//!
+//! What is absent here is the point: no async, no I/O, no clock, no randomness, no hash-map order. Time and entropy come
+//! in the tick; values that live elsewhere are asked for and come by content hash.
+
+mod command;
+mod limits;
+mod outcome;
+pub mod plan;
+mod program;
+mod reduce;
+pub mod state;
+mod status;
+mod tick;
+mod values;
+mod view;
+
+pub use command::{Command, EffectKey, Event, Job, RunResult, TurnRecord};
+pub use limits::Limits;
+pub use outcome::{ErrorInfo, LoopSummary, Outcome, Reason, TaskOutcome};
+pub use program::{NodeFacts, PlanError, Program};
+pub use reduce::{Impossible, Output, Reduced, Resume, reduce};
+pub use state::State;
+pub use status::{Status, StatusSet};
+pub use tick::{START_EVENT, Tick, TickKind};
+pub use values::Values;
+pub use view::{FrameView, LoopView, frame_tree};

@@ -1,1 +1,114 @@
-//! The durable store: trait, conformance suite, memory, SQLite
+//! The durable store: what a run may rely on, whoever keeps it.
+//!
+//! Reads, scans and writes are kept apart. The store knows bytes, numbers and names; it does not know plans, ticks or
+//! dialects. Everything here suits several processes, and later several servers, on one store: ownership is a row with an
+//! epoch, never a lock inside one process.
+
+mod checksum;
+mod error;
+mod memory;
+mod row;
+mod sqlite;
+mod verify;
+mod writer;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use memory::{Fault, MemoryStore};
+pub use row::*;
+pub use sqlite::{Durability, SqliteOptions, SqliteSettings, SqliteStore};
+pub use writer::{CommitHook, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
+
+use windlass_value::{BlobHash, Timestamp};
+
+/// Writes. Each call is one transaction: it is durable when it returns.
+pub trait StoreWrite: Send + Sync {
+    /// Many runs in one transaction, one verdict each, in the order given. A batch that is not committed leaves no
+    /// trace; the others are committed all the same.
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError>;
+
+    /// Keeps a plan under its hash; the same hash twice is the same plan.
+    fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError>;
+
+    /// Makes `owner` the run's only writer, if nobody alive is. The epoch goes up with every claim.
+    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError>;
+
+    /// Gives a run back, if the epoch still is the caller's. Giving back twice is harmless.
+    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError>;
+
+    /// Leaves a message for whoever owns the run, now or later. The same request id twice is one message.
+    fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
+
+    /// A sign of life for jobs that a worker holds. Gives back the jobs whose lease the worker has lost.
+    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError>;
+
+    /// Hands up to `limit` open jobs of the given tools to a worker, with a lease that ends at `until`.
+    fn lease_jobs(
+        &self,
+        worker: &str,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<JobRow>, StoreError>;
+}
+
+/// Reads of one run. Short transactions, which never block a writer.
+pub trait StoreRead: Send + Sync {
+    fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError>;
+    fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError>;
+    fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
+    /// The newest snapshot at or before a tick number; None for `at_most` means the newest of all.
+    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError>;
+    /// The oldest snapshot that is kept.
+    fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError>;
+    /// Journal rows that hold ticks numbered `from` or higher, in order, at most `limit` rows.
+    fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError>;
+    /// Journal rows that hold events numbered `from` or higher, in order, at most `limit` rows.
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError>;
+    /// Messages that no tick has consumed yet, in order of arrival.
+    fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError>;
+    /// History of one loop, rows that touch turns `from..`, in order, at most `limit` rows.
+    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError>;
+    /// The paths of all loops of a run that have history.
+    fn loops(&self, run: &str) -> Result<Vec<String>, StoreError>;
+}
+
+/// Scans over runs.
+pub trait StoreScan: Send + Sync {
+    /// Newest first. `before` is the number of the last run seen, for the next page.
+    fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError>;
+    /// Unfinished runs whose timer is due, earliest first.
+    fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError>;
+    /// When the earliest timer of all is due.
+    fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// Unfinished runs that have unconsumed messages.
+    fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError>;
+    /// A number that changes whenever another process may have written. Cheap: meant to be polled.
+    fn change_mark(&self) -> Result<u64, StoreError>;
+    /// Looks for damage; gives one line for each finding.
+    fn verify(&self) -> Result<Vec<String>, StoreError>;
+}
+
+/// Owners are alive while they hold something that the death of their process takes from them.
+pub trait StoreOwners: Send + Sync {
+    /// Registers this process under a fresh name; the guard is the sign of life.
+    fn open_owner(&self) -> Result<Owner, StoreError>;
+    fn owner_alive(&self, owner: &str) -> Result<bool, StoreError>;
+}
+
+/// All of it.
+pub trait Store: StoreWrite + StoreRead + StoreScan + StoreOwners {}
+
+impl<S: StoreWrite + StoreRead + StoreScan + StoreOwners> Store for S {}
+
+/// A live owner. Dropping it is dying.
+pub struct Owner {
+    pub name: String,
+    _guard: Box<dyn std::any::Any + Send + Sync>,
+}
+
+impl Owner {
+    pub fn new(name: String, guard: impl std::any::Any + Send + Sync) -> Owner {
+        Owner { name, _guard: Box::new(guard) }
+    }
+}

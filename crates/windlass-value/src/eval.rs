@@ -126,7 +126,7 @@ pub struct TurnView {
     pub loop_started_at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunView {
     pub id: Arc<str>,
     pub name: Arc<str>,

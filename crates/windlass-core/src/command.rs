@@ -1,0 +1,92 @@
+//! Commands: the outputs of the reducer. What the control loop must do, in this order, once the tick is durable.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Duration, Timestamp, Value};
+
+use crate::{ErrorInfo, Reason, Status, TickKind};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// A tick for this run's own buffer.
+    QueueEvent(TickKind),
+    /// A job for a worker.
+    RunWorker(Job),
+    /// Whoever runs this job should stop and confirm.
+    CancelWorker { job: u64 },
+    /// A child run.
+    StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
+    /// The child run is no longer wanted.
+    CancelChild { call: u64 },
+    /// The run has succeeded.
+    CompleteRun(RunResult),
+    /// The run was cancelled or has timed out.
+    Halt(RunResult),
+    /// The run has failed.
+    FailWorkflow(RunResult),
+    /// Something to be seen outside.
+    PublishEvent(Event),
+}
+
+/// Work under a lease.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub job: u64,
+    /// How often this job was handed out: the lease's epoch. A report with another number is late.
+    pub dispatch: u32,
+    /// The smallest number that no other job of the run has.
+    pub worker: u32,
+    pub tool: Arc<str>,
+    pub input: Value,
+    pub key: EffectKey,
+    pub attempt: u32,
+    pub path: Arc<str>,
+    pub timeout: Option<Duration>,
+}
+
+/// What an idempotency key is made of, together with the run's key root.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectKey {
+    pub path: Arc<str>,
+    /// Which entry of the frame this is, over all retries of what encloses it.
+    pub generation: u32,
+    /// How often the task was reached again by a jump or an arc.
+    pub visit: u32,
+    /// Goes up only when a retry follows a received reply.
+    pub group: u32,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    pub status: Status,
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+}
+
+/// An observation, numbered from 1 per run without a gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub kind: Arc<str>,
+    pub path: Arc<str>,
+    /// Further fields, an object or null.
+    pub data: Value,
+}
+
+/// One turn of a loop, for its history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    pub loop_path: Arc<str>,
+    pub index: u64,
+    pub status: Status,
+    pub started_at: Timestamp,
+    pub duration: Duration,
+    pub condition: Option<bool>,
+    pub result: Value,
+    pub error: Option<ErrorInfo>,
+    /// Set on the loop's last turn.
+    pub reason: Option<Reason>,
+}

@@ -1,0 +1,86 @@
+//! Every limit of the engine, by name. One place: the reducer, the compilers, `windlass limits` and `windlass.toml` read
+//! these.
+
+use serde::{Deserialize, Serialize};
+use windlass_value::Duration;
+
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty = $value:expr,)+) => {
+        /// All limits. Whoever runs the engine may change them; a definition cannot exceed them.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits { $($(#[doc = $doc])+ pub $name: $kind,)+ }
+
+        impl Default for Limits {
+            fn default() -> Limits {
+                Limits { $($name: $value,)+ }
+            }
+        }
+
+        impl Limits {
+            /// Name, value and meaning of each limit, for people.
+            pub fn describe(&self) -> Vec<(&'static str, String, &'static str)> {
+                vec![$((stringify!($name), self.$name.to_string(), concat!($($doc,)+)),)+]
+            }
+        }
+    };
+}
+
+limits! {
+    /// Turns of a condition loop that gives no count.
+    loop_turns_default: u64 = 60,
+    /// The most turns a condition loop may ask for.
+    loop_turns_max: u64 = 1_000,
+    /// The most turns an `Until` in Azure's form may ask for.
+    loop_turns_max_azure: u64 = 5_000,
+    /// Time of a condition loop that gives no timeout.
+    loop_time_default: Duration = Duration::from_secs(3_600),
+    /// The most time a loop may ask for.
+    loop_time_max: Duration = Duration::from_secs(24 * 3_600),
+    /// The most items a foreach may have.
+    loop_items_max: u64 = 100_000,
+    /// Turns at once of a parallel foreach that does not say.
+    loop_in_flight_default: u64 = 20,
+    /// The most turns at once a definition may ask for.
+    loop_in_flight_max: u64 = 50,
+    /// Results that a condition loop keeps for its output; older ones are counted as dropped.
+    loop_results_kept: u64 = 1_000,
+    /// Results of a loop over items are stored in chunks of this many.
+    loop_chunk_items: u64 = 1_024,
+    /// From this turn on, turns that only compute are published as one progress event per slice.
+    loop_quiet_from_turn: u64 = 10_000,
+    /// History: this many first turns are always kept.
+    history_first_turns: u64 = 100,
+    /// History: this many newest turns are always kept. Failed turns are kept besides.
+    history_newest_turns: u64 = 10_000,
+    /// Task runs in one pipeline, jumps included.
+    pipeline_task_runs_max: u64 = 100_000,
+    /// Tokens in one run.
+    net_tokens_max: u64 = 1_000_000,
+    /// The most tries a retry may ask for.
+    retry_attempts_max: u64 = 1_000,
+    /// Turns that one tick computes before it yields.
+    slice_turns: u64 = 1_000,
+    /// Agenda items that one tick works off before it yields.
+    slice_items: u64 = 50_000,
+    /// Steps one expression may take.
+    expression_fuel: u64 = 1_000_000,
+    /// Bytes one expression may give.
+    expression_output_bytes_max: usize = 104_857_600,
+    /// Nesting of a definition.
+    definition_depth_max: usize = 64,
+    /// Bytes of a definition.
+    definition_bytes_max: usize = 1_048_576,
+    /// Actions of a definition.
+    definition_actions_max: usize = 500,
+    /// Bytes of a value that travels inside events and journal; larger ones become references.
+    inline_bytes_max: usize = 65_536,
+    /// Bytes of a reply that a tool accepts.
+    tool_reply_bytes_max: usize = 104_857_600,
+    /// Time a cancelled job may take to confirm.
+    cancel_grace: Duration = Duration::from_secs(10),
+    /// Ticks or computed turns between two snapshots.
+    snapshot_interval: u64 = 10_000,
+    /// Bytes of one run's journal after which ticks before the oldest kept snapshot may go.
+    journal_bytes_kept: u64 = 67_108_864,
+}

@@ -1,0 +1,134 @@
+//! What a task, a node or a run ended with.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::Status;
+
+/// Why something failed. Never holds a secret: tools take those out before they report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorInfo {
+    /// For programs: `503`, `LoopCountExceeded`, `InvalidTemplate`.
+    pub code: Arc<str>,
+    /// A coarse class that retries match: `timeout`, `connection`, `http`, `expression`, `limit`, `tool`.
+    pub kind: Arc<str>,
+    pub message: Arc<str>,
+    pub hint: Option<Arc<str>>,
+    /// Where it happened first.
+    pub path: Arc<str>,
+    /// A reply was received: the receiver has seen the request, so another try is a new one.
+    pub replied: bool,
+}
+
+impl ErrorInfo {
+    pub fn new(code: impl Into<Arc<str>>, kind: impl Into<Arc<str>>, message: impl Into<Arc<str>>) -> ErrorInfo {
+        ErrorInfo {
+            code: code.into(),
+            kind: kind.into(),
+            message: message.into(),
+            hint: None,
+            path: "".into(),
+            replied: false,
+        }
+    }
+
+    pub fn hint(mut self, hint: impl Into<Arc<str>>) -> ErrorInfo {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn replied(mut self) -> ErrorInfo {
+        self.replied = true;
+        self
+    }
+
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("code", self.code.clone());
+        map.insert("kind", self.kind.clone());
+        map.insert("message", self.message.clone());
+        if let Some(hint) = &self.hint {
+            map.insert("hint", hint.clone());
+        }
+        if !self.path.is_empty() {
+            map.insert("path", self.path.clone());
+        }
+        Value::map(map)
+    }
+}
+
+/// The end of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub status: Status,
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+    pub inputs: Value,
+    pub attempts: u32,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    /// For a loop: how it ended.
+    pub turns: Option<LoopSummary>,
+}
+
+/// A loop in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoopSummary {
+    pub kind: Arc<str>,
+    pub turns: u64,
+    pub failed: u64,
+    pub reason: Reason,
+}
+
+/// What a worker reports of one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskOutcome {
+    /// Also a failed task may have an output: the reply of a server that refused.
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+    /// Attempt, duration and what else the tool wants known.
+    pub meta: Value,
+}
+
+impl TaskOutcome {
+    pub fn success(output: impl Into<Value>) -> TaskOutcome {
+        TaskOutcome { output: output.into(), error: None, meta: Value::Null }
+    }
+
+    pub fn failure(error: ErrorInfo) -> TaskOutcome {
+        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null }
+    }
+}
+
+/// Why a loop stopped. Every loop ends with one of these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    Condition,
+    Items,
+    Judge,
+    Count,
+    Timeout,
+    Budget,
+    Stalled,
+    Failed,
+    Cancelled,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Condition => "condition",
+            Reason::Items => "items",
+            Reason::Judge => "judge",
+            Reason::Count => "count",
+            Reason::Timeout => "timeout",
+            Reason::Budget => "budget",
+            Reason::Stalled => "stalled",
+            Reason::Failed => "failed",
+            Reason::Cancelled => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Nodes that wait for each other, and choices between nodes.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ExprId, NodeId};
+use crate::{Status, StatusSet};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Graph {
+    pub children: Vec<Child>,
+    /// How many children at once; None is no limit.
+    pub in_flight: Option<u32>,
+    pub ending: Ending,
+    pub on_failure: OnFailure,
+    /// The status of a child whose dependencies ended in a way it does not accept.
+    pub unmet: Status,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Child {
+    pub node: NodeId,
+    /// All must have ended, each in an accepted status.
+    pub after: Vec<After>,
+    /// Looked at when the dependencies are met; false skips the child.
+    pub condition: Option<ExprId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct After {
+    /// Index into [`Graph::children`].
+    pub child: u32,
+    pub accepts: StatusSet,
+}
+
+/// How the children's statuses make the graph's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// By the children nobody waits for; a skipped one is replaced by those it waited for.
+    Leaves,
+    /// Any failed child fails the graph.
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnFailure {
+    /// What does not depend on the failed child goes on.
+    Continue,
+    /// The rest is cancelled.
+    CancelRest,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Branch {
+    /// The value that [`Test::Equals`] compares with.
+    pub on: Option<ExprId>,
+    /// The first that holds is taken.
+    pub cases: Vec<Case>,
+    pub otherwise: Option<NodeId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Case {
+    pub test: Test,
+    pub node: NodeId,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Test {
+    /// A condition.
+    When(ExprId),
+    /// The branch's value equals this one, without any conversion.
+    Equals(ExprId),
+}

@@ -1,0 +1,96 @@
+//! The one loop.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::Duration;
+
+use super::{Amount, ExprId, NodeId};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Loop {
+    /// What the dialect calls it: `until`, `while`, `doUntil`, `foreach`, `repeat`.
+    pub kind: Arc<str>,
+    pub source: Source,
+    pub check: Check,
+    /// A node that decides after a turn: an output with `done: true` ends the loop.
+    pub judge: Option<NodeId>,
+    pub limits: LoopLimits,
+    pub on_exhausted: Exhausted,
+    /// Between turns: never before the first, never after the last.
+    pub delay: Option<Amount<Duration>>,
+    pub in_flight: Amount<u64>,
+    pub on_turn_failure: TurnFailure,
+    pub body: NodeId,
+    pub collect: Collect,
+    /// Looked at after each turn, in the turn's scope: true ends the loop as succeeded. An extension.
+    pub break_when: Option<ExprId>,
+    pub stall: Option<Stall>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Source {
+    Repeat,
+    /// A list, evaluated once.
+    Each(ExprId),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Check {
+    Never,
+    /// Also before the first turn: no turn at all is possible.
+    Before { condition: ExprId, stop_when: bool },
+    After { condition: ExprId, stop_when: bool },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoopLimits {
+    /// None only for a loop over items.
+    pub turns: Option<Amount<u64>>,
+    pub time: Option<Amount<Duration>>,
+    /// Whether a turn that outlives the time is cut off; else time is looked at between turns only.
+    pub cuts_turn: bool,
+    /// More than this is refused when the limits are computed, as the compiler refuses it when they are written down.
+    pub turns_max: u64,
+    pub time_max: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exhausted {
+    Fail,
+    Succeed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TurnFailure {
+    /// The loop fails at once; turns in flight are cancelled, unless they may finish.
+    Stop { running_finish: bool },
+    /// The other turns run; then the loop fails.
+    FailAtEnd,
+    /// Counted, nothing more.
+    Count,
+    /// Only the last turn's status matters.
+    LastDecides,
+    /// The loop fails when more turns than this have failed.
+    Tolerate(u64),
+}
+
+/// What the loop gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Collect {
+    /// `{status, reason, iterations, conditionMet, lastResult, results}`; results are the newest, with `resultsDropped`.
+    Report,
+    /// The list of the turns' results, in index order.
+    List,
+    /// `{results, stats: {total, success, failed}}`, in index order.
+    Stats,
+    /// What the last turn gave.
+    Last,
+}
+
+/// The loop ends as `stalled` when the expression has given the same value this many turns in a row. An extension.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stall {
+    pub watch: ExprId,
+    pub turns: u64,
+}

@@ -1,0 +1,199 @@
+//! The plan: what a definition compiles to. Immutable, addressed by its hash, the same for every dialect.
+//!
+//! A plan holds its expressions as source. [`Program`](crate::Program) is a plan with its expressions parsed.
+
+mod graph;
+mod looping;
+mod net;
+mod pipeline;
+mod retry;
+mod wait;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Duration, Mode, Value};
+
+pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
+pub use looping::{Check, Collect, Exhausted, Loop, LoopLimits, Source, Stall, TurnFailure};
+pub use net::{ArcOn, Join, Net, NetArc, NetEnd, Place};
+pub use pipeline::{Action, Directive, Effect, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
+pub use retry::{Backoff, Growth, Jitter, Retry};
+pub use wait::{Call, Wait};
+
+use crate::Status;
+
+/// Goes up when a plan of the old form would be read wrongly. The previous version always loads.
+pub const ENCODING_VERSION: u16 = 1;
+
+/// Goes up when the same plan would be run differently.
+pub const SEMANTICS_VERSION: u16 = 1;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct NodeId(pub u32);
+
+/// An expression of the plan, by its place in [`Plan::expressions`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct ExprId(pub u32);
+
+/// Bytes of the source file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SourceSpan {
+    pub start: u32,
+    pub end: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    pub encoding: u16,
+    pub semantics: u16,
+    pub name: Arc<str>,
+    pub dialect: Arc<str>,
+    /// The definition's text, so that a run can always show what it runs.
+    pub source: Arc<str>,
+    /// Parents before their children.
+    pub nodes: Vec<Node>,
+    pub root: NodeId,
+    pub expressions: Vec<ExpressionSource>,
+    pub parameters: Vec<Parameter>,
+    /// The run's output, by name. None: the dialect has no such thing and the output is the root's.
+    pub outputs: Option<Vec<(Arc<str>, ExprId)>>,
+    /// The whole run's timeout; counts only time in which the run is alive.
+    pub timeout: Option<Duration>,
+    /// Facts that the reducer does not need and a server does (triggers, metadata).
+    pub metadata: Value,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExpressionSource {
+    pub language: Arc<str>,
+    pub source: Value,
+    pub mode: Mode,
+    pub span: SourceSpan,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Parameter {
+    pub name: Arc<str>,
+    pub kind: VariableKind,
+    pub default: Option<Value>,
+    pub allowed: Option<Vec<Value>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Unique among the nodes that share a scope: the run's, or a loop body's.
+    pub name: Arc<str>,
+    /// What people call this kind of node in the dialect: `http`, `until`, `compose`.
+    pub label: Arc<str>,
+    pub parent: Option<NodeId>,
+    pub kind: NodeKind,
+    pub span: SourceSpan,
+    pub timeout: Option<Timeout>,
+    /// Enters the node anew when it fails. A lone task has its retry on the task instead.
+    pub retry: Option<Retry>,
+    /// What the node gives instead of its kind's own output; sees the node's own outcome under its name.
+    pub output: Option<ExprId>,
+    /// Part of the dialect's machinery: no events, no place in paths, not in anybody's output.
+    pub hidden: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Timeout {
+    pub after: Amount<Duration>,
+    /// The status the node then has.
+    pub status: Status,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum NodeKind {
+    Pipeline(Pipeline),
+    Graph(Graph),
+    Branch(Branch),
+    Loop(Box<Loop>),
+    Net(Net),
+    Wait(Wait),
+    Call(Call),
+}
+
+/// A number or span of time that is written down, or computed when it is needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Amount<T> {
+    Fixed(T),
+    /// Durations: ISO 8601 text, or a number of seconds.
+    Computed(ExprId),
+}
+
+impl Plan {
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// An empty plan of a dialect, to be filled by its compiler.
+    pub fn new(name: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>, source: impl Into<Arc<str>>) -> Plan {
+        Plan {
+            encoding: ENCODING_VERSION,
+            semantics: SEMANTICS_VERSION,
+            name: name.into(),
+            dialect: dialect.into(),
+            source: source.into(),
+            nodes: Vec::new(),
+            root: NodeId(0),
+            expressions: Vec::new(),
+            parameters: Vec::new(),
+            outputs: None,
+            timeout: None,
+            metadata: Value::Null,
+        }
+    }
+
+    /// Appends a node. A compiler reserves a parent's place first and fills in its kind when the children are known.
+    pub fn add_node(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    pub fn add_expression(&mut self, expression: ExpressionSource) -> ExprId {
+        self.expressions.push(expression);
+        ExprId(self.expressions.len() as u32 - 1)
+    }
+}
+
+impl Node {
+    pub fn new(name: impl Into<Arc<str>>, label: impl Into<Arc<str>>, parent: Option<NodeId>, kind: NodeKind) -> Node {
+        Node {
+            name: name.into(),
+            label: label.into(),
+            parent,
+            kind,
+            span: SourceSpan::default(),
+            timeout: None,
+            retry: None,
+            output: None,
+            hidden: false,
+        }
+    }
+}
+
+impl NodeKind {
+    /// A pipeline of one task that only evaluates: the simplest node there is.
+    pub fn evaluate(expression: ExprId) -> NodeKind {
+        NodeKind::lone(Action::Evaluate(expression))
+    }
+
+    /// A pipeline of one task.
+    pub fn lone(action: Action) -> NodeKind {
+        NodeKind::Pipeline(Pipeline { tasks: vec![Task::new(action)] })
+    }
+
+    /// The nodes directly inside this one, in declaration order.
+    pub fn children(&self) -> Vec<NodeId> {
+        match self {
+            NodeKind::Pipeline(_) | NodeKind::Wait(_) | NodeKind::Call(_) => Vec::new(),
+            NodeKind::Graph(graph) => graph.children.iter().map(|child| child.node).collect(),
+            NodeKind::Branch(branch) => branch.cases.iter().map(|case| case.node).chain(branch.otherwise).collect(),
+            NodeKind::Loop(looping) => std::iter::once(looping.body).chain(looping.judge).collect(),
+            NodeKind::Net(net) => net.places.iter().map(|place| place.body).collect(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Waiting for time or for somebody, and child runs.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::Duration;
+
+use super::{Amount, ExprId};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Wait {
+    Delay(Amount<Duration>),
+    /// A point in time, as RFC 3339 text.
+    Until(ExprId),
+    /// An outside event of this name.
+    Signal {
+        name: Arc<str>,
+        /// An object; the event's payload must have equal properties.
+        requirements: Option<ExprId>,
+        /// Without an answer in this time, the wait ends as timed out.
+        deadline: Option<Amount<Duration>>,
+    },
+}
+
+/// A child run. Its id comes from the parent's id, the path and the generation, so a repeat cannot make a second one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The definition's name, to be resolved by whoever runs the engine.
+    pub definition: ExprId,
+    pub input: ExprId,
+}

@@ -1,0 +1,205 @@
+//! A plan made ready to run: its expressions parsed, its names indexed, its shape checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_value::{Expression, Language, Map, Value};
+
+use crate::Limits;
+use crate::plan::{ENCODING_VERSION, ExprId, Node, NodeId, NodeKind, Plan, SEMANTICS_VERSION, VariableKind};
+
+pub struct Program {
+    pub plan: Plan,
+    pub limits: Limits,
+    expressions: Vec<Box<dyn Expression>>,
+    facts: Vec<NodeFacts>,
+    /// Names by the scope they belong to.
+    names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>>,
+    /// The same, folded to lower case, for languages that do not mind.
+    folded: BTreeMap<Option<NodeId>, BTreeMap<String, NodeId>>,
+}
+
+/// What the reducer would otherwise work out again and again.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// The loop or net place whose scope the node's outcome is kept in; None is the run.
+    pub home: Option<NodeId>,
+    /// Nothing inside leaves the reducer: no job, no wait, no child run.
+    pub computes_only: bool,
+    /// For a graph: who waits for each child.
+    pub dependents: Vec<Vec<u32>>,
+}
+
+/// Why a plan cannot be run. Not a mistake of a definition: the compiler finds those.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("the plan cannot be loaded: {0}")]
+pub struct PlanError(pub String);
+
+impl Program {
+    pub fn load(plan: Plan, languages: &[&dyn Language], limits: Limits) -> Result<Program, PlanError> {
+        check_versions(&plan)?;
+        check_ids(&plan)?;
+        let expressions = parse_expressions(&plan, languages)?;
+        let facts = gather_facts(&plan);
+        let mut names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>> = BTreeMap::new();
+        let mut folded: BTreeMap<Option<NodeId>, BTreeMap<String, NodeId>> = BTreeMap::new();
+        for (index, node) in plan.nodes.iter().enumerate().filter(|(_, node)| !node.hidden) {
+            let (id, home) = (NodeId(index as u32), facts[index].home);
+            names.entry(home).or_default().insert(node.name.clone(), id);
+            folded.entry(home).or_default().entry(node.name.to_lowercase()).or_insert(id);
+        }
+        Ok(Program { plan, limits, expressions, facts, names, folded })
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        self.plan.node(id)
+    }
+
+    pub fn facts(&self, id: NodeId) -> &NodeFacts {
+        &self.facts[id.0 as usize]
+    }
+
+    pub fn expression(&self, id: ExprId) -> &dyn Expression {
+        &*self.expressions[id.0 as usize]
+    }
+
+    /// A node by name in one scope: the exact name first, then in any letter case.
+    pub fn named(&self, home: Option<NodeId>, name: &str) -> Option<NodeId> {
+        let exact = self.names.get(&home).and_then(|names| names.get(name));
+        exact.or_else(|| self.folded.get(&home)?.get(&name.to_lowercase())).copied()
+    }
+
+    /// The run's parameters from its input, or everything that is wrong with it.
+    pub fn parameters(&self, input: &Value) -> Result<Value, Vec<String>> {
+        let mut problems = Vec::new();
+        let mut parameters = Map::new();
+        for parameter in &self.plan.parameters {
+            let given = input.get(&parameter.name).or(parameter.default.as_ref());
+            let Some(value) = given else {
+                problems.push(format!("the parameter `{0}` has no value: give one with --set {0}=…", parameter.name));
+                continue;
+            };
+            if !fits(parameter.kind, value) {
+                let (name, kind) = (&parameter.name, kind_name(parameter.kind));
+                problems.push(format!("the parameter `{name}` must be of kind {kind}; {} was given", value.kind()));
+            }
+            if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(value)) {
+                problems.push(format!("the parameter `{}` does not allow the value {value:?}", parameter.name));
+            }
+            parameters.insert(parameter.name.clone(), value.clone());
+        }
+        if problems.is_empty() { Ok(Value::map(parameters)) } else { Err(problems) }
+    }
+}
+
+/// Whether a variable of this kind may hold the value. Null is allowed where there is no better "nothing".
+pub(crate) fn fits(kind: VariableKind, value: &Value) -> bool {
+    match kind {
+        VariableKind::Any => true,
+        VariableKind::Boolean => matches!(value, Value::Bool(_)),
+        VariableKind::Integer => matches!(value, Value::Int(_) | Value::Big(_)),
+        VariableKind::Float => matches!(value, Value::Int(_) | Value::Float(_) | Value::Big(_)),
+        VariableKind::String => matches!(value, Value::Str(_) | Value::Null),
+        VariableKind::Array => matches!(value, Value::List(_) | Value::Null | Value::Stored(_)),
+        VariableKind::Object => matches!(value, Value::Map(_) | Value::Null | Value::Stored(_)),
+    }
+}
+
+pub(crate) fn kind_name(kind: VariableKind) -> &'static str {
+    match kind {
+        VariableKind::Any => "any",
+        VariableKind::Boolean => "boolean",
+        VariableKind::Integer => "integer",
+        VariableKind::Float => "float",
+        VariableKind::String => "string",
+        VariableKind::Array => "array",
+        VariableKind::Object => "object",
+    }
+}
+
+fn check_versions(plan: &Plan) -> Result<(), PlanError> {
+    let known = plan.encoding <= ENCODING_VERSION && plan.semantics <= SEMANTICS_VERSION;
+    known.then_some(()).ok_or_else(|| {
+        PlanError(format!(
+            "it was made by a newer version (encoding {}, semantics {}); this program knows up to {ENCODING_VERSION} and {SEMANTICS_VERSION}",
+            plan.encoding, plan.semantics
+        ))
+    })
+}
+
+/// Children point back at their parent and come after it, so a walk along them ends.
+fn check_ids(plan: &Plan) -> Result<(), PlanError> {
+    if plan.root.0 as usize >= plan.nodes.len() {
+        return Err(PlanError("it has no root".to_owned()));
+    }
+    for (index, node) in plan.nodes.iter().enumerate() {
+        for child in node.kind.children() {
+            let parent = plan.nodes.get(child.0 as usize).and_then(|node| node.parent);
+            if child.0 as usize <= index || parent != Some(NodeId(index as u32)) {
+                return Err(PlanError(format!("`{}` does not come after its parent `{}`", child.0, node.name)));
+            }
+        }
+        if let NodeKind::Pipeline(pipeline) = &node.kind
+            && pipeline.tasks.is_empty()
+        {
+            return Err(PlanError(format!("the pipeline `{}` has no task", node.name)));
+        }
+        if let NodeKind::Graph(graph) = &node.kind
+            && graph.children.iter().flat_map(|child| &child.after).any(|after| after.child as usize >= graph.children.len())
+        {
+            return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
+        }
+    }
+    Ok(())
+}
+
+fn parse_expressions(plan: &Plan, languages: &[&dyn Language]) -> Result<Vec<Box<dyn Expression>>, PlanError> {
+    let parse = |source: &crate::plan::ExpressionSource| {
+        let language = languages.iter().find(|language| language.name() == &*source.language);
+        let language = language.ok_or_else(|| PlanError(format!("nobody knows the language `{}`", source.language)))?;
+        language.compile(&source.source, source.mode).map_err(|errors| {
+            let first = errors.into_iter().next().map(|error| error.message).unwrap_or_default();
+            PlanError(format!("the expression {:?} is not valid: {first}", source.source))
+        })
+    };
+    plan.expressions.iter().map(parse).collect()
+}
+
+fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
+    let mut facts = vec![NodeFacts::default(); plan.nodes.len()];
+    for index in 0..plan.nodes.len() {
+        let node = &plan.nodes[index];
+        facts[index].home = node.parent.and_then(|parent| home_of_child(plan, &facts, parent));
+        if let NodeKind::Graph(graph) = &node.kind {
+            let mut dependents = vec![Vec::new(); graph.children.len()];
+            for (child, after) in graph.children.iter().enumerate().flat_map(|(i, c)| c.after.iter().map(move |a| (i, a))) {
+                dependents[after.child as usize].push(child as u32);
+            }
+            facts[index].dependents = dependents;
+        }
+    }
+    for index in (0..plan.nodes.len()).rev() {
+        let children = plan.nodes[index].kind.children();
+        let inner = children.iter().all(|child| facts[child.0 as usize].computes_only);
+        facts[index].computes_only = inner && computes_itself(&plan.nodes[index]);
+    }
+    facts
+}
+
+fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<NodeId> {
+    match &plan.node(parent).kind {
+        NodeKind::Loop(_) => Some(parent),
+        _ if plan.node(parent).parent.is_some_and(|above| matches!(plan.node(above).kind, NodeKind::Net(_))) => Some(parent),
+        _ => facts[parent.0 as usize].home,
+    }
+}
+
+fn computes_itself(node: &Node) -> bool {
+    use crate::plan::Action;
+    match &node.kind {
+        NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().all(|task| !matches!(task.action, Action::Effect(_))),
+        NodeKind::Graph(_) | NodeKind::Branch(_) => node.retry.is_none(),
+        NodeKind::Loop(looping) => looping.delay.is_none() && node.retry.is_none(),
+        NodeKind::Net(_) | NodeKind::Wait(_) | NodeKind::Call(_) => false,
+    }
+}

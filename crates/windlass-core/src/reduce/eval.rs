@@ -1,0 +1,257 @@
+//! Evaluation: an expression meets the part of the state it may see.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use windlass_value::{
+    Duration, EvalError, EvalErrorKind, Level, Map, Meter, NodeView, RunView, Scope as ScopeTrait, Stored, Timestamp,
+    TurnView, Value,
+};
+
+use super::{Reducer, Stop};
+use crate::plan::{Amount, ExprId, NodeId};
+use crate::state::{Scope, ScopeId, State, Turn};
+use crate::{ErrorInfo, Outcome, Program, Values};
+
+/// Names that only this evaluation sees, and which turn a loop's condition counts.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Locals<'a> {
+    pub names: Option<&'a Map>,
+    /// In a condition the innermost turn's index is the number of turns completed.
+    pub turn_index: Option<u64>,
+    /// What the innermost turn's previous result is, in a condition.
+    pub previous: Option<&'a Value>,
+    /// A turn that has no scope of its own: a condition before the first.
+    pub turn: Option<&'a Turn>,
+}
+
+impl Reducer<'_> {
+    pub(crate) fn eval(&mut self, expression: ExprId, scope: ScopeId) -> Result<Value, Stop> {
+        self.eval_with(expression, scope, Locals::default())
+    }
+
+    pub(crate) fn eval_with(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, Stop> {
+        let limits = &self.program.limits;
+        let mut meter = Meter::new(limits.expression_fuel, limits.expression_output_bytes_max);
+        let view = View {
+            program: self.program,
+            state: self.state,
+            values: self.values,
+            scope,
+            locals,
+            draws: Cell::new(self.state.draws),
+        };
+        let result = self.program.expression(expression).eval(&view, &mut meter);
+        let draws = view.draws.get();
+        self.state.draws = draws;
+        result.map_err(|error| self.stop(error))
+    }
+
+    fn stop(&mut self, error: EvalError) -> Stop {
+        if error.kind == EvalErrorKind::NeedBlobs {
+            return Stop::Need(error.blobs);
+        }
+        let code = if error.kind == EvalErrorKind::Limit { "ExpressionLimit" } else { "InvalidTemplate" };
+        let message = match &error.expression {
+            Some(expression) => format!("{} (in `{expression}`)", error.message),
+            None => error.message.clone(),
+        };
+        let mut info = ErrorInfo::new(code, "expression", message);
+        info.hint = error.hint.map(Into::into);
+        Stop::Failed(Box::new(info))
+    }
+
+    pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {
+        let value = self.eval_with(expression, scope, locals)?;
+        value.as_bool().ok_or_else(|| {
+            ErrorInfo::new("NotBoolean", "expression", format!("the condition gives {} {value:?}, not true or false", value.kind()))
+                .hint("compare it with something: equals(…), greater(…)")
+                .into()
+        })
+    }
+
+    /// A span of time: ISO 8601 text or a number of seconds.
+    pub(crate) fn duration(&mut self, amount: &Amount<Duration>, scope: ScopeId) -> Result<Duration, Stop> {
+        let expression = match amount {
+            Amount::Fixed(duration) => return Ok(*duration),
+            Amount::Computed(expression) => *expression,
+        };
+        let value = self.eval(expression, scope)?;
+        let duration = match &value {
+            Value::Str(text) => Duration::parse_iso(text),
+            other => other.as_f64().filter(|seconds| (0.0..1e12).contains(seconds)).map(|s| Duration((s * 1e6) as u64)),
+        };
+        duration.ok_or_else(|| {
+            ErrorInfo::new("BadDuration", "expression", format!("{value:?} is not a span of time"))
+                .hint("write an ISO 8601 duration such as PT30S, or a number of seconds")
+                .into()
+        })
+    }
+
+    /// A whole number that is not negative.
+    pub(crate) fn count(&mut self, amount: &Amount<u64>, scope: ScopeId) -> Result<u64, Stop> {
+        let expression = match amount {
+            Amount::Fixed(count) => return Ok(*count),
+            Amount::Computed(expression) => *expression,
+        };
+        let value = self.eval(expression, scope)?;
+        let text = || value.as_str().and_then(|text| text.trim().parse().ok());
+        value.as_int().or_else(text).and_then(|count| u64::try_from(count).ok()).ok_or_else(|| {
+            ErrorInfo::new("BadCount", "expression", format!("{value:?} is not a whole number from 0 on")).into()
+        })
+    }
+
+    /// The content of a value that may be stored elsewhere.
+    pub(crate) fn resolve(&self, value: &Value) -> Result<Value, Stop> {
+        match value {
+            Value::Stored(stored) => load(self.values, stored).map_err(|error| Stop::Need(error.blobs)),
+            other => Ok(other.clone()),
+        }
+    }
+}
+
+struct View<'a> {
+    program: &'a Program,
+    state: &'a State,
+    values: &'a dyn Values,
+    scope: ScopeId,
+    locals: Locals<'a>,
+    draws: Cell<u64>,
+}
+
+impl<'a> View<'a> {
+    /// From the innermost scope outwards.
+    fn chain(&self) -> impl Iterator<Item = &'a Scope> {
+        let state = self.state;
+        std::iter::successors(state.scopes.get(self.scope), move |scope| scope.parent.and_then(|id| state.scopes.get(id)))
+    }
+
+    fn find_node(&self, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
+        self.chain().find_map(|scope| {
+            let node = self.program.named(scope.owner, name)?;
+            scope.outcome(node).map(|outcome| (node, outcome))
+        })
+    }
+
+    fn node_view(&self, node: NodeId, outcome: &Outcome) -> NodeView {
+        NodeView {
+            name: self.program.node(node).name.clone(),
+            status: outcome.status.as_str(),
+            inputs: outcome.inputs.clone(),
+            output: outcome.output.clone(),
+            error: outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value),
+            attempts: outcome.attempts,
+            started_at: outcome.started_at,
+            ended_at: outcome.ended_at,
+        }
+    }
+
+    /// The named nodes directly inside one, looking through hidden ones.
+    fn inner(&self, node: NodeId, found: &mut Vec<NodeId>) {
+        for child in self.program.node(node).kind.children() {
+            match self.program.node(child).hidden {
+                true => self.inner(child, found),
+                false => found.push(child),
+            }
+        }
+    }
+}
+
+impl ScopeTrait for View<'_> {
+    fn variable(&self, level: Level, name: &str) -> Option<Value> {
+        let local = self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step)).and_then(|names| names.get(name));
+        if let Some(value) = local {
+            return Some(value.clone());
+        }
+        let found = match level {
+            Level::Run => self.state.scopes.get(self.state.root_scope)?.variables.get(name),
+            Level::Turn => self.chain().find(|scope| scope.turn.is_some())?.variables.get(name),
+            Level::Step => self.chain().find(|scope| scope.turn.is_none())?.variables.get(name),
+            Level::Any => self.chain().find_map(|scope| scope.variables.get(name)),
+        };
+        found.map(|variable| variable.value.clone())
+    }
+
+    fn node(&self, name: &str) -> Option<NodeView> {
+        self.find_node(name).map(|(node, outcome)| self.node_view(node, outcome))
+    }
+
+    fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        let node = self.chain().find_map(|scope| self.program.named(scope.owner, name))?;
+        let mut inner = Vec::new();
+        self.inner(node, &mut inner);
+        let view = |child: NodeId| {
+            let outcome = self.chain().find_map(|scope| scope.outcome(child))?;
+            Some((self.program.node(child).name.clone(), self.node_view(child, outcome)))
+        };
+        Some(inner.into_iter().filter_map(view).collect())
+    }
+
+    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
+        let scoped = self.chain().filter_map(|scope| scope.turn.as_ref());
+        let mut turns = self.locals.turn.into_iter().chain(scoped).enumerate();
+        let (depth, turn) = match loop_name {
+            None => turns.next(),
+            Some(name) => turns.find(|(_, turn)| self.program.node(turn.loop_node).name.eq_ignore_ascii_case(name)),
+        }?;
+        let innermost = depth == 0;
+        Some(TurnView {
+            loop_name: self.program.node(turn.loop_node).name.clone(),
+            index: self.locals.turn_index.filter(|_| innermost).unwrap_or(turn.index),
+            item: turn.item.clone(),
+            previous: self.locals.previous.filter(|_| innermost).unwrap_or(&turn.previous).clone(),
+            loop_started_at: turn.loop_started_at,
+        })
+    }
+
+    fn run(&self) -> &RunView {
+        &self.state.run
+    }
+
+    fn now(&self) -> Timestamp {
+        self.state.now
+    }
+
+    fn random(&self) -> u64 {
+        let draw = self.draws.get();
+        self.draws.set(draw + 1);
+        random(self.state.seed, draw)
+    }
+
+    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+        load(self.values, stored)
+    }
+}
+
+/// The n-th random number of a tick (SplitMix64).
+pub(crate) fn random(seed: u64, draw: u64) -> u64 {
+    let mut z = seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The whole of a stored value. A chunked list is put together from its chunks; all that miss are named at once.
+fn load(values: &dyn Values, stored: &Stored) -> Result<Value, EvalError> {
+    let content = values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))?;
+    if !stored.chunked {
+        return Ok(content);
+    }
+    let chunks: Vec<&Stored> = content
+        .as_list()
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|chunk| if let Value::Stored(stored) = chunk { Some(&**stored) } else { None })
+        .collect();
+    let missing: Vec<_> = chunks.iter().map(|chunk| chunk.hash).filter(|hash| values.get(hash).is_none()).collect();
+    if !missing.is_empty() {
+        return Err(EvalError::need_blobs(missing));
+    }
+    let mut items = Vec::with_capacity(stored.items as usize);
+    for chunk in chunks {
+        if let Some(Value::List(part)) = values.get(&chunk.hash) {
+            items.extend(part.iter().cloned());
+        }
+    }
+    Ok(Value::list(items))
+}

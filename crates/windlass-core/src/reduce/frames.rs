@@ -1,0 +1,390 @@
+//! The life of a frame: begun, entered, finished, or called off.
+
+use std::sync::Arc;
+
+use windlass_value::{Timestamp, Value};
+
+use super::{Reducer, Stop};
+use crate::plan::{NodeId, NodeKind};
+use crate::state::{Body, Closing, Ended, Frame, FrameId, Item, Phase, ScopeId, Timer};
+use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
+
+impl Reducer<'_> {
+    /// Puts a child on the agenda.
+    pub(crate) fn begin_child(&mut self, parent: FrameId, node: NodeId, slot: u64, scope: ScopeId, quiet: bool) -> FrameId {
+        let above = self.state.frames.get_mut(parent).expect("a parent outlives its children");
+        above.live += 1;
+        let (generation, quiet) = (above.generation, quiet || above.quiet);
+        self.make_frame(Some(parent), node, slot, scope, generation, quiet)
+    }
+
+    pub(crate) fn begin_root(&mut self) {
+        let (root, scope) = (self.program.plan.root, self.state.root_scope);
+        let frame = self.make_frame(None, root, 0, scope, 0, false);
+        self.state.root = Some(frame);
+    }
+
+    fn make_frame(
+        &mut self,
+        parent: Option<FrameId>,
+        node: NodeId,
+        slot: u64,
+        scope: ScopeId,
+        generation: u32,
+        quiet: bool,
+    ) -> FrameId {
+        let frame = self.state.frames.insert(Frame {
+            node,
+            parent,
+            slot,
+            scope,
+            generation,
+            attempt: 1,
+            started_at: self.state.now,
+            live: 0,
+            quiet,
+            deadline: None,
+            alarm: None,
+            closing: None,
+            body: Body::New,
+        });
+        self.state.agenda.push_back(Item::Enter(frame));
+        frame
+    }
+
+    pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        let program = self.program;
+        let (node, scope, first) = (program.node(frame.node), frame.scope, frame.attempt == 1);
+        let timeout = match &node.timeout {
+            Some(timeout) => Some(self.duration(&timeout.after, scope)?),
+            None => None,
+        };
+        match &node.kind {
+            NodeKind::Pipeline(_) => self.enter_pipeline(id)?,
+            NodeKind::Graph(graph) => self.enter_graph(id, graph)?,
+            NodeKind::Branch(branch) => self.enter_branch(id, branch)?,
+            NodeKind::Loop(looping) => self.enter_loop(id, looping)?,
+            NodeKind::Net(net) => self.enter_net(id, net)?,
+            NodeKind::Wait(wait) => self.enter_wait(id, wait)?,
+            NodeKind::Call(call) => self.enter_call(id, call)?,
+        }
+        // The node's time counts from its first entry, over all its attempts.
+        if let (Some(timeout), true) = (timeout, first) {
+            let key = self.set_timer(self.now() + timeout, Timer::Deadline(id));
+            if let Some(frame) = self.state.frames.get_mut(id) {
+                frame.deadline = Some(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Told before a node's own work begins. Quiet and hidden nodes are not told of.
+    pub(crate) fn tell_started(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let node = self.program.node(frame.node);
+        if node.hidden || frame.quiet || frame.attempt > 1 {
+            return;
+        }
+        let label = node.label.clone();
+        self.publish_at(id, "step.started", [("kind", Value::Str(label))]);
+    }
+
+    pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) {
+        self.end_with(id, Status::Failed, Value::Null, Some(error));
+    }
+
+    pub(crate) fn end_with(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
+        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+    }
+
+    /// Ends a frame. Its children must have ended; those that have not are called off first.
+    pub(crate) fn finish(&mut self, id: FrameId, mut ended: Ended) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        if frame.live > 0 {
+            let Ended { status, error, output, .. } = ended;
+            return self.close(id, Closing { status, error, output });
+        }
+        if let Some(error) = &mut ended.error
+            && error.path.is_empty()
+        {
+            error.path = self.path(id);
+        }
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let node = self.program.node(frame.node);
+        let more = match ended.status {
+            Status::Succeeded => node.output.is_some(),
+            Status::Failed => node.retry.is_some(),
+            Status::Skipped | Status::Cancelled | Status::TimedOut => false,
+        };
+        match more && frame.closing.is_none() {
+            true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
+            false => self.end(id, ended),
+        }
+    }
+
+    /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
+    pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        if frame.closing.is_some() {
+            self.close_if_empty(id);
+            return Ok(());
+        }
+        let (node, scope, tries) = (self.program.node(frame.node), frame.scope, frame.attempt);
+        if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
+            && let Some(wait) = self.retry_after(retry, error, tries, scope)?
+        {
+            self.enter_anew_after(id, wait, error);
+            return Ok(());
+        }
+        let mut ended = ended.clone();
+        if let (Some(expression), Status::Succeeded) = (node.output, ended.status) {
+            ended.output = self.eval(expression, scope)?;
+        }
+        self.end(id, ended);
+        Ok(())
+    }
+
+    pub(crate) fn finish_failed(&mut self, id: FrameId, ended: &Ended, error: ErrorInfo) {
+        // A failure keeps its own cause; the policy that could not be evaluated only means that there is no retry.
+        let error = ended.error.clone().or(Some(error));
+        self.end(id, Ended { status: Status::Failed, error, ..ended.clone() });
+    }
+
+    /// The frame is gone after this; its end is recorded, told and handed to the parent.
+    pub(crate) fn end(&mut self, id: FrameId, ended: Ended) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let (node_id, node) = (frame.node, self.program.node(frame.node));
+        let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
+        let output = self.slim(ended.output);
+        let outcome = Arc::new(Outcome {
+            status: ended.status,
+            output,
+            error: ended.error,
+            inputs: ended.inputs,
+            attempts: ended.attempts,
+            started_at,
+            ended_at,
+            turns: ended.turns,
+        });
+        if !node.hidden {
+            if !quiet {
+                self.tell_ended(id, &outcome);
+            }
+            self.record(id, node_id, outcome.clone());
+        }
+        let Some(frame) = self.state.frames.remove(id) else { return };
+        for key in [frame.deadline, frame.alarm].into_iter().flatten() {
+            self.state.timers.remove(&key);
+        }
+        self.forget(id, &frame.body);
+        match frame.parent {
+            Some(parent) => {
+                let (slot, scope) = (frame.slot, frame.scope);
+                self.state.agenda.push_back(Item::ChildEnded { parent, slot, outcome, scope });
+            }
+            None => {
+                self.state.root = None;
+                self.state.agenda.push_back(Item::EndRun(outcome));
+            }
+        }
+    }
+
+    /// Keeps the outcome in the scope the node belongs to.
+    fn record(&mut self, id: FrameId, node: NodeId, outcome: Arc<Outcome>) {
+        let home = self.program.facts(node).home;
+        let mut scope_id = self.state.frames.get(id).map(|frame| frame.scope);
+        while let Some(scope) = scope_id.and_then(|id| self.state.scopes.get_mut(id)) {
+            if scope.owner == home {
+                return scope.record(node, outcome);
+            }
+            scope_id = scope.parent;
+        }
+    }
+
+    /// Marks everything inside an untaken branch as skipped, so that later nodes can ask.
+    pub(crate) fn skip_inside(&mut self, id: FrameId, node_id: NodeId, reason: &str) {
+        let node = self.program.node(node_id);
+        if !node.hidden {
+            self.record_skipped(id, node_id, reason);
+        }
+        if !matches!(node.kind, NodeKind::Loop(_) | NodeKind::Net(_)) {
+            for child in node.kind.children() {
+                self.skip_inside(id, child, reason);
+            }
+        }
+    }
+
+    pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) {
+        let now = self.state.now;
+        let error = ErrorInfo::new(reason, "skipped", "the node did not run");
+        let outcome = Arc::new(Outcome {
+            status: Status::Skipped,
+            output: Value::Null,
+            error: Some(error),
+            inputs: Value::Null,
+            attempts: 0,
+            started_at: now,
+            ended_at: now,
+            turns: None,
+        });
+        self.record(near, node, outcome);
+        let Some(frame) = self.state.frames.get(near) else { return };
+        if !frame.quiet {
+            let path = self.child_path(near, node);
+            self.publish(path, "step.skipped", [("status", Value::from("skipped")), ("reason", Value::from(reason))]);
+        }
+    }
+
+    /// Calls a frame off. It ends with the given status once nothing inside it is alive: a job in flight keeps its place
+    /// until its worker confirms or its grace is over.
+    pub(crate) fn close(&mut self, id: FrameId, closing: Closing) {
+        let Some(frame) = self.state.frames.get_mut(id) else { return };
+        if frame.closing.is_some() {
+            return;
+        }
+        frame.closing = Some(closing);
+        for key in [frame.deadline.take(), frame.alarm.take()].into_iter().flatten() {
+            self.state.timers.remove(&key);
+        }
+        self.forget_loop_time(id);
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let job = if let Body::Pipeline(pipeline) = &frame.body { pipeline.job } else { None };
+        if let Some(job) = job {
+            return self.call_off(job);
+        }
+        if let Body::Call { call } = frame.body {
+            self.work.output.commands.push(Command::CancelChild { call });
+        }
+        for child in children(&frame.body) {
+            self.close(child, Closing::cancelled());
+        }
+        self.close_if_empty(id);
+    }
+
+    /// Ends a frame that is being called off, when nothing inside it is left.
+    pub(crate) fn close_if_empty(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        if frame.live > 0 {
+            return;
+        }
+        let Some(closing) = frame.closing.clone() else { return };
+        if matches!(frame.body, Body::Loop(_)) {
+            return self.loop_called_off(id, closing);
+        }
+        let Closing { status, mut error, output } = closing;
+        let attempts = frame.attempt;
+        if let Some(error) = &mut error
+            && error.path.is_empty()
+        {
+            error.path = self.path(id);
+        }
+        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+    }
+
+    fn call_off(&mut self, job: u64) {
+        let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
+        if let Some(open) = self.state.jobs.get_mut(&job) {
+            open.cancelled = Some(key);
+            self.work.output.commands.push(Command::CancelWorker { job });
+        }
+    }
+
+    /// Takes a job out of the state; its worker's number is free again.
+    pub(crate) fn close_job(&mut self, job: u64) -> Option<FrameId> {
+        let open = self.state.jobs.remove(&job)?;
+        self.state.free_workers.insert(open.worker);
+        if let Some(key) = open.cancelled {
+            self.state.timers.remove(&key);
+        }
+        Some(open.frame)
+    }
+
+    pub(crate) fn child_ended(
+        &mut self,
+        parent: FrameId,
+        slot: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(parent) else { return Ok(()) };
+        if frame.closing.is_some() && !matches!(frame.body, Body::Loop(_)) {
+            self.child_gone(parent);
+            self.close_if_empty(parent);
+            return Ok(());
+        }
+        match &frame.body {
+            Body::Graph(_) => self.graph_child_ended(parent, slot as u32, outcome),
+            Body::Branch { .. } => self.branch_child_ended(parent, outcome),
+            Body::Loop(_) => self.turn_ended(parent, slot, outcome, scope)?,
+            Body::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
+            Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => {
+                unreachable!("a frame without children was told of a child's end")
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn child_gone(&mut self, parent: FrameId) {
+        if let Some(frame) = self.state.frames.get_mut(parent) {
+            frame.live -= 1;
+        }
+    }
+
+    /// The last item of a run: its output, its end.
+    pub(crate) fn end_run(&mut self, outcome: &Arc<Outcome>) -> Result<(), Stop> {
+        let verdict = self.state.verdict.clone();
+        let (status, error) = match verdict {
+            Some(closing) => (closing.status, closing.error),
+            None => (outcome.status, outcome.error.clone()),
+        };
+        let mut output = match &self.program.plan.outputs {
+            None => outcome.output.clone(),
+            Some(_) => Value::Null,
+        };
+        if let (Some(outputs), Status::Succeeded) = (&self.program.plan.outputs, status) {
+            let mut map = windlass_value::Map::new();
+            for (name, expression) in outputs {
+                map.insert(name.clone(), self.eval(*expression, self.state.root_scope)?);
+            }
+            output = Value::map(map);
+        }
+        self.close_run(RunResult { status, output, error });
+        Ok(())
+    }
+
+    pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
+        self.close_run(RunResult { status: Status::Failed, output: Value::Null, error: Some(error) });
+    }
+
+    fn close_run(&mut self, result: RunResult) {
+        self.state.phase = Phase::Ended(result.clone());
+        self.state.timers.clear();
+        self.state.waits.clear();
+        self.state.agenda.clear();
+        let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
+        fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
+        self.publish("".into(), "workflow.finished", fields);
+        self.work.output.commands.push(match result.status {
+            Status::Succeeded | Status::Skipped => Command::CompleteRun(result),
+            Status::Cancelled | Status::TimedOut => Command::Halt(result),
+            Status::Failed => Command::FailWorkflow(result),
+        });
+    }
+
+    pub(crate) fn started_at(&self, id: FrameId) -> Timestamp {
+        self.state.frames.get(id).map_or(self.state.now, |frame| frame.started_at)
+    }
+}
+
+/// The live frames directly inside.
+fn children(body: &Body) -> Vec<FrameId> {
+    match body {
+        Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
+        Body::Branch { child } => vec![*child],
+        Body::Loop(looping) => looping.turns.values().copied().collect(),
+        Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
+    }
+}

@@ -1,0 +1,193 @@
+//! One tick at a time, in place.
+//!
+//! A tick puts items on the agenda; the agenda is worked off until it is empty, the run is paused, or the slice is used
+//! up. An item evaluates before it changes anything: when a value is not at hand, the item goes back to the front and the
+//! caller is told what to fetch.
+
+mod eval;
+mod frames;
+mod nodes;
+mod publish;
+mod retry;
+mod ticks;
+mod timers;
+mod write;
+
+use windlass_value::{BlobHash, Timestamp};
+
+use crate::state::{FrameId, Item, Phase, State};
+use crate::{Command, ErrorInfo, Program, Tick, TickKind, TurnRecord, Values};
+
+/// What a tick led to.
+#[derive(Debug)]
+pub enum Reduced {
+    Done(Output),
+    /// Nothing has been lost: load these values and call [`reduce`] again with the same tick.
+    NeedBlobs(Vec<BlobHash>),
+}
+
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Output {
+    pub commands: Vec<Command>,
+    /// Turns that ended, for the loops' histories.
+    pub turns: Vec<TurnRecord>,
+}
+
+/// A tick that cannot have come to this state: journal and program disagree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tick {number} ({tick}) is impossible here: {why}")]
+pub struct Impossible {
+    pub number: u64,
+    pub tick: &'static str,
+    pub why: String,
+}
+
+/// Applies one tick. `resume` carries what a call that needed values had done already; give back what you got.
+pub fn reduce(
+    program: &Program,
+    state: &mut State,
+    tick: &Tick,
+    values: &mut dyn Values,
+    resume: &mut Resume,
+) -> Result<Reduced, Impossible> {
+    let mut reducer = Reducer { program, state, values, work: std::mem::take(resume) };
+    if !reducer.work.begun {
+        reducer.begin(tick)?;
+    }
+    match reducer.work_off() {
+        Ok(()) => {
+            reducer.conclude();
+            Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
+        }
+        Err(blobs) => {
+            *resume = std::mem::take(&mut reducer.work);
+            Ok(Reduced::NeedBlobs(blobs))
+        }
+    }
+}
+
+/// A tick that is half done because values are being fetched.
+#[derive(Debug, Default)]
+pub struct Resume {
+    begun: bool,
+    output: Output,
+    turns_left: u64,
+    items_left: u64,
+    /// Loops with quiet turns that no event has told of.
+    untold: Vec<FrameId>,
+}
+
+/// Why an item was not worked off.
+pub(crate) enum Stop {
+    Need(Vec<BlobHash>),
+    Failed(Box<ErrorInfo>),
+}
+
+impl From<ErrorInfo> for Stop {
+    fn from(error: ErrorInfo) -> Stop {
+        Stop::Failed(Box::new(error))
+    }
+}
+
+pub(crate) struct Reducer<'a> {
+    pub program: &'a Program,
+    pub state: &'a mut State,
+    pub values: &'a mut dyn Values,
+    pub work: Resume,
+}
+
+impl Reducer<'_> {
+    fn begin(&mut self, tick: &Tick) -> Result<(), Impossible> {
+        let impossible = |why: String| Impossible { number: self.state.ticks, tick: tick.kind.name(), why };
+        if tick.at < self.state.now {
+            return Err(impossible(format!("its time {} is before the state's {}", tick.at, self.state.now)));
+        }
+        if self.state.phase == Phase::Created && !matches!(tick.kind, TickKind::AddEvent { .. }) {
+            return Err(impossible("the run has not started".to_owned()));
+        }
+        if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {
+            let lived = tick.at.since(self.state.now);
+            self.state.alive = self.state.alive.saturating_add(lived);
+        }
+        self.state.now = tick.at;
+        self.state.seed = tick.seed;
+        self.state.draws = 0;
+        self.state.ticks += 1;
+        self.work.begun = true;
+        self.work.turns_left = self.program.limits.slice_turns;
+        self.work.items_left = self.program.limits.slice_items;
+        if self.state.phase == Phase::Running {
+            self.fire_due_timers();
+        }
+        self.apply(&tick.kind)
+    }
+
+    /// Works the agenda off. Err: values are needed first.
+    fn work_off(&mut self) -> Result<(), Vec<BlobHash>> {
+        while !self.state.paused && self.work.items_left > 0 {
+            let Some(item) = self.state.agenda.pop_front() else { break };
+            if self.work.turns_left == 0 && matches!(item, Item::NextTurn(_)) {
+                self.state.agenda.push_front(item);
+                break;
+            }
+            self.work.items_left -= 1;
+            let draws = self.state.draws;
+            if let Err(blobs) = self.work_item(&item) {
+                self.state.draws = draws;
+                self.work.items_left += 1;
+                self.state.agenda.push_front(item);
+                return Err(blobs);
+            }
+        }
+        Ok(())
+    }
+
+    fn work_item(&mut self, item: &Item) -> Result<(), Vec<BlobHash>> {
+        let worked = match item {
+            Item::Enter(frame) => self.enter(*frame),
+            Item::Task(frame) => self.run_task(*frame),
+            Item::TaskEnded(frame, outcome) => self.task_ended(*frame, outcome),
+            Item::ChildEnded { parent, slot, outcome, scope } => self.child_ended(*parent, *slot, outcome, *scope),
+            Item::StartChild { graph, child } => self.start_child(*graph, *child),
+            Item::FirstCheck(frame) => self.first_check(*frame),
+            Item::NextTurn(frame) => self.next_turn(*frame),
+            Item::Fire(frame) => self.fire(*frame),
+            Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
+            Item::EndRun(outcome) => self.end_run(outcome),
+        };
+        match worked {
+            Ok(()) => Ok(()),
+            Err(Stop::Need(blobs)) => Err(blobs),
+            Err(Stop::Failed(error)) => {
+                self.item_failed(item, *error);
+                Ok(())
+            }
+        }
+    }
+
+    /// An item that could not evaluate what it had to fails the frame it belongs to.
+    fn item_failed(&mut self, item: &Item, error: ErrorInfo) {
+        match item {
+            Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextTurn(frame) | Item::Fire(frame) => {
+                self.fail(*frame, error);
+            }
+            Item::Task(frame) | Item::TaskEnded(frame, _) => self.fail(*frame, error),
+            Item::ChildEnded { parent, .. } => self.fail(*parent, error),
+            Item::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
+            Item::Finish(frame, ended) => self.finish_failed(*frame, ended, error),
+            Item::EndRun(outcome) => self.run_ends_badly(outcome, error),
+        }
+    }
+
+    fn conclude(&mut self) {
+        self.tell_untold();
+        if self.state.has_work() && self.state.result().is_none() {
+            self.work.output.commands.push(Command::QueueEvent(TickKind::Proceed));
+        }
+        self.tell_idle();
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.state.now
+    }
+}

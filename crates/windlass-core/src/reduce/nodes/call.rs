@@ -1,0 +1,34 @@
+//! A child run.
+
+use windlass_value::Value;
+
+use crate::plan::Call;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FrameId};
+use crate::{Command, EffectKey, ErrorInfo};
+
+impl Reducer<'_> {
+    pub(in crate::reduce) fn enter_call(&mut self, id: FrameId, call: &Call) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        let scope = frame.scope;
+        let definition = match self.eval(call.definition, scope)? {
+            Value::Str(name) => name,
+            other => {
+                let message = format!("a child run needs the name of a definition; {other:?} is none");
+                return Err(ErrorInfo::new("BadDefinition", "expression", message).into());
+            }
+        };
+        let input = self.eval(call.input, scope)?;
+        let input = self.slim(input);
+        self.tell_started(id);
+        let path = self.path(id);
+        let number = self.state.next_call;
+        self.state.next_call += 1;
+        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
+        frame.body = Body::Call { call: number };
+        let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0 };
+        self.state.calls.insert(number, id);
+        self.work.output.commands.push(Command::StartChild { call: number, definition, input, key });
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! Children that wait for each other.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use crate::plan::{Ending, Graph, NodeKind, OnFailure};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
+use crate::{ErrorInfo, Outcome, Status};
+
+impl<'a> Reducer<'a> {
+    pub(in crate::reduce) fn enter_graph(&mut self, id: FrameId, graph: &Graph) -> Result<(), Stop> {
+        let children: Vec<ChildState> = graph
+            .children
+            .iter()
+            .map(|child| ChildState { missing: child.after.len() as u32, ..ChildState::default() })
+            .collect();
+        let empty = children.is_empty();
+        let ready = (0..children.len() as u32).filter(|child| children[*child as usize].missing == 0).collect();
+        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
+        frame.body = Body::Graph(GraphFrame { children, ended: 0, running: 0, ready, error: None });
+        self.tell_started(id);
+        match empty {
+            true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None),
+            false => self.start_ready(id),
+        }
+        Ok(())
+    }
+
+    fn graph_of(&self, id: FrameId) -> Option<(&'a Graph, &GraphFrame)> {
+        let frame = self.state.frames.get(id)?;
+        match (&self.program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Graph(graph), Body::Graph(body)) => Some((graph, body)),
+            _ => None,
+        }
+    }
+
+    fn graph_mut(&mut self, id: FrameId) -> Option<&mut GraphFrame> {
+        match &mut self.state.frames.get_mut(id)?.body {
+            Body::Graph(body) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Starts what may start, in the order in which it became ready, as far as the limit allows.
+    fn start_ready(&mut self, id: FrameId) {
+        loop {
+            let Some((graph, body)) = self.graph_of(id) else { return };
+            if graph.in_flight.is_some_and(|limit| body.running >= limit) {
+                return;
+            }
+            let Some(child) = self.graph_mut(id).and_then(|body| body.ready.pop_front()) else { return };
+            if let Some(body) = self.graph_mut(id) {
+                body.running += 1;
+            }
+            match graph.children[child as usize].condition {
+                Some(_) => self.state.agenda.push_back(Item::StartChild { graph: id, child }),
+                None => self.begin_graph_child(id, graph, child),
+            }
+        }
+    }
+
+    fn begin_graph_child(&mut self, id: FrameId, graph: &Graph, child: u32) {
+        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return };
+        let frame = self.begin_child(id, graph.children[child as usize].node, u64::from(child), scope, false);
+        if let Some(body) = self.graph_mut(id) {
+            body.children[child as usize].frame = Some(frame);
+        }
+    }
+
+    /// A child with a condition: false skips it, and missing data is false with a reason.
+    pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id).filter(|frame| frame.closing.is_none()) else { return Ok(()) };
+        let scope = frame.scope;
+        let Some((graph, _)) = self.graph_of(id) else { return Ok(()) };
+        let holds = match graph.children[child as usize].condition {
+            Some(condition) => self.condition(condition, scope, Locals::default())?,
+            None => true,
+        };
+        match holds {
+            true => self.begin_graph_child(id, graph, child),
+            false => {
+                self.record_skipped(id, graph.children[child as usize].node, "ConditionFalse");
+                self.settle(id, child, Status::Skipped, None);
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, error: ErrorInfo) {
+        self.settle(id, child, Status::Failed, Some(error));
+    }
+
+    pub(in crate::reduce) fn graph_child_ended(&mut self, id: FrameId, child: u32, outcome: &Arc<Outcome>) {
+        self.child_gone(id);
+        self.settle(id, child, outcome.status, outcome.error.clone());
+    }
+
+    /// Notes a child's end, lets its dependents know, starts what became ready, and ends the graph when all have ended.
+    fn settle(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) {
+        let Some((graph, _)) = self.graph_of(id) else { return };
+        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+        if let Some(body) = self.graph_mut(id) {
+            body.running -= 1;
+            if status.is_bad() && body.error.is_none() {
+                body.error = error;
+            }
+        }
+        let mut ended = vec![(child, status)];
+        while let Some((child, status)) = ended.pop() {
+            self.note_end(id, child, status);
+            for dependent in &self.program.facts(node).dependents[child as usize] {
+                if let Some(skipped) = self.dependency_ended(id, graph, *dependent, child, status) {
+                    ended.push((*dependent, skipped));
+                }
+            }
+        }
+        if status.is_bad() && graph.on_failure == OnFailure::CancelRest {
+            return self.cancel_rest(id, status);
+        }
+        self.start_ready(id);
+        self.end_graph_if_done(id);
+    }
+
+    fn note_end(&mut self, id: FrameId, child: u32, status: Status) {
+        if let Some(body) = self.graph_mut(id) {
+            let state = &mut body.children[child as usize];
+            state.status = Some(status);
+            state.frame = None;
+            body.ended += 1;
+        }
+    }
+
+    /// Some(status) when the dependent will never run.
+    fn dependency_ended(
+        &mut self,
+        id: FrameId,
+        graph: &Graph,
+        dependent: u32,
+        child: u32,
+        status: Status,
+    ) -> Option<Status> {
+        let after = &graph.children[dependent as usize].after;
+        let accepted = after.iter().filter(|after| after.child == child).all(|after| after.accepts.contains(status));
+        let edges = after.iter().filter(|after| after.child == child).count() as u32;
+        let body = self.graph_mut(id)?;
+        let state = &mut body.children[dependent as usize];
+        state.missing -= edges;
+        state.unmet |= !accepted;
+        if state.missing > 0 {
+            return None;
+        }
+        if !state.unmet {
+            body.ready.push_back(dependent);
+            return None;
+        }
+        self.record_skipped(id, graph.children[dependent as usize].node, "ActionDependencyFailed");
+        Some(graph.unmet)
+    }
+
+    fn cancel_rest(&mut self, id: FrameId, status: Status) {
+        let error = self.graph_of(id).and_then(|(_, body)| body.error.clone());
+        let output = self.graph_of(id).map_or(Value::Null, |(graph, _)| self.graph_output(id, graph));
+        self.close(id, Closing { status, error, output });
+    }
+
+    fn end_graph_if_done(&mut self, id: FrameId) {
+        let Some((graph, body)) = self.graph_of(id) else { return };
+        if (body.ended as usize) < graph.children.len() {
+            return;
+        }
+        let status = match graph.ending {
+            Ending::Leaves => status_by_leaves(graph, body, &self.program.facts(self.state.frames.get(id).map_or(
+                self.program.plan.root,
+                |frame| frame.node,
+            )).dependents),
+            Ending::Any => worst(body.children.iter().filter_map(|child| child.status)),
+        };
+        let error = status.is_bad().then(|| body.error.clone()).flatten();
+        let output = self.graph_output(id, graph);
+        self.end_with(id, status, output, error);
+    }
+
+    /// `{child: output}` for the children that have one.
+    fn graph_output(&self, id: FrameId, graph: &Graph) -> Value {
+        let Some(scope) = self.state.frames.get(id).and_then(|frame| self.state.scopes.get(frame.scope)) else {
+            return Value::Null;
+        };
+        let mut map = Map::with_capacity(graph.children.len());
+        for child in &graph.children {
+            let node = self.program.node(child.node);
+            if let Some(outcome) = scope.outcome(child.node).filter(|outcome| outcome.status != Status::Skipped)
+                && !node.hidden
+            {
+                map.insert(node.name.clone(), outcome.output.clone());
+            }
+        }
+        Value::map(map)
+    }
+}
+
+/// The children nobody waits for decide; a skipped one hands the decision to those it waited for.
+fn status_by_leaves(graph: &Graph, body: &GraphFrame, dependents: &[Vec<u32>]) -> Status {
+    let mut open: Vec<u32> = (0..graph.children.len() as u32).filter(|child| dependents[*child as usize].is_empty()).collect();
+    let mut seen = vec![false; graph.children.len()];
+    let mut deciding = Vec::new();
+    while let Some(child) = open.pop() {
+        if std::mem::replace(&mut seen[child as usize], true) {
+            continue;
+        }
+        match body.children[child as usize].status {
+            Some(Status::Skipped) => open.extend(graph.children[child as usize].after.iter().map(|after| after.child)),
+            Some(status) => deciding.push(status),
+            None => {}
+        }
+    }
+    worst(deciding.into_iter())
+}
+
+fn worst(statuses: impl Iterator<Item = Status>) -> Status {
+    let rank = |status: &Status| match status {
+        Status::Failed => 3,
+        Status::TimedOut => 2,
+        Status::Cancelled => 1,
+        Status::Succeeded | Status::Skipped => 0,
+    };
+    match statuses.max_by_key(rank) {
+        None | Some(Status::Skipped) => Status::Succeeded,
+        Some(status) => status,
+    }
+}

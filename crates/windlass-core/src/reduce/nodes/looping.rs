@@ -1,0 +1,666 @@
+//! The one loop: body, check, delay, again.
+//!
+//! A loop that checks before its first turn differs only in that first look; from then on every turn is body, check,
+//! delay. After the last allowed turn the check runs once more, then the limit applies.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Timestamp, Value};
+
+use crate::plan::{Check, Collect, Exhausted, Loop, NodeKind, Source, TurnFailure};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, Closing, Ended, FrameId, Item, Items, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
+use crate::{ErrorInfo, LoopSummary, Outcome, Reason, Status, TurnRecord};
+
+/// The slot of a loop's judge; turns use their index.
+const JUDGE: u64 = u64::MAX;
+
+/// What the looks after a turn found.
+#[derive(Default)]
+struct Found {
+    stop: Option<Reason>,
+    condition: Option<bool>,
+    watched: Option<Value>,
+    error: Option<ErrorInfo>,
+    delay: Option<Duration>,
+}
+
+impl<'a> Reducer<'a> {
+    pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        let scope = frame.scope;
+        let turns_max = looping.limits.turns.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
+        let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
+        let in_flight = self.count(&looping.in_flight, scope)?;
+        refuse_beyond(looping, turns_max, time, in_flight)?;
+        let items = match looping.source {
+            Source::Repeat => None,
+            Source::Each(expression) => {
+                let value = self.eval(expression, scope)?;
+                Some(self.hold_items(&value)?)
+            }
+        };
+        self.tell_started(id);
+        let path = self.path(id);
+        let time_at = time.map(|time| self.now() + time);
+        let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
+        self.tell_loop_started(id, looping, turns_max, time, items.as_ref());
+        let body = new_loop_frame(path, items, turns_max, in_flight, time_at, time_key);
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.body = Body::Loop(Box::new(body));
+        }
+        self.state.agenda.push_back(match looping.check {
+            Check::Before { .. } => Item::FirstCheck(id),
+            Check::After { .. } | Check::Never => Item::NextTurn(id),
+        });
+        Ok(())
+    }
+
+    fn tell_loop_started(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        turns_max: Option<u64>,
+        time: Option<Duration>,
+        items: Option<&Items>,
+    ) {
+        if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
+            return;
+        }
+        let limits = Value::object([
+            ("count", Value::from(turns_max)),
+            ("timeout", Value::from(time.map(|time| time.to_string()))),
+            ("items", Value::from(items.map(|items| items.count))),
+        ]);
+        self.publish_at(id, "loop.started", [("kind", Value::Str(looping.kind.clone())), ("limits", limits)]);
+    }
+
+    fn loop_of(&self, id: FrameId) -> Option<(&'a Loop, &LoopFrame)> {
+        let frame = self.state.frames.get(id)?;
+        match (&self.program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Loop(looping), Body::Loop(body)) => Some((looping, body)),
+            _ => None,
+        }
+    }
+
+    fn loop_mut(&mut self, id: FrameId) -> Option<&mut LoopFrame> {
+        match &mut self.state.frames.get_mut(id)?.body {
+            Body::Loop(body) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Before the first turn the condition sees no turn's results, and 0 turns completed.
+    pub(in crate::reduce) fn first_check(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id).filter(|frame| frame.closing.is_none()) else { return Ok(()) };
+        let (scope, node, started_at) = (frame.scope, frame.node, self.started_at(id));
+        let Some((looping, body)) = self.loop_of(id) else { return Ok(()) };
+        if body.stopping.is_some() {
+            return self.next_turn(id);
+        }
+        let Check::Before { condition, stop_when } = looping.check else { return self.next_turn(id) };
+        let turn = Turn {
+            loop_node: node,
+            index: 0,
+            item: Value::Null,
+            previous: Value::Null,
+            loop_started_at: started_at,
+            started_at,
+        };
+        let locals = Locals { turn: Some(&turn), ..Locals::default() };
+        if self.condition(condition, scope, locals)? == stop_when {
+            if let Some(body) = self.loop_mut(id) {
+                body.condition_met = true;
+            }
+            self.conclude_loop(id, Reason::Condition);
+        } else {
+            self.state.agenda.push_back(Item::NextTurn(id));
+        }
+        Ok(())
+    }
+
+    pub(in crate::reduce) fn next_turn(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id).filter(|frame| frame.closing.is_none()) else { return Ok(()) };
+        let live = frame.live;
+        let Some((looping, body)) = self.loop_of(id) else { return Ok(()) };
+        if let Some(reason) = body.stopping {
+            if live == 0 {
+                self.conclude_loop(id, reason);
+            }
+            return Ok(());
+        }
+        match looping.source {
+            Source::Repeat => match limit_reached(body, self.now()) {
+                Some(reason) => self.conclude_loop(id, reason),
+                None => self.begin_turn(id, Value::Null),
+            },
+            Source::Each(_) => self.begin_item_turns(id)?,
+        }
+        Ok(())
+    }
+
+    /// As many turns as may run at once. A turn's item is at hand before the turn begins.
+    fn begin_item_turns(&mut self, id: FrameId) -> Result<(), Stop> {
+        loop {
+            let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
+            let count = body.items.as_ref().map_or(0, |items| items.count);
+            if body.begun >= count {
+                if body.turns.is_empty() {
+                    self.conclude_loop(id, Reason::Items);
+                }
+                return Ok(());
+            }
+            if body.turns.len() as u64 >= body.in_flight {
+                return Ok(());
+            }
+            if self.work.turns_left == 0 {
+                self.state.agenda.push_front(Item::NextTurn(id));
+                return Ok(());
+            }
+            let item = self.item_at(body, body.begun)?;
+            self.begin_turn(id, item);
+        }
+    }
+
+    fn begin_turn(&mut self, id: FrameId, item: Value) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let (node, outer, loop_started_at) = (frame.node, frame.scope, frame.started_at);
+        let Some((looping, body)) = self.loop_of(id) else { return };
+        let (index, started_at) = (body.begun, self.state.now);
+        let turn = Turn { loop_node: node, index, item, previous: body.previous.clone(), loop_started_at, started_at };
+        let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
+        let quiet =
+            index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
+        let child = self.begin_child(id, looping.body, index, scope, quiet);
+        let told = self.state.frames.get(child).is_some_and(|frame| !frame.quiet);
+        self.state.turns += 1;
+        self.work.turns_left = self.work.turns_left.saturating_sub(1);
+        let Some(body) = self.loop_mut(id) else { return };
+        body.turns.insert(index, child);
+        body.begun += 1;
+        if told {
+            self.publish_at(child, "loop.iteration.started", [("iteration", Value::from(index))]);
+        }
+    }
+
+    pub(in crate::reduce) fn turn_ended(
+        &mut self,
+        id: FrameId,
+        slot: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        if slot == JUDGE {
+            return self.judge_ended(id, outcome);
+        }
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        let closing = frame.closing.is_some();
+        let Some((looping, body)) = self.loop_of(id) else { return Ok(()) };
+        let found = match closing || body.stopping.is_some() {
+            true => Found::default(),
+            false => self.look(id, looping, outcome, scope)?,
+        };
+        self.child_gone(id);
+        let started_at = self.turn_started_at(scope);
+        self.note_turn(id, looping, slot, outcome, started_at, &found);
+        if closing {
+            self.state.scopes.remove(scope);
+            self.close_if_empty(id);
+            return Ok(());
+        }
+        if found.stop.is_none() && looping.judge.is_some() && !outcome.status.is_bad() && self.not_stopping(id) {
+            self.begin_judge(id, looping, scope);
+            return Ok(());
+        }
+        self.state.scopes.remove(scope);
+        self.after_turn(id, looping, found);
+        Ok(())
+    }
+
+    /// All that is evaluated after a turn. A look that fails ends the loop as failed.
+    fn look(&mut self, id: FrameId, looping: &Loop, outcome: &Outcome, scope: ScopeId) -> Result<Found, Stop> {
+        let mut found = Found::default();
+        match self.try_look(id, looping, outcome, scope, &mut found) {
+            Ok(()) => {}
+            Err(Stop::Failed(error)) => {
+                found.stop = Some(Reason::Failed);
+                found.error = Some(*error);
+            }
+            Err(need) => return Err(need),
+        }
+        Ok(found)
+    }
+
+    fn try_look(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        outcome: &Outcome,
+        scope: ScopeId,
+        found: &mut Found,
+    ) -> Result<(), Stop> {
+        let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
+        let (completed, failed) = (body.ended + 1, body.failed + u64::from(outcome.status.is_bad()));
+        if outcome.status.is_bad() && stops(looping.on_turn_failure, failed) {
+            found.stop = Some(Reason::Failed);
+            found.error = outcome.error.clone();
+            return Ok(());
+        }
+        let locals = Locals { turn_index: Some(completed), previous: Some(&outcome.output), ..Locals::default() };
+        if let Some(condition) = looping.break_when
+            && self.condition(condition, scope, locals)?
+        {
+            found.stop = Some(Reason::Condition);
+        }
+        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
+            let result = self.condition(condition, scope, locals)?;
+            found.condition = Some(result);
+            if result == stop_when {
+                found.stop = found.stop.or(Some(Reason::Condition));
+            }
+        }
+        if let Some(stall) = &looping.stall {
+            let value = self.eval_with(stall.watch, scope, locals)?;
+            let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
+            let same = match &body.stall {
+                Some((before, turns)) if *before == value => turns + 1,
+                _ => 1,
+            };
+            if same >= stall.turns {
+                found.stop = found.stop.or(Some(Reason::Stalled));
+            }
+            found.watched = Some(value);
+        }
+        found.delay = self.loop_delay(id, looping)?;
+        Ok(())
+    }
+
+    fn loop_delay(&mut self, id: FrameId, looping: &Loop) -> Result<Option<Duration>, Stop> {
+        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(None) };
+        looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()
+    }
+
+    fn turn_started_at(&self, scope: ScopeId) -> Timestamp {
+        let turn = self.state.scopes.get(scope).and_then(|scope| scope.turn.as_ref());
+        turn.map_or(self.state.now, |turn| turn.started_at)
+    }
+
+    fn not_stopping(&self, id: FrameId) -> bool {
+        self.loop_of(id).is_some_and(|(_, body)| body.stopping.is_none())
+    }
+
+    /// Counts, results, history, events: all that a turn's end leaves behind.
+    fn note_turn(
+        &mut self,
+        id: FrameId,
+        looping: &Loop,
+        index: u64,
+        outcome: &Arc<Outcome>,
+        started_at: Timestamp,
+        found: &Found,
+    ) {
+        let bad = outcome.status.is_bad();
+        let quiet_from = self.program.limits.loop_quiet_from_turn;
+        let loop_quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
+        let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
+        let Some(body) = self.loop_mut(id) else { return };
+        body.turns.remove(&index);
+        body.ended += 1;
+        body.failed += u64::from(bad);
+        if body.last_index.is_none_or(|last| index >= last) {
+            body.last_index = Some(index);
+            body.last_status = Some(outcome.status);
+            body.last_error = outcome.error.clone();
+            body.previous = outcome.output.clone();
+        }
+        if bad && body.first_error.is_none() {
+            body.first_error = outcome.error.clone();
+        }
+        if let Some(value) = &found.watched {
+            body.stall = match body.stall.take() {
+                Some((before, turns)) if before == *value => Some((before, turns + 1)),
+                _ => Some((value.clone(), 1)),
+            };
+        }
+        body.condition_met |= found.stop == Some(Reason::Condition);
+        let path = body.path.clone();
+        let told_first = quiet && !loop_quiet && body.untold.is_none();
+        if quiet && !loop_quiet {
+            let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
+            body.untold = Some((from, failed + u64::from(bad)));
+        }
+        if told_first {
+            self.work.untold.push(id);
+        }
+        self.keep_result(id, looping.collect, index, outcome);
+        let duration = self.state.now.since(started_at);
+        if !quiet {
+            self.tell_turn(&path, looping, index, outcome, duration, found.condition);
+        }
+        self.work.output.turns.push(TurnRecord {
+            loop_path: path,
+            index,
+            status: outcome.status,
+            started_at,
+            duration,
+            condition: found.condition,
+            result: outcome.output.clone(),
+            error: outcome.error.clone(),
+            reason: found.stop,
+        });
+    }
+
+    fn tell_turn(
+        &mut self,
+        path: &Arc<str>,
+        looping: &Loop,
+        index: u64,
+        outcome: &Outcome,
+        duration: Duration,
+        condition: Option<bool>,
+    ) {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        let mut fields = vec![
+            ("actionName", Value::from(name)),
+            ("iteration", Value::from(index)),
+            ("loopType", Value::Str(looping.kind.clone())),
+            ("status", Value::from(outcome.status.as_str())),
+            ("conditionResult", Value::from(condition)),
+            ("result", outcome.output.clone()),
+            ("duration", Value::from(duration.as_ms())),
+        ];
+        fields.extend(outcome.error.as_ref().map(|error| ("error", error.to_value())));
+        self.publish(format!("{path}[{index}]").into(), "loop.iteration.done", fields);
+    }
+
+    fn after_turn(&mut self, id: FrameId, looping: &Loop, found: Found) {
+        let live = self.state.frames.get(id).map_or(0, |frame| frame.live);
+        let now = self.now();
+        let Some(body) = self.loop_mut(id) else { return };
+        if let Some(reason) = found.stop.filter(|_| body.stopping.is_none()) {
+            body.stopping = Some(reason);
+            body.last_error = found.error.clone().or(body.last_error.take());
+            let finish = matches!(looping.on_turn_failure, TurnFailure::Stop { running_finish: true });
+            if live > 0 && !finish {
+                self.call_off_turns(id);
+            }
+        }
+        let Some((_, body)) = self.loop_of(id) else { return };
+        if let Some(reason) = body.stopping {
+            if live == 0 {
+                self.conclude_loop(id, reason);
+            }
+            return;
+        }
+        if matches!(looping.source, Source::Repeat)
+            && let Some(reason) = limit_reached(body, now)
+        {
+            return self.conclude_loop(id, reason);
+        }
+        self.delay_or_go_on(id, found.delay);
+    }
+
+    fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) {
+        match delay.filter(|delay| delay.0 > 0) {
+            None => self.state.agenda.push_back(Item::NextTurn(id)),
+            Some(delay) => {
+                let key = self.set_timer(self.now() + delay, Timer::Alarm(id));
+                if let Some(frame) = self.state.frames.get_mut(id) {
+                    frame.alarm = Some(key);
+                }
+            }
+        }
+    }
+
+    fn call_off_turns(&mut self, id: FrameId) {
+        let Some((_, body)) = self.loop_of(id) else { return };
+        for turn in body.turns.values().copied().collect::<Vec<_>>() {
+            self.close(turn, Closing::cancelled());
+        }
+    }
+
+    /// The loop has had its time: a turn that outlives it is cut off.
+    pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get_mut(id) else { return };
+        if let Some(key) = frame.alarm.take() {
+            self.state.timers.remove(&key);
+        }
+        let Some(body) = self.loop_mut(id) else { return };
+        body.time_key = None;
+        if body.stopping.is_none() {
+            body.stopping = Some(Reason::Timeout);
+        }
+        self.call_off_turns(id);
+        self.state.agenda.push_back(Item::NextTurn(id));
+    }
+
+    pub(in crate::reduce) fn forget_loop_time(&mut self, id: FrameId) {
+        if let Some(key) = self.loop_mut(id).and_then(|body| body.time_key.take()) {
+            self.state.timers.remove(&key);
+        }
+    }
+
+    fn begin_judge(&mut self, id: FrameId, looping: &Loop, scope: ScopeId) {
+        let Some(judge) = looping.judge else { return };
+        let child = self.begin_child(id, judge, JUDGE, scope, false);
+        if let Some(body) = self.loop_mut(id) {
+            body.judged = Some(scope);
+            body.turns.insert(JUDGE, child);
+        }
+    }
+
+    /// A judge that gives no verdict does not stop the loop.
+    fn judge_ended(&mut self, id: FrameId, outcome: &Outcome) -> Result<(), Stop> {
+        let verdict = self.resolve(&outcome.output)?;
+        let Some((looping, _)) = self.loop_of(id) else { return Ok(()) };
+        let delay = self.loop_delay(id, looping)?;
+        self.child_gone(id);
+        let closing = self.state.frames.get(id).is_some_and(|frame| frame.closing.is_some());
+        let Some(body) = self.loop_mut(id) else { return Ok(()) };
+        body.turns.remove(&JUDGE);
+        if let Some(scope) = body.judged.take() {
+            self.state.scopes.remove(scope);
+        }
+        if closing {
+            self.close_if_empty(id);
+            return Ok(());
+        }
+        let done = verdict.get("done").and_then(Value::as_bool) == Some(true);
+        self.after_turn(id, looping, Found { stop: done.then_some(Reason::Judge), delay, ..Found::default() });
+        Ok(())
+    }
+
+    /// Ends the loop with its reason. Every turn has ended.
+    pub(in crate::reduce) fn conclude_loop(&mut self, id: FrameId, reason: Reason) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let attempts = frame.attempt;
+        let Some(body) = self.loop_mut(id) else { return };
+        if std::mem::replace(&mut body.concluded, true) {
+            return;
+        }
+        let Some((looping, body)) = self.loop_of(id) else { return };
+        let (status, error) = verdict(looping, body, reason);
+        let turns = self.loop_summary(id, looping, reason);
+        self.tell_loop_done(id, status, reason);
+        let output = self.loop_output(id, looping, status, reason);
+        self.forget_loop_time(id);
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
+    }
+
+    /// The loop was called off from outside; what it has is kept.
+    pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) {
+        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+        let Some((looping, _)) = self.loop_of(id) else { return };
+        let reason = if closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled };
+        let turns = self.loop_summary(id, looping, reason);
+        self.tell_loop_done(id, closing.status, reason);
+        let output = self.loop_output(id, looping, closing.status, reason);
+        self.end(id, Ended { status: closing.status, output, error: closing.error, inputs: Value::Null, attempts, turns });
+    }
+
+    fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
+        let (_, body) = self.loop_of(id)?;
+        Some(LoopSummary { kind: looping.kind.clone(), turns: body.ended, failed: body.failed, reason })
+    }
+
+    fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
+        self.tell_untold_of(id);
+        let Some(frame) = self.state.frames.get(id).filter(|frame| !frame.quiet) else { return };
+        let Body::Loop(body) = &frame.body else { return };
+        let stats = Value::object([
+            ("total", Value::from(body.ended)),
+            ("success", Value::from(body.ended - body.failed)),
+            ("failed", Value::from(body.failed)),
+        ]);
+        let fields = [
+            ("turns", Value::from(body.ended)),
+            ("reason", Value::from(reason.as_str())),
+            ("status", Value::from(status.as_str())),
+            ("stats", stats),
+        ];
+        self.publish_at(id, "loop.done", fields);
+    }
+
+    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: Reason) -> Value {
+        match looping.collect {
+            Collect::Last => self.loop_of(id).map_or(Value::Null, |(_, body)| body.previous.clone()),
+            Collect::List => self.result_list(id),
+            Collect::Stats => {
+                let results = self.result_list(id);
+                let Some((_, body)) = self.loop_of(id) else { return Value::Null };
+                let stats = Value::object([
+                    ("total", Value::from(body.ended)),
+                    ("success", Value::from(body.ended - body.failed)),
+                    ("failed", Value::from(body.failed)),
+                ]);
+                Value::object([("results", results), ("stats", stats)])
+            }
+            Collect::Report => self.loop_of(id).map_or(Value::Null, |(_, body)| report(body, status, reason)),
+        }
+    }
+}
+
+fn new_loop_frame(
+    path: Arc<str>,
+    items: Option<Items>,
+    turns_max: Option<u64>,
+    in_flight: u64,
+    time_at: Option<Timestamp>,
+    time_key: Option<crate::state::TimerKey>,
+) -> LoopFrame {
+    LoopFrame {
+        path,
+        items,
+        turns_max,
+        in_flight: in_flight.max(1),
+        time_at,
+        time_key,
+        begun: 0,
+        ended: 0,
+        failed: 0,
+        turns: Default::default(),
+        last_index: None,
+        last_status: None,
+        last_error: None,
+        first_error: None,
+        previous: Value::Null,
+        results: Results::default(),
+        condition_met: false,
+        stopping: None,
+        judged: None,
+        stall: None,
+        untold: None,
+        concluded: false,
+    }
+}
+
+/// Limits that are computed are held to the system's as strictly as those that are written down.
+fn refuse_beyond(
+    looping: &Loop,
+    turns: Option<u64>,
+    time: Option<Duration>,
+    in_flight: u64,
+) -> Result<(), ErrorInfo> {
+    let limits = &looping.limits;
+    let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
+    match (turns, time) {
+        (Some(0), _) => refuse("a loop needs a limit of at least 1 turn".to_owned()),
+        (Some(turns), _) if turns > limits.turns_max => {
+            refuse(format!("the loop asks for {turns} turns; the system's limit is {}", limits.turns_max))
+        }
+        (_, Some(time)) if time > limits.time_max => {
+            refuse(format!("the loop asks for {time}; the system's limit is {}", limits.time_max))
+        }
+        _ if in_flight == 0 => refuse("a loop needs at least 1 turn at a time".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
+    if body.turns_max.is_some_and(|max| body.begun >= max) {
+        return Some(Reason::Count);
+    }
+    body.time_at.is_some_and(|at| now >= at).then_some(Reason::Timeout)
+}
+
+fn stops(policy: TurnFailure, failed: u64) -> bool {
+    match policy {
+        TurnFailure::Stop { .. } => true,
+        TurnFailure::Tolerate(allowed) => failed > allowed,
+        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+    }
+}
+
+/// How a loop that stopped for this reason ends.
+fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
+    match reason {
+        Reason::Failed => (Status::Failed, body.last_error.clone()),
+        Reason::Cancelled => (Status::Cancelled, None),
+        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled if looping.on_exhausted == Exhausted::Fail => {
+            (Status::Failed, Some(exhausted(body, reason)))
+        }
+        _ => by_turns(looping, body),
+    }
+}
+
+fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
+    match (looping.on_turn_failure, body.last_status) {
+        (TurnFailure::FailAtEnd, _) if body.failed > 0 => (Status::Failed, body.first_error.clone()),
+        (TurnFailure::LastDecides, Some(status)) if status.is_bad() => (status, body.last_error.clone()),
+        _ => (Status::Succeeded, None),
+    }
+}
+
+fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
+    let turns = body.ended;
+    match reason {
+        Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
+            .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`"),
+        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns")),
+        Reason::Budget => ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns")),
+        _ => ErrorInfo::new("LoopCountExceeded", "limit", format!("the loop has used all its {turns} turns and its condition is not met"))
+            .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
+    }
+}
+
+/// What a condition loop says of itself.
+fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
+    let word = match (status, reason) {
+        (_, Reason::Count) => "max-iterations",
+        (_, Reason::Timeout) => "timeout",
+        (Status::Succeeded, _) => "completed",
+        (status, _) => status.as_str(),
+    };
+    let mut map = windlass_value::Map::new();
+    map.insert("status", word);
+    map.insert("reason", reason.as_str());
+    map.insert("iterations", body.ended);
+    map.insert("conditionMet", body.condition_met);
+    map.insert("lastResult", body.previous.clone());
+    map.insert("results", body.results.tail.iter().cloned().collect::<Vec<_>>());
+    if body.results.dropped > 0 {
+        map.insert("resultsDropped", body.results.dropped);
+    }
+    Value::map(map)
+}

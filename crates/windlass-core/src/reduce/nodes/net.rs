@@ -1,0 +1,362 @@
+//! Places and tokens.
+//!
+//! A token goes to every place that accepts its kind, in declaration order. A place runs as many bodies at once as it has
+//! workers; further tokens wait in order. Every body runs in a scope of its own that holds the token as `args`.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable};
+use crate::{ErrorInfo, Outcome, Status};
+
+impl<'a> Reducer<'a> {
+    pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), Stop> {
+        let place = |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
+        let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
+        let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
+        frame.body = Body::Net(Box::new(body));
+        self.state.nets.push(id);
+        self.tell_started(id);
+        let payload = self.state.run.input.clone();
+        self.deliver(id, Token { kind: net.start.clone(), payload, lineage: Vec::new() });
+        self.settle_net(id);
+        Ok(())
+    }
+
+    fn net_of(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
+        let frame = self.state.frames.get(id).filter(|frame| frame.closing.is_none())?;
+        match (&self.program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Net(net), Body::Net(body)) => Some((net, body)),
+            _ => None,
+        }
+    }
+
+    fn net_mut(&mut self, id: FrameId) -> Option<&mut NetFrame> {
+        match &mut self.state.frames.get_mut(id)?.body {
+            Body::Net(body) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// An outside event for whichever net accepts its kind.
+    pub(in crate::reduce) fn offer_to_nets(&mut self, kind: &Arc<str>, payload: &Value) -> bool {
+        let accepting = self.state.nets.iter().copied().find(|id| {
+            self.net_of(*id).is_some_and(|(net, _)| net.places.iter().any(|place| place.accepts.contains(kind)))
+        });
+        let Some(id) = accepting else { return false };
+        self.deliver(id, Token { kind: kind.clone(), payload: payload.clone(), lineage: Vec::new() });
+        self.settle_net(id);
+        true
+    }
+
+    fn deliver(&mut self, id: FrameId, token: Token) {
+        let Some((net, body)) = self.net_of(id) else { return };
+        if body.tokens >= self.program.limits.net_tokens_max {
+            let message = format!("the run has made {} tokens without coming to an end", body.tokens);
+            let error = ErrorInfo::new("TokensExceeded", "limit", message).hint("look at the arcs that form a circle");
+            return self.fail_net(id, error);
+        }
+        if net.end == NetEnd::Stop(token.kind.clone()) {
+            return self.end_with(id, Status::Succeeded, token.payload, None);
+        }
+        let accepting: Vec<usize> =
+            net.places.iter().enumerate().filter(|(_, place)| place.accepts.contains(&token.kind)).map(|(at, _)| at).collect();
+        if let Some(body) = self.net_mut(id) {
+            body.tokens += 1;
+        }
+        if accepting.is_empty() {
+            let fields = [("event", Value::Str(token.kind.clone())), ("reason", "no step accepts it".into())];
+            self.publish_at(id, "event.unhandled", fields);
+        }
+        for place in accepting {
+            self.arrive(id, net, place, token.clone());
+        }
+    }
+
+    fn arrive(&mut self, id: FrameId, net: &Net, at: usize, token: Token) {
+        let place = &net.places[at];
+        let Some(body) = self.net_mut(id) else { return };
+        match place.join {
+            Join::None => {
+                open_work(body, &token.lineage);
+                body.places[at].queue.push_back(token);
+            }
+            Join::All => {
+                let slot = place.accepts.iter().position(|kind| *kind == token.kind).unwrap_or(0);
+                open_work(body, &token.lineage);
+                body.places[at].held[slot].push_back(token);
+                if body.places[at].held.iter().all(|held| !held.is_empty()) {
+                    let parts: Vec<Token> = body.places[at].held.iter_mut().filter_map(|held| held.pop_front()).collect();
+                    let joined = join_tokens(parts, body);
+                    body.places[at].queue.push_back(joined);
+                }
+            }
+            Join::FanOut => match token.lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
+                Some(fan) => fan.gathered.entry(at as u32).or_default().push(token.payload),
+                None => {
+                    open_work(body, &token.lineage);
+                    let payload = Value::list(vec![token.payload]);
+                    body.places[at].queue.push_back(Token { payload, ..token });
+                }
+            },
+        }
+    }
+
+    /// Fires what can, closes fan-outs that have no work left, and ends the net when it is quiet.
+    fn settle_net(&mut self, id: FrameId) {
+        self.state.agenda.push_back(Item::Fire(id));
+    }
+
+    pub(in crate::reduce) fn fire(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some((net, body)) = self.net_of(id) else { return Ok(()) };
+        let next = net.places.iter().enumerate().find(|(at, place)| {
+            let state = &body.places[*at];
+            state.running < place.workers.max(1) && !state.queue.is_empty()
+        });
+        let Some((at, place)) = next else {
+            self.quiet_net(id, net);
+            return Ok(());
+        };
+        let Some(token) = body.places[at].queue.front().cloned() else { return Ok(()) };
+        let Some(outer) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
+        let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
+        let locals = Locals { names: Some(&names), ..Locals::default() };
+        let holds = place.guard.map(|guard| self.condition(guard, outer, locals)).transpose()?.unwrap_or(true);
+        if let Some(body) = self.net_mut(id) {
+            body.places[at].queue.pop_front();
+        }
+        match holds {
+            true => self.begin_body(id, at, place, token, outer),
+            false => {
+                self.record_skipped(id, place.body, "GuardFalse");
+                self.work_done(id, &token.lineage);
+            }
+        }
+        self.settle_net(id);
+        Ok(())
+    }
+
+    fn begin_body(&mut self, id: FrameId, at: usize, place: &Place, token: Token, outer: ScopeId) {
+        let mut scope = Scope::new(Some(outer), Some(place.body));
+        let held = |value: Value| Variable { kind: VariableKind::Any, value };
+        scope.variables.insert("args".into(), held(token.payload));
+        scope.variables.insert("kind".into(), held(Value::Str(token.kind)));
+        let scope = self.state.scopes.insert(scope);
+        let Some(body) = self.net_mut(id) else { return };
+        let slot = body.next_slot;
+        body.next_slot += 1;
+        body.places[at].running += 1;
+        body.places[at].visits += 1;
+        let frame = self.begin_child(id, place.body, slot, scope, false);
+        // Each firing is another entry of the same path, so its effects have keys of their own.
+        self.state.next_generation += 1;
+        let generation = self.state.next_generation;
+        if let Some(frame) = self.state.frames.get_mut(frame) {
+            frame.generation = generation;
+        }
+        if let Some(body) = self.net_mut(id) {
+            body.firings.insert(slot, Firing { place: at as u32, frame, lineage: token.lineage });
+        }
+    }
+
+    pub(in crate::reduce) fn body_ended(
+        &mut self,
+        id: FrameId,
+        slot: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        let Some((net, body)) = self.net_of(id) else { return Ok(()) };
+        let Some(firing) = body.firings.get(&slot).cloned() else { return Ok(()) };
+        let place = &net.places[firing.place as usize];
+        let tokens = match self.tokens_of(place, outcome, scope) {
+            Ok(tokens) => Ok(tokens),
+            Err(Stop::Failed(error)) => Err(*error),
+            Err(need) => return Err(need),
+        };
+        self.child_gone(id);
+        self.state.scopes.remove(scope);
+        if let Some(body) = self.net_mut(id) {
+            body.firings.remove(&slot);
+            body.places[firing.place as usize].running -= 1;
+            body.last_output = outcome.output.clone();
+        }
+        match tokens {
+            Err(error) => self.fail_net(id, error),
+            Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
+                let error = outcome.error.clone();
+                let error = error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
+                self.fail_net(id, error);
+            }
+            Ok(tokens) => {
+                self.emit(id, tokens, &firing.lineage);
+                self.work_done(id, &firing.lineage);
+                self.settle_net(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a body that has ended emits: from its arcs, and from its own output.
+    fn tokens_of(&mut self, place: &Place, outcome: &Outcome, scope: ScopeId) -> Result<Vec<Emitted>, Stop> {
+        let bad = outcome.status.is_bad();
+        let event = if bad { "step.failed" } else { "step.done" };
+        let names = Map::from_iter([
+            ("event", Value::object([("name", Value::from(event))])),
+            ("output", outcome.output.clone()),
+            ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+        ]);
+        let locals = Locals { names: Some(&names), ..Locals::default() };
+        let mut emitted = Vec::new();
+        for arc in &place.arcs {
+            let applies = match arc.on {
+                ArcOn::Succeeded => !bad,
+                ArcOn::Failed => bad,
+                ArcOn::Either => true,
+            };
+            if !applies || !arc.when.map(|when| self.condition(when, scope, locals)).transpose()?.unwrap_or(true) {
+                continue;
+            }
+            let payload = arc.payload.map(|payload| self.eval_with(payload, scope, locals)).transpose()?;
+            emitted.push(Emitted { kind: arc.emits.clone(), payload: payload.unwrap_or_default(), fans_out: false });
+            if !place.inclusive {
+                break;
+            }
+        }
+        if place.emits && !bad {
+            let output = self.resolve(&outcome.output)?;
+            emitted.extend(returned(&output)?);
+        }
+        Ok(emitted)
+    }
+
+    fn emit(&mut self, id: FrameId, tokens: Vec<Emitted>, lineage: &[u64]) {
+        let fans_out = tokens.iter().any(|token| token.fans_out);
+        let mut inner = lineage.to_vec();
+        if fans_out && let Some(body) = self.net_mut(id) {
+            let fan = body.next_fan_out;
+            body.next_fan_out += 1;
+            // The fan-out itself is open work until all its members have been delivered.
+            body.fan_outs.insert(fan, FanOut { open: 1, gathered: Default::default(), parent: lineage.to_vec() });
+            open_work(body, lineage);
+            inner.push(fan);
+        }
+        for token in tokens.into_iter().filter(|token| !token.kind.is_empty()) {
+            let lineage = if token.fans_out { inner.clone() } else { lineage.to_vec() };
+            self.deliver(id, Token { kind: token.kind, payload: token.payload, lineage });
+        }
+        if fans_out {
+            self.work_done(id, &inner);
+        }
+    }
+
+    /// One piece of a fan-out's work is done; at zero its joins fire, once, with all members.
+    fn work_done(&mut self, id: FrameId, lineage: &[u64]) {
+        let Some(fan) = lineage.last() else { return };
+        let Some((net, _)) = self.net_of(id) else { return };
+        let Some(body) = self.net_mut(id) else { return };
+        let Some(open) = body.fan_outs.get_mut(fan) else { return };
+        open.open -= 1;
+        if open.open > 0 {
+            return;
+        }
+        let Some(closed) = body.fan_outs.remove(fan) else { return };
+        for (at, place) in net.places.iter().enumerate().filter(|(_, place)| place.join == Join::FanOut) {
+            let members = closed.gathered.get(&(at as u32)).cloned();
+            if members.is_none() && !closed.gathered.is_empty() {
+                continue;
+            }
+            open_work(body, &closed.parent);
+            let kind = place.accepts.first().cloned().unwrap_or_default();
+            let payload = Value::list(members.unwrap_or_default());
+            body.places[at].queue.push_back(Token { kind, payload, lineage: closed.parent.clone() });
+        }
+        self.work_done(id, &closed.parent);
+    }
+
+    fn fail_net(&mut self, id: FrameId, error: ErrorInfo) {
+        self.end_with(id, Status::Failed, Value::Null, Some(error));
+    }
+
+    fn quiet_net(&mut self, id: FrameId, net: &Net) {
+        let Some((_, body)) = self.net_of(id) else { return };
+        if !body.firings.is_empty() {
+            return;
+        }
+        match &net.end {
+            NetEnd::Quiet => {
+                let output = body.last_output.clone();
+                self.end_with(id, Status::Succeeded, output, None);
+            }
+            // Somebody outside may still send what a place accepts from nobody inside.
+            NetEnd::Stop(_) if net.places.iter().any(|place| waits_for_outside(net, place)) => {}
+            NetEnd::Stop(kind) => {
+                let held: Vec<&str> = net
+                    .places
+                    .iter()
+                    .zip(&body.places)
+                    .filter(|(_, state)| state.held.iter().any(|held| !held.is_empty()))
+                    .map(|(place, _)| &*place.name)
+                    .collect();
+                let message = match held.is_empty() {
+                    true => format!("nothing is left to do and no `{kind}` was emitted"),
+                    false => format!("nothing is left to do; the joins at {} can never complete", held.join(", ")),
+                };
+                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
+            }
+        }
+    }
+}
+
+struct Emitted {
+    kind: Arc<str>,
+    payload: Value,
+    fans_out: bool,
+}
+
+/// A place that accepts a kind no place and no arc inside is declared to emit.
+fn waits_for_outside(net: &Net, place: &Place) -> bool {
+    let emitted = |kind: &Arc<str>| {
+        *kind == net.start || net.places.iter().any(|place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind))
+    };
+    place.accepts.iter().any(|kind| !emitted(kind))
+}
+
+fn open_work(body: &mut NetFrame, lineage: &[u64]) {
+    if let Some(fan) = lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
+        fan.open += 1;
+    }
+}
+
+/// One token from many: `{kind: payload}`. The joined token is one piece of work where there were several.
+fn join_tokens(parts: Vec<Token>, body: &mut NetFrame) -> Token {
+    let lineage = parts.first().map(|token| token.lineage.clone()).unwrap_or_default();
+    for extra in parts.iter().skip(1) {
+        if let Some(fan) = extra.lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
+            fan.open = fan.open.saturating_sub(1).max(1);
+        }
+    }
+    let kind = parts.first().map(|token| token.kind.clone()).unwrap_or_default();
+    let payload = Value::object(parts.into_iter().map(|token| (token.kind, token.payload)));
+    Token { kind, payload, lineage }
+}
+
+/// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
+fn returned(output: &Value) -> Result<Vec<Emitted>, ErrorInfo> {
+    let one = |value: &Value, fans_out: bool| match value.get("kind").and_then(Value::as_str) {
+        Some(kind) => Ok(Emitted { kind: kind.into(), payload: value.get("payload").cloned().unwrap_or_default(), fans_out }),
+        None => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
+    };
+    match output {
+        Value::Null => Ok(Vec::new()),
+        Value::List(items) if items.is_empty() => {
+            Ok(vec![Emitted { kind: "".into(), payload: Value::Null, fans_out: true }])
+        }
+        Value::List(items) => items.iter().map(|item| one(item, true)).collect(),
+        single => one(single, false).map(|token| vec![token]),
+    }
+}

@@ -1,0 +1,132 @@
+//! A loop's collection and its results, kept so that memory depends on how many turns run at once, not on how many there
+//! are.
+
+use std::sync::Arc;
+
+use windlass_value::{Stored, Value};
+
+use crate::plan::Collect;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
+use crate::{ErrorInfo, Outcome};
+
+impl Reducer<'_> {
+    /// A loop's items, evaluated once. A long list is cut into stored chunks.
+    pub(super) fn hold_items(&mut self, value: &Value) -> Result<Items, Stop> {
+        let chunk_items = self.program.limits.loop_chunk_items.max(1);
+        if let Value::Stored(stored) = value
+            && stored.chunked
+        {
+            let root = self.values.get(&stored.hash).ok_or_else(|| Stop::Need(vec![stored.hash]))?;
+            let chunks = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
+            return self.within_limit(Items { count: stored.items, held: Held::Chunks { chunks, chunk_items } });
+        }
+        let value = self.resolve(value)?;
+        let Value::List(list) = &value else {
+            let message = format!("a foreach needs an array; it got {} {}", value.kind(), shortened(&value));
+            let hint = "if it may be missing, write coalesce(…, createArray())";
+            return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
+        };
+        let count = list.len() as u64;
+        let items = match count > chunk_items {
+            false => Items { count, held: Held::Inline(value) },
+            true => {
+                let chunks = list.chunks(chunk_items as usize).map(|chunk| self.values.put(&Value::list(chunk.to_vec())));
+                Items { count, held: Held::Chunks { chunks: chunks.collect(), chunk_items } }
+            }
+        };
+        self.within_limit(items)
+    }
+
+    fn within_limit(&self, items: Items) -> Result<Items, Stop> {
+        let max = self.program.limits.loop_items_max;
+        match items.count <= max {
+            true => Ok(items),
+            false => Err(ErrorInfo::new("TooManyItems", "limit", format!("{} items; the limit is {max}", items.count))
+                .hint("raise `loop_items_max`, or loop over pages")
+                .into()),
+        }
+    }
+
+    pub(super) fn item_at(&self, body: &LoopFrame, index: u64) -> Result<Value, Stop> {
+        let Some(items) = &body.items else { return Ok(Value::Null) };
+        let (list, at) = match &items.held {
+            Held::Inline(list) => (list.clone(), index),
+            Held::Chunks { chunks, chunk_items } => {
+                let chunk = &chunks[(index / chunk_items) as usize];
+                let list = self.values.get(&chunk.hash).ok_or_else(|| Stop::Need(vec![chunk.hash]))?;
+                (list, index % chunk_items)
+            }
+        };
+        Ok(list.as_list().and_then(|list| list.get(at as usize)).cloned().unwrap_or_default())
+    }
+
+    pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, outcome: &Arc<Outcome>) {
+        let (kept, chunk_items) = (self.program.limits.loop_results_kept as usize, self.program.limits.loop_chunk_items);
+        let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else { return };
+        let results = &mut body.results;
+        match collect {
+            Collect::Last => {}
+            Collect::Report => {
+                results.tail.push_back(outcome.output.clone());
+                if results.tail.len() > kept {
+                    results.tail.pop_front();
+                    results.dropped += 1;
+                }
+            }
+            Collect::List | Collect::Stats => {
+                results.early.insert(index, outcome.output.clone());
+                take_early(results);
+                while results.tail.len() as u64 >= chunk_items {
+                    let chunk: Vec<Value> = results.tail.drain(..chunk_items as usize).collect();
+                    results.stored_items += chunk_items;
+                    let stored = self.values.put(&Value::list(chunk));
+                    results.chunks.push(stored);
+                }
+            }
+        }
+    }
+
+    /// All results in index order: a plain list when it is short, else a stored one.
+    pub(super) fn result_list(&mut self, id: FrameId) -> Value {
+        let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else {
+            return Value::Null;
+        };
+        let results = std::mem::take(&mut body.results);
+        // Turns that never ended, because the loop was called off, leave no entry.
+        let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
+        if results.chunks.is_empty() {
+            return Value::list(tail);
+        }
+        let items = results.stored_items + tail.len() as u64;
+        let mut chunks: Vec<Value> = results.chunks.into_iter().map(|chunk| Value::Stored(Arc::new(chunk))).collect();
+        if !tail.is_empty() {
+            chunks.push(Value::Stored(Arc::new(self.values.put(&Value::list(tail)))));
+        }
+        let root = self.values.put(&Value::list(chunks));
+        Value::Stored(Arc::new(Stored { items, chunked: true, ..root }))
+    }
+}
+
+/// Moves results that have become contiguous to the tail.
+fn take_early(results: &mut Results) {
+    loop {
+        let next = results.stored_items + results.tail.len() as u64;
+        match results.early.remove(&next) {
+            Some(value) => results.tail.push_back(value),
+            None => return,
+        }
+    }
+}
+
+fn stored_of(value: &Value) -> Option<Stored> {
+    if let Value::Stored(stored) = value { Some((**stored).clone()) } else { None }
+}
+
+fn shortened(value: &Value) -> String {
+    let text = format!("{value:?}");
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}

@@ -1,0 +1,106 @@
+//! Waiting for time or for somebody. A wait costs a row in the state and nothing else.
+
+use windlass_value::{Timestamp, Value};
+
+use crate::plan::Wait;
+use crate::reduce::ticks::meets;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FrameId, Timer, WaitFrame};
+use crate::{ErrorInfo, Status};
+
+impl Reducer<'_> {
+    pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
+        let scope = frame.scope;
+        let (body, until) = match wait {
+            Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
+            Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
+            Wait::Signal { name, requirements, deadline } => {
+                let requirements = requirements.map(|required| self.eval(required, scope)).transpose()?;
+                let deadline = deadline.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
+                let requirements = requirements.unwrap_or_default();
+                (WaitFrame::Signal { name: name.clone(), requirements }, deadline.map(|after| self.now() + after))
+            }
+        };
+        self.tell_started(id);
+        let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
+        let signal = if let WaitFrame::Signal { name, requirements } = &body { Some((name.clone(), requirements.clone())) } else { None };
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.alarm = alarm;
+            frame.body = Body::Wait(body);
+        }
+        if let Some((name, requirements)) = signal {
+            self.await_signal(id, name, &requirements);
+        }
+        Ok(())
+    }
+
+    fn await_signal(&mut self, id: FrameId, name: std::sync::Arc<str>, requirements: &Value) {
+        let kept = self.state.signals.get_mut(&name).and_then(|kept| {
+            let at = kept.iter().position(|payload| meets(payload, requirements))?;
+            kept.remove(at)
+        });
+        match kept {
+            Some(payload) => self.end_with(id, Status::Succeeded, payload, None),
+            None => self.state.waits.entry(name).or_default().push_back(id),
+        }
+    }
+
+    pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) {
+        self.end_with(id, Status::Succeeded, payload, None);
+    }
+
+    pub(in crate::reduce) fn wait_over(&mut self, id: FrameId) {
+        let Some(Body::Wait(wait)) = self.state.frames.get(id).map(|frame| &frame.body) else { return };
+        match wait {
+            WaitFrame::Time => self.end_with(id, Status::Succeeded, Value::Null, None),
+            WaitFrame::Signal { name, .. } => {
+                let message = format!("nobody sent `{name}` in time");
+                let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint("send it with `windlass signal RUN NAME`");
+                self.end_with(id, Status::TimedOut, Value::Null, Some(error));
+            }
+        }
+    }
+
+    /// What a frame that ends leaves behind in the state's indexes.
+    pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) {
+        match body {
+            Body::Wait(WaitFrame::Signal { name, .. }) => {
+                if let Some(waiting) = self.state.waits.get_mut(name) {
+                    waiting.retain(|frame| *frame != id);
+                    if waiting.is_empty() {
+                        self.state.waits.remove(name);
+                    }
+                }
+            }
+            Body::Call { call } => {
+                self.state.calls.remove(call);
+            }
+            Body::Net(_) => self.state.nets.retain(|frame| *frame != id),
+            Body::Loop(looping) => {
+                if let Some(key) = looping.time_key {
+                    self.state.timers.remove(&key);
+                }
+            }
+            Body::New
+            | Body::Backoff
+            | Body::Pipeline(_)
+            | Body::Graph(_)
+            | Body::Branch { .. }
+            | Body::Wait(WaitFrame::Time) => {}
+        }
+    }
+}
+
+/// Epoch milliseconds, or RFC 3339 text.
+fn point_in_time(value: &Value) -> Result<Timestamp, ErrorInfo> {
+    let parsed = match value {
+        Value::Int(ms) => ms.checked_mul(1_000).map(Timestamp),
+        Value::Str(text) => Timestamp::parse_rfc3339(text),
+        _ => None,
+    };
+    parsed.ok_or_else(|| {
+        ErrorInfo::new("BadTimestamp", "expression", format!("{value:?} is not a point in time"))
+            .hint("write it as 2026-11-15T09:30:00Z")
+    })
+}

@@ -1,0 +1,126 @@
+//! What is seen from outside: events, paths, and values that are too large to travel.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use super::Reducer;
+use crate::plan::{NodeId, NodeKind};
+use crate::state::{Body, FrameId};
+use crate::{Command, ErrorInfo, Event, Outcome, Status};
+
+impl Reducer<'_> {
+    pub(crate) fn publish(
+        &mut self,
+        path: Arc<str>,
+        kind: impl Into<Arc<str>>,
+        fields: impl IntoIterator<Item = (&'static str, Value)>,
+    ) {
+        let mut data = Map::new();
+        for (name, value) in fields {
+            data.insert(name, self.slim(value));
+        }
+        self.publish_map(path, kind.into(), data);
+    }
+
+    pub(crate) fn publish_map(&mut self, path: Arc<str>, kind: Arc<str>, data: Map) {
+        self.state.events += 1;
+        let event = Event { seq: self.state.events, at: self.state.now, kind, path, data: Value::map(data) };
+        self.work.output.commands.push(Command::PublishEvent(event));
+    }
+
+    pub(crate) fn publish_at(
+        &mut self,
+        id: FrameId,
+        kind: &'static str,
+        fields: impl IntoIterator<Item = (&'static str, Value)>,
+    ) {
+        let path = self.path(id);
+        self.publish(path, kind, fields);
+    }
+
+    pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) {
+        let kind = match outcome.status {
+            Status::Succeeded => "step.done",
+            Status::Skipped => "step.skipped",
+            Status::Failed | Status::Cancelled | Status::TimedOut => "step.failed",
+        };
+        let mut fields = vec![("status", Value::from(outcome.status.as_str())), ("output", outcome.output.clone())];
+        fields.extend(outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error))));
+        self.publish_at(id, kind, fields);
+    }
+
+    /// One event for all the quiet turns of this slice.
+    pub(crate) fn tell_untold(&mut self) {
+        for id in std::mem::take(&mut self.work.untold) {
+            self.tell_untold_of(id);
+        }
+    }
+
+    pub(crate) fn tell_untold_of(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get_mut(id) else { return };
+        let Body::Loop(looping) = &mut frame.body else { return };
+        let Some((from, failed)) = looping.untold.take() else { return };
+        let (to, path) = (looping.ended.saturating_sub(1), looping.path.clone());
+        self.publish(path, "loop.progress", [("from", from.into()), ("to", to.into()), ("failed", failed.into())]);
+    }
+
+    /// Once, when only an outside event can move the run; again after it has moved.
+    pub(crate) fn tell_idle(&mut self) {
+        let idle = self.state.is_idle();
+        if idle && !self.state.idle_told {
+            let waits = self.state.waits.keys().map(|name| Value::Str(name.clone())).collect::<Vec<_>>();
+            self.publish("".into(), "workflow.idle", [("waits", Value::list(waits))]);
+        }
+        self.state.idle_told = idle;
+    }
+
+    /// A value that is too large to travel becomes a reference.
+    pub(crate) fn slim(&mut self, value: Value) -> Value {
+        let cap = self.program.limits.inline_bytes_max;
+        match &value {
+            Value::Str(_) | Value::List(_) | Value::Map(_) if value.size_up_to(cap) > cap => {
+                Value::Stored(Arc::new(self.values.put(&value)))
+            }
+            _ => value,
+        }
+    }
+
+    /// `sync[3].fetch`, without the nodes that are only machinery.
+    pub(crate) fn path(&self, id: FrameId) -> Arc<str> {
+        let mut text = String::new();
+        self.write_path(id, &mut text);
+        text.into()
+    }
+
+    pub(crate) fn child_path(&self, parent: FrameId, node: NodeId) -> Arc<str> {
+        let mut text = String::new();
+        self.write_path(parent, &mut text);
+        push_name(&mut text, &self.program.node(node).name);
+        text.into()
+    }
+
+    fn write_path(&self, id: FrameId, text: &mut String) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        if let Some(parent) = frame.parent {
+            self.write_path(parent, text);
+            let above = self.state.frames.get(parent).map(|frame| &self.program.node(frame.node).kind);
+            if let Some(NodeKind::Loop(looping)) = above
+                && looping.body == frame.node
+            {
+                text.push_str(&format!("[{}]", frame.slot));
+            }
+        }
+        let node = self.program.node(frame.node);
+        if !node.hidden {
+            push_name(text, &node.name);
+        }
+    }
+}
+
+fn push_name(text: &mut String, name: &str) {
+    if !text.is_empty() {
+        text.push('.');
+    }
+    text.push_str(name);
+}

@@ -1,0 +1,103 @@
+//! The one retry: whether, and after how long.
+
+use windlass_value::{Duration, Value};
+
+use super::{Reducer, Stop, eval::random};
+use crate::ErrorInfo;
+use crate::plan::{Growth, Jitter, Retry};
+use crate::state::{Body, FrameId, ScopeId, Timer};
+
+impl Reducer<'_> {
+    /// How long to wait before the next try; None when there is none. `tries` have been made.
+    pub(crate) fn retry_after(
+        &mut self,
+        retry: &Retry,
+        error: &ErrorInfo,
+        tries: u32,
+        scope: ScopeId,
+    ) -> Result<Option<Duration>, Stop> {
+        if !matches(retry, error) || u64::from(tries) >= self.count(&retry.attempts, scope)? {
+            return Ok(None);
+        }
+        let interval = self.duration(&retry.backoff.interval, scope)?;
+        let backoff = &retry.backoff;
+        let base = grow(interval, backoff.growth, tries.saturating_sub(1));
+        let wait = match backoff.jitter {
+            Jitter::None => base,
+            Jitter::Add(part) => base * (1.0 + part * self.unit()),
+            Jitter::Spread => self.spread(retry, interval, base, tries),
+        };
+        let min = backoff.min.map_or(0.0, |min| min.0 as f64);
+        let max = backoff.max.map_or(f64::MAX, |max| max.0 as f64);
+        Ok(Some(Duration(wait.max(min).min(max) as u64)))
+    }
+
+    /// Uniform between the previous step's wait and this one's, each within the bounds.
+    fn spread(&mut self, retry: &Retry, interval: Duration, base: f64, tries: u32) -> f64 {
+        let min = retry.backoff.min.map_or(0.0, |min| min.0 as f64);
+        let max = retry.backoff.max.map_or(f64::MAX, |max| max.0 as f64);
+        let lower = match tries {
+            1 => min,
+            _ => grow(interval, retry.backoff.growth, tries - 2).max(min).min(max),
+        };
+        let upper = base.min(max).max(lower);
+        lower + (upper - lower) * self.unit()
+    }
+
+    /// A random number from 0 to 1, from the tick.
+    fn unit(&mut self) -> f64 {
+        let draw = self.state.draws;
+        self.state.draws += 1;
+        (random(self.state.seed, draw) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Puts a failed node off to be entered anew, as a new generation.
+    pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) {
+        let tries = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+        self.tell_retrying(id, tries, wait, error);
+        let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
+        self.state.next_generation += 1;
+        let generation = self.state.next_generation;
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.attempt += 1;
+            frame.generation = generation;
+            frame.alarm = Some(key);
+            frame.body = Body::Backoff;
+        }
+    }
+
+    pub(crate) fn tell_retrying(&mut self, id: FrameId, tries: u32, wait: Duration, error: &ErrorInfo) {
+        self.publish_at(
+            id,
+            "task.retrying",
+            [
+                ("attempt", Value::from(tries)),
+                ("delay", Value::from(wait.as_ms())),
+                ("because", error.to_value()),
+            ],
+        );
+    }
+}
+
+/// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A mistake in an expression is not
+/// tried again unless it is named.
+fn matches(retry: &Retry, error: &ErrorInfo) -> bool {
+    if retry.on.is_empty() {
+        return &*error.kind != "expression";
+    }
+    retry.on.iter().any(|wanted| {
+        let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
+            error.code.len() == 3 && error.code.starts_with(hundred) && error.code.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        class || wanted.eq_ignore_ascii_case(&error.code) || wanted.eq_ignore_ascii_case(&error.kind)
+    })
+}
+
+fn grow(interval: Duration, growth: Growth, retries_before: u32) -> f64 {
+    let interval = interval.0 as f64;
+    match growth {
+        Growth::Fixed => interval,
+        Growth::Linear => interval * f64::from(retries_before + 1),
+        Growth::Exponential(factor) => interval * factor.powi(retries_before.min(1_000) as i32),
+    }
+}

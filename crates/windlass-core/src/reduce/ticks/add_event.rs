@@ -1,0 +1,96 @@
+//! An event entered the run: its start, or an answer to a wait.
+
+use windlass_value::Value;
+
+use crate::reduce::{Impossible, Reducer};
+use crate::state::{Body, FrameId, Phase, WaitFrame};
+use crate::tick::START_EVENT;
+use crate::{ErrorInfo, Status};
+use std::sync::Arc;
+
+/// More than this many unanswered signals of one name are refused.
+const SIGNALS_KEPT: usize = 1_000;
+
+impl Reducer<'_> {
+    pub(super) fn add_event(&mut self, name: &Arc<str>, payload: &Value) -> Result<(), Impossible> {
+        match (&self.state.phase, &**name == START_EVENT) {
+            (Phase::Created, true) => self.start(payload),
+            (Phase::Created, false) => {
+                let why = "the run has not started".to_owned();
+                return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
+            }
+            (Phase::Running, true) => self.late("start"),
+            (Phase::Running, false) => self.signal(name, payload),
+            (Phase::Ended(_), _) => self.late("AddEvent"),
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, input: &Value) {
+        self.state.phase = Phase::Running;
+        self.state.run.input = input.clone();
+        self.state.run.started_at = self.state.now;
+        let definition = Value::Str(self.program.plan.name.clone());
+        self.publish("".into(), "playbook.execution_requested", [("definition", definition.clone()), ("input", input.clone())]);
+        match self.program.parameters(input) {
+            Ok(parameters) => {
+                self.state.run.parameters = parameters;
+                self.publish("".into(), "workflow.started", [("definition", definition)]);
+                self.arm_run_timeout();
+                self.begin_root();
+            }
+            Err(problems) => {
+                let error = ErrorInfo::new("InvalidInput", "input", problems.join("; "));
+                self.end_before_start(error);
+            }
+        }
+    }
+
+    fn end_before_start(&mut self, error: ErrorInfo) {
+        let now = self.state.now;
+        let outcome = crate::Outcome {
+            status: Status::Failed,
+            output: Value::Null,
+            error: Some(error.clone()),
+            inputs: Value::Null,
+            attempts: 0,
+            started_at: now,
+            ended_at: now,
+            turns: None,
+        };
+        self.run_ends_badly(&Arc::new(outcome), error);
+    }
+
+    /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
+    fn signal(&mut self, name: &Arc<str>, payload: &Value) {
+        let waiting = self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
+        if let Some(frame) = waiting {
+            return self.signalled(frame, payload.clone());
+        }
+        if self.offer_to_nets(name, payload) {
+            return;
+        }
+        let kept = self.state.signals.entry(name.clone()).or_default();
+        if kept.len() >= SIGNALS_KEPT {
+            return self.late("signal");
+        }
+        kept.push_back(payload.clone());
+        let fields = [("event", Value::Str(name.clone())), ("reason", "nobody waits for it yet; it is kept".into())];
+        self.publish("".into(), "event.unhandled", fields);
+    }
+
+    fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
+        match self.state.frames.get(frame).map(|frame| &frame.body) {
+            Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
+            _ => false,
+        }
+    }
+}
+
+/// Every required property is there and equal.
+pub(in crate::reduce) fn meets(payload: &Value, requirements: &Value) -> bool {
+    match requirements.as_map() {
+        None => true,
+        Some(required) => required.iter().all(|(key, value)| payload.get(key) == Some(value)),
+    }
+}

@@ -1,0 +1,13 @@
+//! A child run has ended.
+
+use crate::reduce::Reducer;
+use crate::{Status, TaskOutcome};
+
+impl Reducer<'_> {
+    pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) {
+        match self.state.calls.remove(&call) {
+            Some(frame) => self.end_with(frame, status, outcome.output.clone(), outcome.error.clone()),
+            None => self.late("CallResult"),
+        }
+    }
+}

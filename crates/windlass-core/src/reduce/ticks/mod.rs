@@ -1,0 +1,49 @@
+//! One file a tick: what each input does to the state.
+
+mod add_event;
+mod call_result;
+mod cancel_run;
+mod pause;
+mod proceed;
+mod progress;
+mod publish_event;
+mod restart;
+mod resume;
+mod step_result;
+mod timeout;
+mod timer_due;
+
+pub(super) use add_event::meets;
+
+use super::{Impossible, Reducer};
+use crate::TickKind;
+
+impl Reducer<'_> {
+    pub(super) fn apply(&mut self, kind: &TickKind) -> Result<(), Impossible> {
+        if self.state.result().is_some() {
+            // An ended run takes no more input; what comes late is told of and changes nothing.
+            self.late(kind.name());
+            return Ok(());
+        }
+        match kind {
+            TickKind::AddEvent { name, payload, .. } => self.add_event(name, payload)?,
+            TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
+            TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome),
+            TickKind::CancelRun { reason, .. } => self.cancel_run(reason),
+            TickKind::PublishEvent { job, kind, data } => self.publish_event(*job, kind, data),
+            TickKind::Timeout => self.timeout(),
+            TickKind::TimerDue => self.timer_due(),
+            TickKind::Pause { .. } => self.pause(),
+            TickKind::Resume { .. } => self.resume(),
+            TickKind::Progress { job, data } => self.progress(*job, data),
+            TickKind::Restart => self.restart(),
+            TickKind::Proceed => self.proceed(),
+        }
+        Ok(())
+    }
+
+    pub(super) fn late(&mut self, what: &'static str) {
+        let fields = [("event", what.into()), ("reason", "it came too late and changed nothing".into())];
+        self.publish("".into(), "event.unhandled", fields);
+    }
+}

@@ -1,0 +1,12 @@
+//! Stop between tasks: jobs in flight may end, nothing new begins.
+
+use crate::reduce::Reducer;
+
+impl Reducer<'_> {
+    pub(super) fn pause(&mut self) {
+        if !self.state.paused && self.state.verdict.is_none() {
+            self.state.paused = true;
+            self.publish("".into(), "workflow.paused", []);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A worker wants something said while it works. The state stays as it is.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use crate::reduce::Reducer;
+
+impl Reducer<'_> {
+    pub(super) fn publish_event(&mut self, job: u64, kind: &Arc<str>, data: &Value) {
+        let Some(frame) = self.state.jobs.get(&job).map(|open| open.frame) else {
+            return self.late("PublishEvent");
+        };
+        let path = self.path(frame);
+        let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
+        self.publish_map(path, kind.clone(), data);
+    }
+}

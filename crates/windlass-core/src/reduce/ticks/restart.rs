@@ -1,0 +1,22 @@
+//! Another process has taken over: jobs in flight are handed out again, in order, with their keys and attempts; workers
+//! are numbered from 0.
+
+use crate::reduce::Reducer;
+
+impl Reducer<'_> {
+    pub(super) fn restart(&mut self) {
+        self.state.free_workers.clear();
+        self.state.workers = 0;
+        let called_off: Vec<u64> =
+            self.state.jobs.iter().filter(|(_, open)| open.cancelled.is_some()).map(|(job, _)| *job).collect();
+        for job in called_off {
+            // Its worker is gone with the process: nobody is left to confirm.
+            self.job_gone(job);
+        }
+        self.state.free_workers.clear();
+        for job in self.state.jobs.keys().copied().collect::<Vec<_>>() {
+            self.hand_out_again(job);
+        }
+        self.arm_run_timeout();
+    }
+}

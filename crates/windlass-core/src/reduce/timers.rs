@@ -1,0 +1,97 @@
+//! Timers: all of them live in the state, so nothing about time is lost with a process.
+
+use windlass_value::Timestamp;
+
+use super::Reducer;
+use crate::state::{Body, Closing, FrameId, Item, Timer, TimerKey};
+use crate::{ErrorInfo, Status};
+
+impl Reducer<'_> {
+    pub(crate) fn set_timer(&mut self, at: Timestamp, timer: Timer) -> TimerKey {
+        let key = (at, self.state.next_timer);
+        self.state.next_timer += 1;
+        self.state.timers.insert(key, timer);
+        key
+    }
+
+    /// Whatever tick brings the time, all that is due by it happens first, in order of due time.
+    pub(crate) fn fire_due_timers(&mut self) {
+        while let Some(entry) = self.state.timers.first_entry() {
+            if entry.key().0 > self.state.now {
+                break;
+            }
+            match entry.remove() {
+                Timer::Deadline(frame) => self.deadline(frame),
+                Timer::LoopTime(frame) => self.loop_time_over(frame),
+                Timer::Alarm(frame) => self.alarm(frame),
+                Timer::Grace(job) => self.job_gone(job),
+                Timer::Run => self.run_time_over(),
+            }
+        }
+    }
+
+    fn deadline(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get_mut(id) else { return };
+        frame.deadline = None;
+        let node = self.program.node(frame.node);
+        let Some(timeout) = &node.timeout else { return };
+        let error = ErrorInfo::new("ActionTimedOut", "timeout", format!("`{}` took longer than its timeout allows", node.name));
+        self.close(id, Closing::failed(timeout.status, error));
+    }
+
+    fn alarm(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get_mut(id) else { return };
+        frame.alarm = None;
+        match &frame.body {
+            Body::Backoff => {
+                frame.body = Body::New;
+                self.state.agenda.push_back(Item::Enter(id));
+            }
+            Body::Pipeline(_) => self.state.agenda.push_back(Item::Task(id)),
+            Body::Loop(_) => self.state.agenda.push_back(Item::NextTurn(id)),
+            Body::Wait(_) => self.wait_over(id),
+            Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. } => {
+                unreachable!("a frame that never delays had an alarm")
+            }
+        }
+    }
+
+    /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
+    pub(crate) fn job_gone(&mut self, job: u64) {
+        let Some(frame) = self.close_job(job) else { return };
+        if let Some(Body::Pipeline(pipeline)) = self.state.frames.get_mut(frame).map(|frame| &mut frame.body) {
+            pipeline.job = None;
+        }
+        self.close_if_empty(frame);
+    }
+
+    /// The run's own time counts only while it is alive, so the timer may be early.
+    pub(crate) fn run_time_over(&mut self) {
+        let Some(timeout) = self.program.plan.timeout else { return };
+        if self.state.alive < timeout {
+            return self.arm_run_timeout();
+        }
+        let error = ErrorInfo::new("RunTimedOut", "timeout", format!("the run took longer than its timeout of {timeout}"));
+        self.end_early(Closing::failed(Status::TimedOut, error));
+    }
+
+    pub(crate) fn arm_run_timeout(&mut self) {
+        if let Some(timeout) = self.program.plan.timeout {
+            let left = windlass_value::Duration(timeout.0.saturating_sub(self.state.alive.0));
+            self.state.timers.retain(|_, timer| !matches!(timer, Timer::Run));
+            self.set_timer(self.now() + left, Timer::Run);
+        }
+    }
+
+    /// Somebody has decided how the run ends; what is alive is called off first.
+    pub(crate) fn end_early(&mut self, closing: Closing) {
+        if self.state.verdict.is_some() {
+            return;
+        }
+        self.state.verdict = Some(closing);
+        self.state.paused = false;
+        if let Some(root) = self.state.root {
+            self.close(root, Closing::cancelled());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Changes of variables: one rule for every dialect.
+
+use std::sync::Arc;
+
+use windlass_value::{Level, Map, Value};
+
+use super::{Reducer, Stop};
+use crate::ErrorInfo;
+use crate::plan::{VariableKind, Write, WriteOp};
+use crate::program::{fits, kind_name};
+use crate::state::{Scope, ScopeId, Variable};
+
+impl Reducer<'_> {
+    /// Works out and makes one change. The value is evaluated, and everything checked, before anything changes.
+    pub(crate) fn write(&mut self, write: &Write, scope: ScopeId, given: Option<Value>) -> Result<Value, Stop> {
+        let target = self.target(write.level, scope);
+        let operand = match (given, write.value) {
+            (Some(value), _) => value,
+            (None, Some(expression)) => self.eval(expression, scope)?,
+            (None, None) => Value::Null,
+        };
+        if write.op == WriteOp::AppendItem && self.append_in_place(target, &write.name, &operand)? {
+            return Ok(operand);
+        }
+        let current = self.current(target, &write.name);
+        let (kind, value) = match write.op {
+            WriteOp::Declare(kind) => declared(kind, current, &write.name, operand)?,
+            op => {
+                let (kind, before) = current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
+                let before = self.resolve(&before)?;
+                let operand = if op == WriteOp::Set { operand } else { self.resolve(&operand)? };
+                (kind, combine(op, &write.name, before, operand)?)
+            }
+        };
+        if !fits(kind, &value) {
+            let message = format!("the variable `{}` holds {}, so it cannot be set to {value:?}", write.name, kind_name(kind));
+            return Err(ErrorInfo::new("VariableKind", "expression", message).into());
+        }
+        if let Some(scope) = self.state.scopes.get_mut(target) {
+            scope.variables.insert(write.name.clone(), Variable { kind, value: value.clone() });
+        }
+        Ok(value)
+    }
+
+    /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is.
+    fn append_in_place(&mut self, target: ScopeId, name: &Arc<str>, item: &Value) -> Result<bool, Stop> {
+        let Some(scope) = self.state.scopes.get_mut(target) else { return Ok(false) };
+        let Some(Variable { value: Value::List(items), .. }) = scope.variables.get_mut(name) else { return Ok(false) };
+        Arc::make_mut(items).push(item.clone());
+        Ok(true)
+    }
+
+    fn target(&self, level: Level, from: ScopeId) -> ScopeId {
+        let wanted = |scope: &Scope| match level {
+            Level::Run => scope.parent.is_none(),
+            Level::Turn => scope.turn.is_some(),
+            Level::Step => scope.turn.is_none(),
+            Level::Any => true,
+        };
+        let mut id = from;
+        while let Some(scope) = self.state.scopes.get(id) {
+            match scope.parent {
+                Some(parent) if !wanted(scope) => id = parent,
+                _ => break,
+            }
+        }
+        id
+    }
+
+    /// The variable as it is; one that was never declared comes from the run's input.
+    fn current(&self, target: ScopeId, name: &str) -> Option<Variable> {
+        let declared = self.state.scopes.get(target).and_then(|scope| scope.variables.get(name)).cloned();
+        declared.or_else(|| {
+            let input = self.state.run.input.as_map()?;
+            let given = input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
+            Some(Variable { kind: VariableKind::Any, value: given.clone() })
+        })
+    }
+}
+
+fn declared(
+    kind: VariableKind,
+    current: Option<Variable>,
+    name: &str,
+    value: Value,
+) -> Result<(VariableKind, Value), ErrorInfo> {
+    if current.is_some_and(|current| current.kind != VariableKind::Any) {
+        let message = format!("the variable `{name}` is initialized twice");
+        return Err(ErrorInfo::new("VariableExists", "expression", message));
+    }
+    let value = match (&value, kind) {
+        (Value::Null, VariableKind::Boolean) => Value::Bool(false),
+        (Value::Null, VariableKind::Integer) => Value::Int(0),
+        (Value::Null, VariableKind::Float) => Value::Float(0.0),
+        (Value::Null, VariableKind::Array) => Value::list(Vec::new()),
+        _ => value,
+    };
+    Ok((kind, value))
+}
+
+fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Value, ErrorInfo> {
+    match op {
+        WriteOp::Declare(_) | WriteOp::Set => Ok(operand),
+        WriteOp::Add => arithmetic(name, before, operand, 1),
+        WriteOp::Subtract => arithmetic(name, before, operand, -1),
+        WriteOp::Max | WriteOp::Min => extreme(op, name, before, operand),
+        WriteOp::AppendItem => match before {
+            Value::List(items) => {
+                let mut items = Arc::unwrap_or_clone(items);
+                items.push(operand);
+                Ok(Value::list(items))
+            }
+            Value::Null => Ok(Value::list(vec![operand])),
+            other => Err(mismatch(name, "an array", &other)),
+        },
+        WriteOp::AppendText => match (&before, &operand) {
+            (Value::Null | Value::Str(_), _) => {
+                let start = before.as_str().unwrap_or_default();
+                let more = operand.as_str().map_or_else(|| plain(&operand), str::to_owned);
+                Ok(Value::from(format!("{start}{more}")))
+            }
+            _ => Err(mismatch(name, "a string", &before)),
+        },
+        WriteOp::Merge => match (before, operand) {
+            (Value::Null, operand @ Value::Map(_)) => Ok(operand),
+            (Value::Map(map), Value::Map(more)) => {
+                let mut map: Map = Arc::unwrap_or_clone(map);
+                more.iter().for_each(|(key, value)| {
+                    map.insert(key.clone(), value.clone());
+                });
+                Ok(Value::map(map))
+            }
+            (before, _) => Err(mismatch(name, "an object", &before)),
+        },
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
+        other => windlass_value::to_json(other),
+    }
+}
+
+fn arithmetic(name: &str, before: Value, by: Value, sign: i64) -> Result<Value, ErrorInfo> {
+    let by = if by.is_null() { Value::Int(1) } else { by };
+    match (&before, &by) {
+        (Value::Int(a), Value::Int(b)) => b
+            .checked_mul(sign)
+            .and_then(|b| a.checked_add(b))
+            .map(Value::Int)
+            .ok_or_else(|| ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would exceed 64 bits"))),
+        _ => match (before.as_f64(), by.as_f64()) {
+            (Some(a), Some(b)) => Value::float(a + b * sign as f64)
+                .ok_or_else(|| ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would not be finite"))),
+            (None, _) => Err(mismatch(name, "a number", &before)),
+            (_, None) => Err(mismatch(name, "changed by a number", &by)),
+        },
+    }
+}
+
+fn extreme(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Value, ErrorInfo> {
+    if before.is_null() {
+        return Ok(operand);
+    }
+    match (before.as_f64(), operand.as_f64()) {
+        (Some(a), Some(b)) => Ok(if (op == WriteOp::Max) == (b > a) { operand } else { before }),
+        _ => Err(mismatch(name, "a number", &before)),
+    }
+}
+
+fn mismatch(name: &str, wanted: &str, found: &Value) -> ErrorInfo {
+    ErrorInfo::new("VariableKind", "expression", format!("the variable `{name}` must be {wanted}; found {} {found:?}", found.kind()))
+}

@@ -1,0 +1,215 @@
+//! Frames: live instances of nodes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Stored, Timestamp, Value};
+
+use super::{FrameId, ScopeId, TimerKey};
+use crate::plan::NodeId;
+use crate::{ErrorInfo, Reason, Status};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Frame {
+    pub node: NodeId,
+    pub parent: Option<FrameId>,
+    /// Which child of the parent this is: a graph's child, a loop's turn, a net's firing.
+    pub slot: u64,
+    pub scope: ScopeId,
+    pub generation: u32,
+    /// Entries of this frame by node-level retry, the first included.
+    pub attempt: u32,
+    pub started_at: Timestamp,
+    /// Children that have not ended.
+    pub live: u32,
+    /// No events: a turn far into a loop that only computes.
+    pub quiet: bool,
+    pub deadline: Option<TimerKey>,
+    /// A delay, a wait, a backoff.
+    pub alarm: Option<TimerKey>,
+    /// Set while the frame is being called off: how it will end.
+    pub closing: Option<Closing>,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Closing {
+    pub status: Status,
+    pub error: Option<ErrorInfo>,
+    pub output: Value,
+}
+
+impl Closing {
+    /// Called off because of something further out.
+    pub fn cancelled() -> Closing {
+        Closing { status: Status::Cancelled, error: None, output: Value::Null }
+    }
+
+    pub fn failed(status: Status, error: ErrorInfo) -> Closing {
+        Closing { status, error: Some(error), output: Value::Null }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Body {
+    /// On the agenda, not entered yet.
+    New,
+    /// Failed, and waiting to be entered anew.
+    Backoff,
+    Pipeline(Box<PipelineFrame>),
+    Graph(GraphFrame),
+    Branch { child: FrameId },
+    Loop(Box<LoopFrame>),
+    Net(Box<NetFrame>),
+    Wait(WaitFrame),
+    Call { call: u64 },
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PipelineFrame {
+    pub pc: u32,
+    /// Task runs so far, jumps and retries included.
+    pub runs: u64,
+    /// Tries of the current task, the running one included.
+    pub attempt: u32,
+    /// How often each task was reached; only filled when a task is reached again.
+    pub visits: BTreeMap<u32, u32>,
+    pub group: u32,
+    pub task_started_at: Timestamp,
+    pub previous: Value,
+    pub inputs: Value,
+    pub job: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GraphFrame {
+    pub children: Vec<ChildState>,
+    pub ended: u32,
+    pub running: u32,
+    /// Children that could start but for the limit on how many at once.
+    pub ready: VecDeque<u32>,
+    pub error: Option<ErrorInfo>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChildState {
+    /// Dependencies that have not ended.
+    pub missing: u32,
+    /// A dependency ended in a way this child does not accept.
+    pub unmet: bool,
+    pub status: Option<Status>,
+    pub frame: Option<FrameId>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LoopFrame {
+    pub path: Arc<str>,
+    pub items: Option<Items>,
+    pub turns_max: Option<u64>,
+    pub in_flight: u64,
+    /// When the time limit is reached.
+    pub time_at: Option<Timestamp>,
+    pub time_key: Option<TimerKey>,
+    /// Turns that have begun; the next turn's index.
+    pub begun: u64,
+    pub ended: u64,
+    pub failed: u64,
+    pub turns: BTreeMap<u64, FrameId>,
+    pub last_index: Option<u64>,
+    pub last_status: Option<Status>,
+    pub last_error: Option<ErrorInfo>,
+    pub first_error: Option<ErrorInfo>,
+    pub previous: Value,
+    pub results: Results,
+    pub condition_met: bool,
+    /// No further turn begins; the loop ends when the live ones have.
+    pub stopping: Option<Reason>,
+    /// The scope of the turn that a judge is looking at.
+    pub judged: Option<ScopeId>,
+    pub stall: Option<(Value, u64)>,
+    /// Quiet turns that no event has told of yet: the first, and how many of them failed.
+    pub untold: Option<(u64, u64)>,
+    /// Its end has been decided and told.
+    pub concluded: bool,
+}
+
+/// A loop's collection, evaluated once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Items {
+    pub count: u64,
+    pub held: Held,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Held {
+    Inline(Value),
+    /// Lists of equal length, but for the last.
+    Chunks { chunks: Vec<Stored>, chunk_items: u64 },
+}
+
+/// Results on their way to the loop's output.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Results {
+    /// Full chunks, in index order.
+    pub chunks: Vec<Stored>,
+    pub stored_items: u64,
+    /// Contiguous results after the chunks; for a condition loop the newest ones.
+    pub tail: VecDeque<Value>,
+    /// Results that came before an earlier turn's.
+    pub early: BTreeMap<u64, Value>,
+    pub dropped: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum WaitFrame {
+    Time,
+    Signal { name: Arc<str>, requirements: Value },
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NetFrame {
+    pub places: Vec<PlaceFrame>,
+    /// Bodies that run, by slot: which place, which fan-outs the token belongs to.
+    pub firings: BTreeMap<u64, Firing>,
+    pub next_slot: u64,
+    pub tokens: u64,
+    pub next_fan_out: u64,
+    /// Open work of each fan-out.
+    pub fan_outs: BTreeMap<u64, FanOut>,
+    pub last_output: Value,
+    pub error: Option<ErrorInfo>,
+    pub failed: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PlaceFrame {
+    pub running: u32,
+    pub queue: VecDeque<Token>,
+    /// Tokens that a join holds, by accepted kind.
+    pub held: Vec<VecDeque<Token>>,
+    pub visits: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Token {
+    pub kind: Arc<str>,
+    pub payload: Value,
+    /// The fan-outs it belongs to, innermost last.
+    pub lineage: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Firing {
+    pub place: u32,
+    pub frame: FrameId,
+    pub lineage: Vec<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FanOut {
+    pub open: u64,
+    /// What joins hold for it: place, then payloads in arrival order.
+    pub gathered: BTreeMap<u32, Vec<Value>>,
+    pub parent: Vec<u64>,
+}

@@ -1,0 +1,262 @@
+//! The state of a run: what a snapshot stores, and all of it.
+//!
+//! Nothing that the reducer should know lives outside: delayed retries, deadlines, waits, attempt counts, slots. Only the
+//! reducer changes it; everybody else reads.
+
+mod frame;
+mod slab;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Duration, RunView, Timestamp, Value};
+
+pub use frame::{
+    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, LoopFrame, NetFrame, PipelineFrame,
+    PlaceFrame, Results, Token, WaitFrame,
+};
+pub use slab::{Id, Slab};
+
+use crate::plan::{NodeId, VariableKind};
+use crate::{EffectKey, ErrorInfo, Outcome, RunResult, Status, TaskOutcome};
+
+/// Goes up when an old snapshot would be read wrongly.
+pub const STATE_FORMAT: u16 = 1;
+
+pub type FrameId = Id<Frame>;
+pub type ScopeId = Id<Scope>;
+
+/// A timer's place in the queue: due time, then order of making.
+pub type TimerKey = (Timestamp, u64);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    pub format: u16,
+    pub run: RunView,
+    pub phase: Phase,
+    pub paused: bool,
+    /// Ticks reduced so far.
+    pub ticks: u64,
+    /// Turns begun so far, over all loops.
+    pub turns: u64,
+    /// The number of the newest event.
+    pub events: u64,
+    pub now: Timestamp,
+    pub seed: u64,
+    /// Random values drawn in this tick.
+    pub draws: u64,
+    /// How long the run has been alive, for its timeout.
+    pub alive: Duration,
+    pub root: Option<FrameId>,
+    pub root_scope: ScopeId,
+    pub frames: Slab<Frame>,
+    pub scopes: Slab<Scope>,
+    pub agenda: VecDeque<Item>,
+    pub jobs: BTreeMap<u64, OpenJob>,
+    pub calls: BTreeMap<u64, FrameId>,
+    pub timers: BTreeMap<TimerKey, Timer>,
+    /// Who waits for an outside event, by name, oldest first.
+    pub waits: BTreeMap<Arc<str>, VecDeque<FrameId>>,
+    /// Outside events that nobody has waited for yet.
+    pub signals: BTreeMap<Arc<str>, VecDeque<Value>>,
+    /// Live nets, which take outside events.
+    pub nets: Vec<FrameId>,
+    pub free_workers: BTreeSet<u32>,
+    pub workers: u32,
+    pub next_job: u64,
+    pub next_call: u64,
+    pub next_timer: u64,
+    pub next_generation: u32,
+    /// The end that somebody has decided on before the root has ended: a cancel, a terminate, a timeout.
+    pub verdict: Option<Closing>,
+    pub idle_told: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Made, not started.
+    Created,
+    Running,
+    Ended(RunResult),
+}
+
+/// The variables a frame can see: one for the run, one for each loop turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Scope {
+    pub parent: Option<ScopeId>,
+    /// The loop or net place this scope belongs to; None for the run.
+    pub owner: Option<NodeId>,
+    pub variables: BTreeMap<Arc<str>, Variable>,
+    /// Ends of the nodes that belong to this scope, sorted by node.
+    pub outcomes: Vec<(NodeId, Arc<Outcome>)>,
+    pub turn: Option<Turn>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variable {
+    pub kind: VariableKind,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Turn {
+    pub loop_node: NodeId,
+    pub index: u64,
+    pub item: Value,
+    pub previous: Value,
+    pub loop_started_at: Timestamp,
+    pub started_at: Timestamp,
+}
+
+/// A job that has not ended, with all that is needed to hand it out again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenJob {
+    pub frame: FrameId,
+    pub dispatch: u32,
+    pub worker: u32,
+    pub tool: Arc<str>,
+    pub input: Value,
+    pub key: EffectKey,
+    pub attempt: u32,
+    pub timeout: Option<Duration>,
+    /// Called off; until it confirms, or this timer fires, it keeps its slot.
+    pub cancelled: Option<TimerKey>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Timer {
+    /// The node has had its time.
+    Deadline(FrameId),
+    /// A loop has had its time.
+    LoopTime(FrameId),
+    /// A delay, wait or backoff is over.
+    Alarm(FrameId),
+    /// A cancelled job has not confirmed.
+    Grace(u64),
+    /// The run has had its time.
+    Run,
+}
+
+/// Work that the reducer has to do. An item evaluates before it changes anything.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Item {
+    Enter(FrameId),
+    /// Runs the pipeline's current task.
+    Task(FrameId),
+    TaskEnded(FrameId, Box<TaskOutcome>),
+    ChildEnded { parent: FrameId, slot: u64, outcome: Arc<Outcome>, scope: ScopeId },
+    StartChild { graph: FrameId, child: u32 },
+    /// Looks at a loop's condition before its first turn.
+    FirstCheck(FrameId),
+    NextTurn(FrameId),
+    /// Looks for tokens that can fire.
+    Fire(FrameId),
+    Finish(FrameId, Box<Ended>),
+    EndRun(Arc<Outcome>),
+}
+
+/// How a frame is about to end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    pub status: Status,
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+    pub inputs: Value,
+    pub attempts: u32,
+    pub turns: Option<crate::LoopSummary>,
+}
+
+impl State {
+    pub fn new(run: RunView) -> State {
+        let mut scopes = Slab::default();
+        let root_scope = scopes.insert(Scope::new(None, None));
+        let now = run.started_at;
+        State {
+            format: STATE_FORMAT,
+            run,
+            phase: Phase::Created,
+            paused: false,
+            ticks: 0,
+            turns: 0,
+            events: 0,
+            now,
+            seed: 0,
+            draws: 0,
+            alive: Duration::ZERO,
+            root: None,
+            root_scope,
+            frames: Slab::default(),
+            scopes,
+            agenda: VecDeque::new(),
+            jobs: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            nets: Vec::new(),
+            free_workers: BTreeSet::new(),
+            workers: 0,
+            next_job: 0,
+            next_call: 0,
+            next_timer: 0,
+            next_generation: 0,
+            verdict: None,
+            idle_told: false,
+        }
+    }
+
+    /// When the earliest timer is due.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.keys().next().map(|(at, _)| *at)
+    }
+
+    pub fn result(&self) -> Option<&RunResult> {
+        match &self.phase {
+            Phase::Ended(result) => Some(result),
+            Phase::Created | Phase::Running => None,
+        }
+    }
+
+    /// There is work that needs neither time nor anybody else.
+    pub fn has_work(&self) -> bool {
+        !self.agenda.is_empty() && !self.paused
+    }
+
+    /// Nothing is being done: only time, a signal or a child's end can move it.
+    pub fn is_quiet(&self) -> bool {
+        self.jobs.is_empty() && !self.has_work()
+    }
+
+    /// Nothing but an outside event can move it. (A wait's deadline is not work.)
+    pub fn is_idle(&self) -> bool {
+        self.is_quiet() && self.phase == Phase::Running && !self.waits.is_empty() && self.calls.is_empty() && {
+            let delayed = |timer: &Timer| match timer {
+                Timer::Alarm(frame) => {
+                    !matches!(self.frames.get(*frame).map(|frame| &frame.body), Some(Body::Wait(WaitFrame::Signal { .. })))
+                }
+                Timer::Grace(_) => true,
+                Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
+            };
+            !self.timers.values().any(delayed)
+        }
+    }
+}
+
+impl Scope {
+    pub fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
+        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), turn: None }
+    }
+
+    pub fn outcome(&self, node: NodeId) -> Option<&Arc<Outcome>> {
+        let at = self.outcomes.binary_search_by_key(&node, |(id, _)| *id).ok()?;
+        Some(&self.outcomes[at].1)
+    }
+
+    pub fn record(&mut self, node: NodeId, outcome: Arc<Outcome>) {
+        match self.outcomes.binary_search_by_key(&node, |(id, _)| *id) {
+            Ok(at) => self.outcomes[at].1 = outcome,
+            Err(at) => self.outcomes.insert(at, (node, outcome)),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Numbered places that are used again. An id also carries a stamp, so an old id never reaches a new tenant.
+
+use serde::{Deserialize, Serialize};
+use std::marker::PhantomData;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Id<T> {
+    index: u32,
+    stamp: u32,
+    #[serde(skip)]
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Id<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Id<T>) -> bool {
+        (self.index, self.stamp) == (other.index, other.stamp)
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Id<T>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Id<T>) -> std::cmp::Ordering {
+        (self.index, self.stamp).cmp(&(other.index, other.stamp))
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Entry<T> {
+    stamp: u32,
+    tenant: Option<T>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Slab<T> {
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab { entries: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub fn insert(&mut self, tenant: T) -> Id<T> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { stamp: 0, tenant: None });
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.stamp = entry.stamp.wrapping_add(1);
+        entry.tenant = Some(tenant);
+        Id { index, stamp: entry.stamp, kind: PhantomData }
+    }
+
+    pub fn get(&self, id: Id<T>) -> Option<&T> {
+        let entry = self.entries.get(id.index as usize)?;
+        if entry.stamp == id.stamp { entry.tenant.as_ref() } else { None }
+    }
+
+    pub fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
+        let entry = self.entries.get_mut(id.index as usize)?;
+        if entry.stamp == id.stamp { entry.tenant.as_mut() } else { None }
+    }
+
+    pub fn remove(&mut self, id: Id<T>) -> Option<T> {
+        let entry = self.entries.get_mut(id.index as usize)?;
+        if entry.stamp != id.stamp {
+            return None;
+        }
+        let tenant = entry.tenant.take()?;
+        self.free.push(id.index);
+        Some(tenant)
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+        self.entries.iter().enumerate().filter_map(|(index, entry)| {
+            let id = Id { index: index as u32, stamp: entry.stamp, kind: PhantomData };
+            entry.tenant.as_ref().map(|tenant| (id, tenant))
+        })
+    }
+}

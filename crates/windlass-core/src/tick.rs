@@ -1,0 +1,84 @@
+//! Ticks: the inputs of the reducer. All that is not deterministic enters here.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Timestamp, Value};
+
+use crate::{Status, TaskOutcome};
+
+/// The name of the event that starts a run.
+pub const START_EVENT: &str = "start";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tick {
+    /// Never earlier than the tick before.
+    pub at: Timestamp,
+    /// Entropy: every random value of this tick derives from it and a counter.
+    pub seed: u64,
+    pub kind: TickKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum TickKind {
+    /// An event entered from outside: the start, a signal, a token.
+    AddEvent { name: Arc<str>, payload: Value, request: Option<Arc<str>> },
+    /// A worker has ended a job.
+    StepResult { job: u64, dispatch: u32, outcome: TaskOutcome },
+    /// A child run has ended.
+    CallResult { call: u64, status: Status, outcome: TaskOutcome },
+    /// Somebody wants the run to end.
+    CancelRun { reason: Arc<str>, request: Option<Arc<str>> },
+    /// A worker wants something said while it works.
+    PublishEvent { job: u64, kind: Arc<str>, data: Value },
+    /// The run's own timeout may be due.
+    Timeout,
+    /// A timer of the state may be due.
+    TimerDue,
+    Pause { request: Option<Arc<str>> },
+    Resume { request: Option<Arc<str>> },
+    /// A worker is alive and says how far it is.
+    Progress { job: u64, data: Value },
+    /// The process that ran this is gone; another has taken over.
+    Restart,
+    /// The last tick yielded: there is more to compute.
+    Proceed,
+}
+
+impl TickKind {
+    /// The name in seed 001's words.
+    pub fn name(&self) -> &'static str {
+        match self {
+            TickKind::AddEvent { .. } => "AddEvent",
+            TickKind::StepResult { .. } => "StepResult",
+            TickKind::CallResult { .. } => "CallResult",
+            TickKind::CancelRun { .. } => "CancelRun",
+            TickKind::PublishEvent { .. } => "PublishEvent",
+            TickKind::Timeout => "Timeout",
+            TickKind::TimerDue => "TimerDue",
+            TickKind::Pause { .. } => "Pause",
+            TickKind::Resume { .. } => "Resume",
+            TickKind::Progress { .. } => "Progress",
+            TickKind::Restart => "Restart",
+            TickKind::Proceed => "Proceed",
+        }
+    }
+
+    /// The request this tick answers, if it came through the inbox.
+    pub fn request(&self) -> Option<&Arc<str>> {
+        match self {
+            TickKind::AddEvent { request, .. }
+            | TickKind::CancelRun { request, .. }
+            | TickKind::Pause { request }
+            | TickKind::Resume { request } => request.as_ref(),
+            TickKind::StepResult { .. }
+            | TickKind::CallResult { .. }
+            | TickKind::PublishEvent { .. }
+            | TickKind::Timeout
+            | TickKind::TimerDue
+            | TickKind::Progress { .. }
+            | TickKind::Restart
+            | TickKind::Proceed => None,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A run as a person wants to see it: the tree of live frames, loops folded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_value::{Timestamp, Value};
+
+use crate::plan::{Check, NodeKind};
+use crate::state::{Body, Frame, FrameId, State, WaitFrame};
+use crate::{Program, Reason};
+
+/// A live node, without the machinery around it.
+#[derive(Clone, Debug)]
+pub struct FrameView {
+    pub name: Arc<str>,
+    /// The dialect's word for its kind.
+    pub label: Arc<str>,
+    /// `running`, `waiting`, `retrying`, `cancelling`.
+    pub doing: &'static str,
+    pub started_at: Timestamp,
+    pub attempt: u32,
+    pub turn: Option<u64>,
+    pub looping: Option<LoopView>,
+    pub children: Vec<FrameView>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LoopView {
+    /// Turns begun.
+    pub begun: u64,
+    pub ended: u64,
+    pub failed: u64,
+    /// The most turns there can be, if that is known.
+    pub most: Option<u64>,
+    /// The condition as it is written.
+    pub condition: Option<Value>,
+    pub last: Value,
+    pub stopping: Option<Reason>,
+}
+
+type Inner = BTreeMap<FrameId, Vec<(u64, FrameId)>>;
+
+/// The live frames of a run, from its root.
+pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
+    let mut inner: Inner = BTreeMap::new();
+    for (id, frame) in state.frames.iter() {
+        if let Some(parent) = frame.parent {
+            inner.entry(parent).or_default().push((frame.slot, id));
+        }
+    }
+    inner.values_mut().for_each(|children| children.sort());
+    state.root.map(|root| views(program, state, root, None, &inner)).unwrap_or_default()
+}
+
+fn views(
+    program: &Program,
+    state: &State,
+    id: FrameId,
+    turn: Option<u64>,
+    inner: &Inner,
+) -> Vec<FrameView> {
+    let Some(frame) = state.frames.get(id) else { return Vec::new() };
+    let node = program.node(frame.node);
+    let is_loop = matches!(node.kind, NodeKind::Loop(_));
+    let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
+        let turn = if is_loop { Some(*slot) } else { turn.filter(|_| node.hidden) };
+        views(program, state, *child, turn, inner)
+    });
+    if node.hidden {
+        return children.collect();
+    }
+    vec![FrameView {
+        name: node.name.clone(),
+        label: node.label.clone(),
+        doing: doing(frame),
+        started_at: frame.started_at,
+        attempt: frame.attempt,
+        turn,
+        looping: loop_view(program, frame),
+        children: children.collect(),
+    }]
+}
+
+fn doing(frame: &Frame) -> &'static str {
+    match &frame.body {
+        _ if frame.closing.is_some() => "cancelling",
+        Body::Backoff => "retrying",
+        Body::Pipeline(_) if frame.alarm.is_some() => "retrying",
+        Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. }) | Body::Call { .. } => "waiting",
+        Body::Loop(_) if frame.alarm.is_some() => "waiting",
+        Body::New | Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) | Body::Net(_) => "running",
+    }
+}
+
+fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
+    let (NodeKind::Loop(looping), Body::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else { return None };
+    let condition = match looping.check {
+        Check::Never => None,
+        Check::Before { condition, .. } | Check::After { condition, .. } => {
+            Some(program.plan.expressions[condition.0 as usize].source.clone())
+        }
+    };
+    Some(LoopView {
+        begun: body.begun,
+        ended: body.ended,
+        failed: body.failed,
+        most: body.items.as_ref().map(|items| items.count).or(body.turns_max),
+        condition,
+        last: body.previous.clone(),
+        stopping: body.stopping,
+    })
+}

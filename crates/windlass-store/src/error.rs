@@ -1,0 +1,52 @@
+//! What can go wrong with a store, said so that a person knows what to do.
+
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreErrorKind {
+    /// No space. Nothing acknowledged is lost; free space and resume.
+    Full,
+    /// A write or sync failed: what the disk holds is unknown, so this store refuses all further work.
+    Io,
+    /// A checksum, length or sequence does not fit.
+    Damaged,
+    /// Another process holds a lock for longer than we wait.
+    Busy,
+    /// Made by a version this program cannot read.
+    Version,
+    /// The store was stopped by an earlier error.
+    Stopped,
+}
+
+/// A kind, a sentence, where, and what to do next.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    pub kind: StoreErrorKind,
+    pub message: String,
+    pub file: Option<PathBuf>,
+    pub hint: Option<String>,
+}
+
+impl StoreError {
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> StoreError {
+        StoreError { kind, message: message.into(), file: None, hint: None }
+    }
+
+    pub fn file(mut self, file: impl Into<PathBuf>) -> StoreError {
+        self.file = Some(file.into());
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> StoreError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What every call after the first failed write or sync gets.
+    pub(crate) fn stopped_by(first: &StoreError) -> StoreError {
+        let message = format!("The store was stopped by an earlier error: {}", first.message);
+        let hint = "End this process, look at the disk, then start again: what was acknowledged is still there.";
+        StoreError { kind: StoreErrorKind::Stopped, message, file: first.file.clone(), hint: Some(hint.to_owned()) }
+    }
+}

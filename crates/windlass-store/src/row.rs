@@ -1,0 +1,287 @@
+//! The rows: plain data, in and out of every store.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{BlobHash, Timestamp};
+
+/// Where a run stands, as far as listing and waking it needs to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Pending,
+    Running,
+    Waiting,
+    Paused,
+    Succeeded,
+    Failed,
+    Skipped,
+    Cancelled,
+    TimedOut,
+    /// The journal and the program disagree: nobody goes on with it until a person has looked.
+    Quarantined,
+}
+
+impl RunStatus {
+    pub const ALL: [RunStatus; 10] = [
+        RunStatus::Pending,
+        RunStatus::Running,
+        RunStatus::Waiting,
+        RunStatus::Paused,
+        RunStatus::Succeeded,
+        RunStatus::Failed,
+        RunStatus::Skipped,
+        RunStatus::Cancelled,
+        RunStatus::TimedOut,
+        RunStatus::Quarantined,
+    ];
+
+    pub fn is_final(self) -> bool {
+        use RunStatus::{Cancelled, Failed, Skipped, Succeeded, TimedOut};
+        matches!(self, Succeeded | Failed | Skipped | Cancelled | TimedOut)
+    }
+
+    /// The word that stores and listings use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Pending => "pending",
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Paused => "paused",
+            RunStatus::Succeeded => "succeeded",
+            RunStatus::Failed => "failed",
+            RunStatus::Skipped => "skipped",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::TimedOut => "timed_out",
+            RunStatus::Quarantined => "quarantined",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<RunStatus> {
+        RunStatus::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+/// One run's part of a transaction: compare-and-append.
+#[derive(Clone, Debug, Default)]
+pub struct RunBatch {
+    pub run: Arc<str>,
+    /// The epoch of the writer's claim. A lower one than the store's is refused.
+    pub epoch: u64,
+    /// How many ticks the journal holds before this batch.
+    pub expected: u64,
+    /// Only in a run's first batch: makes the run, owned by the given owner at epoch `epoch`.
+    pub create: Option<NewRun>,
+    /// The ticks and the events they published: one row.
+    pub record: Option<Record>,
+    pub snapshot: Option<NewSnapshot>,
+    pub status: Option<StatusChange>,
+    /// `Some(None)` clears the run's timer.
+    pub timer: Option<Option<Timestamp>>,
+    pub turns: Vec<TurnRow>,
+    pub turn_trims: Vec<TurnTrim>,
+    pub blobs: Vec<(BlobHash, Vec<u8>)>,
+    /// Request ids of messages whose ticks are in this batch.
+    pub consumed: Vec<Arc<str>>,
+    /// Messages for other runs: starts of children, their ends. Written in the same transaction.
+    pub send: Vec<InboxRow>,
+    /// New or changed jobs for workers in other processes.
+    pub jobs: Vec<JobRow>,
+    /// Jobs that have ended or were called back.
+    pub jobs_ended: Vec<u64>,
+    /// Journal rows whose ticks all come before this number, and snapshots older than it, may go.
+    pub trim_before: Option<u64>,
+    /// Gives the run back in the same transaction.
+    pub release: bool,
+}
+
+impl RunBatch {
+    /// Whether the parts of the batch fit each other; one that is not sound is a conflict.
+    pub(crate) fn is_sound(&self) -> bool {
+        let ticks = self.record.as_ref().map_or(0, |record| u64::from(record.ticks));
+        let has_ticks = self.record.is_none() || ticks > 0;
+        let snapshot_fits = self.snapshot.as_ref().is_none_or(|snapshot| snapshot.tick <= self.expected + ticks);
+        has_ticks && snapshot_fits
+    }
+
+    /// Roughly how many bytes the batch writes.
+    pub(crate) fn bytes(&self) -> usize {
+        let record = self.record.as_ref().map_or(0, |record| record.body.len());
+        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
+        let turns: usize = self.turns.iter().map(|turn| turn.body.len()).sum();
+        let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
+        let sent: usize = self.send.iter().map(|message| message.body.len()).sum();
+        let jobs: usize = self.jobs.iter().map(|job| job.body.len()).sum();
+        record + snapshot + turns + blobs + sent + jobs
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    pub plan: BlobHash,
+    pub definition: String,
+    pub dialect: String,
+    pub owner: Option<String>,
+    pub created_at: Timestamp,
+    pub parent: Option<Arc<str>>,
+    /// How it is to be run (virtual time and the like), for whoever resumes it.
+    pub options: Vec<u8>,
+}
+
+/// Consecutive ticks and the events they published, encoded by the caller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub ticks: u32,
+    /// Number of the first event in it; meaningless when `events` is 0.
+    pub first_event: u64,
+    pub events: u32,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSnapshot {
+    /// The state after this many ticks. At most `expected` plus the ticks of the batch.
+    pub tick: u64,
+    pub event: u64,
+    pub state_hash: [u8; 32],
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusChange {
+    pub status: RunStatus,
+    pub at: Timestamp,
+    /// The run's result object, when it has ended.
+    pub result: Option<Vec<u8>>,
+}
+
+/// Consecutive turns of one loop, packed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnRow {
+    pub loop_path: Arc<str>,
+    pub first: u64,
+    pub last: u64,
+    pub failed: bool,
+    pub body: Vec<u8>,
+}
+
+/// Turns `keep_first..before` of a loop that did not fail may go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnTrim {
+    pub loop_path: Arc<str>,
+    pub keep_first: u64,
+    pub before: u64,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Committed,
+    /// Another owner has claimed the run since.
+    Fenced,
+    /// The journal is not where the batch expected it to be, or the run to make exists, or the run does not exist.
+    Conflict,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Claim {
+    Owned {
+        epoch: u64,
+    },
+    /// Somebody alive owns it.
+    HeldBy(String),
+    NoSuchRun,
+    /// It has ended; nobody needs to own it.
+    Ended,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InboxVerdict {
+    /// Kept. The owner, if somebody alive is.
+    Accepted {
+        owner: Option<String>,
+    },
+    /// The same request id was kept before.
+    Duplicate,
+    NoSuchRun,
+    Ended,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct InboxRow {
+    pub run: Arc<str>,
+    pub request_id: Arc<str>,
+    pub body: Vec<u8>,
+    pub at: Timestamp,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunRow {
+    /// Order of creation; also the page mark of listings.
+    pub number: i64,
+    pub run: Arc<str>,
+    pub plan: BlobHash,
+    pub definition: String,
+    pub dialect: String,
+    pub status: RunStatus,
+    pub owner: Option<String>,
+    pub epoch: u64,
+    pub created_at: Timestamp,
+    pub changed_at: Timestamp,
+    pub timer: Option<Timestamp>,
+    pub parent: Option<Arc<str>>,
+    pub options: Vec<u8>,
+    pub result: Option<Vec<u8>>,
+    /// How many ticks the journal holds in all, trimmed ones included.
+    pub ticks: u64,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlanRow {
+    pub hash: BlobHash,
+    pub dialect: String,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct SnapshotRow {
+    pub tick: u64,
+    pub event: u64,
+    pub state_hash: [u8; 32],
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct JournalRow {
+    /// Number of the first tick in the row, counted from 0.
+    pub first_tick: u64,
+    pub ticks: u32,
+    pub first_event: u64,
+    pub events: u32,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RunFilter {
+    pub status: Option<RunStatus>,
+    pub definition: Option<String>,
+    pub unfinished: bool,
+}
+
+/// Work for a worker in another process.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobRow {
+    pub run: Arc<str>,
+    pub job: u64,
+    pub tool: String,
+    /// Goes up each time the job is handed out.
+    pub epoch: u64,
+    pub body: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobLease {
+    pub run: Arc<str>,
+    pub job: u64,
+    pub epoch: u64,
+}
