@@ -18,7 +18,7 @@ pub enum Command {
     /// A child run.
     StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
     /// The child run is no longer wanted.
-    CancelChild { call: u64 },
+    CancelChild { key: EffectKey },
     /// The run has succeeded.
     CompleteRun(RunResult),
     /// The run was cancelled or has timed out.

@@ -145,7 +145,11 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             return Err(PlanError(format!("the pipeline `{}` has no task", node.name)));
         }
         if let NodeKind::Graph(graph) = &node.kind
-            && graph.children.iter().flat_map(|child| &child.after).any(|after| after.child as usize >= graph.children.len())
+            && graph
+                .children
+                .iter()
+                .flat_map(|child| &child.after)
+                .any(|after| after.child as usize >= graph.children.len())
         {
             return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
         }
@@ -172,7 +176,9 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
         facts[index].home = node.parent.and_then(|parent| home_of_child(plan, &facts, parent));
         if let NodeKind::Graph(graph) = &node.kind {
             let mut dependents = vec![Vec::new(); graph.children.len()];
-            for (child, after) in graph.children.iter().enumerate().flat_map(|(i, c)| c.after.iter().map(move |a| (i, a))) {
+            for (child, after) in
+                graph.children.iter().enumerate().flat_map(|(i, c)| c.after.iter().map(move |a| (i, a)))
+            {
                 dependents[after.child as usize].push(child as u32);
             }
             facts[index].dependents = dependents;
@@ -189,7 +195,9 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
 fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<NodeId> {
     match &plan.node(parent).kind {
         NodeKind::Loop(_) => Some(parent),
-        _ if plan.node(parent).parent.is_some_and(|above| matches!(plan.node(above).kind, NodeKind::Net(_))) => Some(parent),
+        _ if plan.node(parent).parent.is_some_and(|above| matches!(plan.node(above).kind, NodeKind::Net(_))) => {
+            Some(parent)
+        }
         _ => facts[parent.0 as usize].home,
     }
 }

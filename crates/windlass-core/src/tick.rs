@@ -22,23 +22,54 @@ pub struct Tick {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TickKind {
     /// An event entered from outside: the start, a signal, a token.
-    AddEvent { name: Arc<str>, payload: Value, request: Option<Arc<str>> },
+    AddEvent {
+        name: Arc<str>,
+        payload: Value,
+        request: Option<Arc<str>>,
+    },
     /// A worker has ended a job.
-    StepResult { job: u64, dispatch: u32, outcome: TaskOutcome },
+    StepResult {
+        job: u64,
+        dispatch: u32,
+        outcome: TaskOutcome,
+    },
+    /// A worker has let its lease run out: the job is handed out again, with the same key.
+    LeaseLost {
+        job: u64,
+        dispatch: u32,
+    },
     /// A child run has ended.
-    CallResult { call: u64, status: Status, outcome: TaskOutcome },
+    CallResult {
+        call: u64,
+        status: Status,
+        outcome: TaskOutcome,
+    },
     /// Somebody wants the run to end.
-    CancelRun { reason: Arc<str>, request: Option<Arc<str>> },
+    CancelRun {
+        reason: Arc<str>,
+        request: Option<Arc<str>>,
+    },
     /// A worker wants something said while it works.
-    PublishEvent { job: u64, kind: Arc<str>, data: Value },
+    PublishEvent {
+        job: u64,
+        kind: Arc<str>,
+        data: Value,
+    },
     /// The run's own timeout may be due.
     Timeout,
     /// A timer of the state may be due.
     TimerDue,
-    Pause { request: Option<Arc<str>> },
-    Resume { request: Option<Arc<str>> },
+    Pause {
+        request: Option<Arc<str>>,
+    },
+    Resume {
+        request: Option<Arc<str>>,
+    },
     /// A worker is alive and says how far it is.
-    Progress { job: u64, data: Value },
+    Progress {
+        job: u64,
+        data: Value,
+    },
     /// The process that ran this is gone; another has taken over.
     Restart,
     /// The last tick yielded: there is more to compute.
@@ -51,6 +82,7 @@ impl TickKind {
         match self {
             TickKind::AddEvent { .. } => "AddEvent",
             TickKind::StepResult { .. } => "StepResult",
+            TickKind::LeaseLost { .. } => "LeaseLost",
             TickKind::CallResult { .. } => "CallResult",
             TickKind::CancelRun { .. } => "CancelRun",
             TickKind::PublishEvent { .. } => "PublishEvent",
@@ -72,6 +104,7 @@ impl TickKind {
             | TickKind::Pause { request }
             | TickKind::Resume { request } => request.as_ref(),
             TickKind::StepResult { .. }
+            | TickKind::LeaseLost { .. }
             | TickKind::CallResult { .. }
             | TickKind::PublishEvent { .. }
             | TickKind::Timeout

@@ -52,13 +52,7 @@ pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
     state.root.map(|root| views(program, state, root, None, &inner)).unwrap_or_default()
 }
 
-fn views(
-    program: &Program,
-    state: &State,
-    id: FrameId,
-    turn: Option<u64>,
-    inner: &Inner,
-) -> Vec<FrameView> {
+fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner: &Inner) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
     let node = program.node(frame.node);
     let is_loop = matches!(node.kind, NodeKind::Loop(_));
@@ -88,12 +82,16 @@ fn doing(frame: &Frame) -> &'static str {
         Body::Pipeline(_) if frame.alarm.is_some() => "retrying",
         Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. }) | Body::Call { .. } => "waiting",
         Body::Loop(_) if frame.alarm.is_some() => "waiting",
-        Body::New | Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) | Body::Net(_) => "running",
+        Body::New | Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) | Body::Net(_) => {
+            "running"
+        }
     }
 }
 
 fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
-    let (NodeKind::Loop(looping), Body::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else { return None };
+    let (NodeKind::Loop(looping), Body::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else {
+        return None;
+    };
     let condition = match looping.check {
         Check::Never => None,
         Check::Before { condition, .. } | Check::After { condition, .. } => {

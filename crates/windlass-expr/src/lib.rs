@@ -1,1 +1,3 @@
-//! The expression languages
+//! The expression languages.
+
+pub mod wdl;

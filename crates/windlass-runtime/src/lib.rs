@@ -1,1 +1,29 @@
-//! The control loop, its adapters, workers, timers and recovery
+//! The control loop, its adapters, workers, timers and recovery.
+//!
+//! What is absent here: dialects, HTTP, the terminal. No effect starts before the ticks that caused it are durable, and
+//! nothing is answered before it is.
+
+pub mod adapter;
+pub mod adapters;
+mod blobs;
+mod clock;
+pub mod codec;
+mod control_loop;
+mod engine;
+mod error;
+mod recovery;
+mod report;
+mod tool;
+mod workers;
+
+pub use blobs::BlobCache;
+pub use clock::{Clock, real_now};
+pub use control_loop::{ControlLoop, Exit};
+pub use engine::{
+    Answer, Engine, EngineOptions, Request, RunEnd, RunHandle, RunOptions, StartOptions, new_run_id, request,
+};
+pub use error::RuntimeError;
+pub use recovery::{RunImage, load, new_state, replay_from, resolve};
+pub use report::{FinalReport, StepReport, steps_of};
+pub use tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
+pub use workers::{RunWorkers, WorkerPool};

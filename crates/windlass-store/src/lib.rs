@@ -5,6 +5,7 @@
 //! epoch, never a lock inside one process.
 
 mod checksum;
+pub mod conformance;
 mod error;
 mod memory;
 mod row;

@@ -51,8 +51,11 @@ impl Meter {
             }
             None => {
                 self.fuel = 0;
-                Err(EvalError::new(EvalErrorKind::Limit, "the expression needs more steps than one evaluation may take")
-                    .hint("work on fewer items at once, or raise `expression_fuel` in windlass.toml"))
+                Err(EvalError::new(
+                    EvalErrorKind::Limit,
+                    "the expression needs more steps than one evaluation may take",
+                )
+                .hint("work on fewer items at once, or raise `expression_fuel` in windlass.toml"))
             }
         }
     }
@@ -85,7 +88,7 @@ pub enum Level {
 /// What an expression can see. Getting a value costs a reference count.
 pub trait Scope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
-    /// A node that has ended in this scope or an enclosing one.
+    /// A node that has ended in this scope or an enclosing one: the exact name first, then in any letter case.
     fn node(&self, name: &str) -> Option<NodeView>;
     /// The direct children of a node that have ended, in declaration order.
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>>;
@@ -95,7 +98,8 @@ pub trait Scope {
     fn now(&self) -> Timestamp;
     /// The next random number of this tick. The same tick gives the same numbers.
     fn random(&self) -> u64;
-    /// The content of a stored value; [`EvalErrorKind::NeedBlobs`] when it is not at hand.
+    /// The content of a stored value, for a chunked list the table of its chunks; [`EvalErrorKind::NeedBlobs`] when it is
+    /// not at hand.
     fn blob(&self, stored: &Stored) -> Result<Value, EvalError>;
 }
 

@@ -59,7 +59,8 @@ impl Timestamp {
         let (clock, zone) = rest.split_at(zone_at);
         let mut parts = clock.splitn(3, ':');
         let (hour, minute) = (two_digits(parts.next()?, 24)?, two_digits(parts.next()?, 59)?);
-        let seconds = parts.next().map_or(Some(0), |part| scaled(part, 1_000_000, true).filter(|us| *us < 61_000_000))?;
+        let seconds =
+            parts.next().map_or(Some(0), |part| scaled(part, 1_000_000, true).filter(|us| *us < 61_000_000))?;
         let offset = match zone {
             "" | "Z" | "z" => 0,
             zone => {
@@ -255,7 +256,9 @@ mod tests {
         }
         assert_eq!(Timestamp::parse_rfc3339("1970-01-01T01:00:00+01:00"), Some(Timestamp(0)));
         assert_eq!(Timestamp::parse_rfc3339("1970-01-02"), Some(Timestamp(86_400_000_000)));
-        for wrong in ["", "1970-02-30T00:00:00Z", "1970-01-01T00", "1970-01-01X00:00:00Z", "1970-01-01T00:00:00+1", "é970-01-01"] {
+        for wrong in
+            ["", "1970-02-30T00:00:00Z", "1970-01-01T00", "1970-01-01X00:00:00Z", "1970-01-01T00:00:00+1", "é970-01-01"]
+        {
             assert_eq!(Timestamp::parse_rfc3339(wrong), None, "{wrong}");
         }
     }

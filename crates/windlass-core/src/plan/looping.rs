@@ -39,8 +39,14 @@ pub enum Source {
 pub enum Check {
     Never,
     /// Also before the first turn: no turn at all is possible.
-    Before { condition: ExprId, stop_when: bool },
-    After { condition: ExprId, stop_when: bool },
+    Before {
+        condition: ExprId,
+        stop_when: bool,
+    },
+    After {
+        condition: ExprId,
+        stop_when: bool,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

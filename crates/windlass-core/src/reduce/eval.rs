@@ -64,9 +64,13 @@ impl Reducer<'_> {
     pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {
         let value = self.eval_with(expression, scope, locals)?;
         value.as_bool().ok_or_else(|| {
-            ErrorInfo::new("NotBoolean", "expression", format!("the condition gives {} {value:?}, not true or false", value.kind()))
-                .hint("compare it with something: equals(…), greater(…)")
-                .into()
+            ErrorInfo::new(
+                "NotBoolean",
+                "expression",
+                format!("the condition gives {} {value:?}, not true or false", value.kind()),
+            )
+            .hint("compare it with something: equals(…), greater(…)")
+            .into()
         })
     }
 
@@ -123,7 +127,9 @@ impl<'a> View<'a> {
     /// From the innermost scope outwards.
     fn chain(&self) -> impl Iterator<Item = &'a Scope> {
         let state = self.state;
-        std::iter::successors(state.scopes.get(self.scope), move |scope| scope.parent.and_then(|id| state.scopes.get(id)))
+        std::iter::successors(state.scopes.get(self.scope), move |scope| {
+            scope.parent.and_then(|id| state.scopes.get(id))
+        })
     }
 
     fn find_node(&self, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
@@ -159,7 +165,8 @@ impl<'a> View<'a> {
 
 impl ScopeTrait for View<'_> {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
-        let local = self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step)).and_then(|names| names.get(name));
+        let local =
+            self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step)).and_then(|names| names.get(name));
         if let Some(value) = local {
             return Some(value.clone());
         }
@@ -219,7 +226,7 @@ impl ScopeTrait for View<'_> {
     }
 
     fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
-        load(self.values, stored)
+        self.values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))
     }
 }
 

@@ -11,7 +11,14 @@ use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
     /// Puts a child on the agenda.
-    pub(crate) fn begin_child(&mut self, parent: FrameId, node: NodeId, slot: u64, scope: ScopeId, quiet: bool) -> FrameId {
+    pub(crate) fn begin_child(
+        &mut self,
+        parent: FrameId,
+        node: NodeId,
+        slot: u64,
+        scope: ScopeId,
+        quiet: bool,
+    ) -> FrameId {
         let above = self.state.frames.get_mut(parent).expect("a parent outlives its children");
         above.live += 1;
         let (generation, quiet) = (above.generation, quiet || above.quiet);
@@ -254,8 +261,10 @@ impl Reducer<'_> {
         if let Some(job) = job {
             return self.call_off(job);
         }
-        if let Body::Call { call } = frame.body {
-            self.work.output.commands.push(Command::CancelChild { call });
+        if let Body::Call { call } = frame.body
+            && let Some(open) = self.state.calls.get(&call)
+        {
+            self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
         for child in children(&frame.body) {
             self.close(child, Closing::cancelled());

@@ -70,11 +70,7 @@ impl Reducer<'_> {
         self.publish_at(
             id,
             "task.retrying",
-            [
-                ("attempt", Value::from(tries)),
-                ("delay", Value::from(wait.as_ms())),
-                ("because", error.to_value()),
-            ],
+            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", error.to_value())],
         );
     }
 }
@@ -87,7 +83,9 @@ fn matches(retry: &Retry, error: &ErrorInfo) -> bool {
     }
     retry.on.iter().any(|wanted| {
         let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
-            error.code.len() == 3 && error.code.starts_with(hundred) && error.code.bytes().all(|byte| byte.is_ascii_digit())
+            error.code.len() == 3
+                && error.code.starts_with(hundred)
+                && error.code.bytes().all(|byte| byte.is_ascii_digit())
         });
         class || wanted.eq_ignore_ascii_case(&error.code) || wanted.eq_ignore_ascii_case(&error.kind)
     })

@@ -35,7 +35,8 @@ impl Reducer<'_> {
         frame.deadline = None;
         let node = self.program.node(frame.node);
         let Some(timeout) = &node.timeout else { return };
-        let error = ErrorInfo::new("ActionTimedOut", "timeout", format!("`{}` took longer than its timeout allows", node.name));
+        let error =
+            ErrorInfo::new("ActionTimedOut", "timeout", format!("`{}` took longer than its timeout allows", node.name));
         self.close(id, Closing::failed(timeout.status, error));
     }
 
@@ -71,7 +72,8 @@ impl Reducer<'_> {
         if self.state.alive < timeout {
             return self.arm_run_timeout();
         }
-        let error = ErrorInfo::new("RunTimedOut", "timeout", format!("the run took longer than its timeout of {timeout}"));
+        let error =
+            ErrorInfo::new("RunTimedOut", "timeout", format!("the run took longer than its timeout of {timeout}"));
         self.end_early(Closing::failed(Status::TimedOut, error));
     }
 

@@ -26,14 +26,16 @@ impl Reducer<'_> {
         let (kind, value) = match write.op {
             WriteOp::Declare(kind) => declared(kind, current, &write.name, operand)?,
             op => {
-                let (kind, before) = current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
+                let (kind, before) =
+                    current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
                 let before = self.resolve(&before)?;
                 let operand = if op == WriteOp::Set { operand } else { self.resolve(&operand)? };
                 (kind, combine(op, &write.name, before, operand)?)
             }
         };
         if !fits(kind, &value) {
-            let message = format!("the variable `{}` holds {}, so it cannot be set to {value:?}", write.name, kind_name(kind));
+            let message =
+                format!("the variable `{}` holds {}, so it cannot be set to {value:?}", write.name, kind_name(kind));
             return Err(ErrorInfo::new("VariableKind", "expression", message).into());
         }
         if let Some(scope) = self.state.scopes.get_mut(target) {
@@ -72,7 +74,8 @@ impl Reducer<'_> {
         let declared = self.state.scopes.get(target).and_then(|scope| scope.variables.get(name)).cloned();
         declared.or_else(|| {
             let input = self.state.run.input.as_map()?;
-            let given = input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
+            let given =
+                input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
             Some(Variable { kind: VariableKind::Any, value: given.clone() })
         })
     }
@@ -146,14 +149,15 @@ fn plain(value: &Value) -> String {
 fn arithmetic(name: &str, before: Value, by: Value, sign: i64) -> Result<Value, ErrorInfo> {
     let by = if by.is_null() { Value::Int(1) } else { by };
     match (&before, &by) {
-        (Value::Int(a), Value::Int(b)) => b
-            .checked_mul(sign)
-            .and_then(|b| a.checked_add(b))
-            .map(Value::Int)
-            .ok_or_else(|| ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would exceed 64 bits"))),
+        (Value::Int(a), Value::Int(b)) => {
+            b.checked_mul(sign).and_then(|b| a.checked_add(b)).map(Value::Int).ok_or_else(|| {
+                ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would exceed 64 bits"))
+            })
+        }
         _ => match (before.as_f64(), by.as_f64()) {
-            (Some(a), Some(b)) => Value::float(a + b * sign as f64)
-                .ok_or_else(|| ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would not be finite"))),
+            (Some(a), Some(b)) => Value::float(a + b * sign as f64).ok_or_else(|| {
+                ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would not be finite"))
+            }),
             (None, _) => Err(mismatch(name, "a number", &before)),
             (_, None) => Err(mismatch(name, "changed by a number", &by)),
         },
@@ -171,5 +175,9 @@ fn extreme(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
 }
 
 fn mismatch(name: &str, wanted: &str, found: &Value) -> ErrorInfo {
-    ErrorInfo::new("VariableKind", "expression", format!("the variable `{name}` must be {wanted}; found {} {found:?}", found.kind()))
+    ErrorInfo::new(
+        "VariableKind",
+        "expression",
+        format!("the variable `{name}` must be {wanted}; found {} {found:?}", found.kind()),
+    )
 }

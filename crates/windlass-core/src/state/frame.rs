@@ -59,11 +59,15 @@ pub enum Body {
     Backoff,
     Pipeline(Box<PipelineFrame>),
     Graph(GraphFrame),
-    Branch { child: FrameId },
+    Branch {
+        child: FrameId,
+    },
     Loop(Box<LoopFrame>),
     Net(Box<NetFrame>),
     Wait(WaitFrame),
-    Call { call: u64 },
+    Call {
+        call: u64,
+    },
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -145,7 +149,10 @@ pub struct Items {
 pub enum Held {
     Inline(Value),
     /// Lists of equal length, but for the last.
-    Chunks { chunks: Vec<Stored>, chunk_items: u64 },
+    Chunks {
+        chunks: Vec<Stored>,
+        chunk_items: u64,
+    },
 }
 
 /// Results on their way to the loop's output.

@@ -54,7 +54,7 @@ pub struct State {
     pub scopes: Slab<Scope>,
     pub agenda: VecDeque<Item>,
     pub jobs: BTreeMap<u64, OpenJob>,
-    pub calls: BTreeMap<u64, FrameId>,
+    pub calls: BTreeMap<u64, OpenCall>,
     pub timers: BTreeMap<TimerKey, Timer>,
     /// Who waits for an outside event, by name, oldest first.
     pub waits: BTreeMap<Arc<str>, VecDeque<FrameId>>,
@@ -124,6 +124,15 @@ pub struct OpenJob {
     pub cancelled: Option<TimerKey>,
 }
 
+/// A child run that has not ended, with all that is needed to ask for it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenCall {
+    pub frame: FrameId,
+    pub definition: Arc<str>,
+    pub input: Value,
+    pub key: EffectKey,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Timer {
     /// The node has had its time.
@@ -145,8 +154,16 @@ pub enum Item {
     /// Runs the pipeline's current task.
     Task(FrameId),
     TaskEnded(FrameId, Box<TaskOutcome>),
-    ChildEnded { parent: FrameId, slot: u64, outcome: Arc<Outcome>, scope: ScopeId },
-    StartChild { graph: FrameId, child: u32 },
+    ChildEnded {
+        parent: FrameId,
+        slot: u64,
+        outcome: Arc<Outcome>,
+        scope: ScopeId,
+    },
+    StartChild {
+        graph: FrameId,
+        child: u32,
+    },
     /// Looks at a loop's condition before its first turn.
     FirstCheck(FrameId),
     NextTurn(FrameId),
@@ -232,9 +249,10 @@ impl State {
     pub fn is_idle(&self) -> bool {
         self.is_quiet() && self.phase == Phase::Running && !self.waits.is_empty() && self.calls.is_empty() && {
             let delayed = |timer: &Timer| match timer {
-                Timer::Alarm(frame) => {
-                    !matches!(self.frames.get(*frame).map(|frame| &frame.body), Some(Body::Wait(WaitFrame::Signal { .. })))
-                }
+                Timer::Alarm(frame) => !matches!(
+                    self.frames.get(*frame).map(|frame| &frame.body),
+                    Some(Body::Wait(WaitFrame::Signal { .. }))
+                ),
                 Timer::Grace(_) => true,
                 Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
             };

@@ -4,7 +4,7 @@ use windlass_value::Value;
 
 use crate::plan::Call;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId};
+use crate::state::{Body, FrameId, OpenCall};
 use crate::{Command, EffectKey, ErrorInfo};
 
 impl Reducer<'_> {
@@ -27,8 +27,15 @@ impl Reducer<'_> {
         let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
         frame.body = Body::Call { call: number };
         let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0 };
-        self.state.calls.insert(number, id);
-        self.work.output.commands.push(Command::StartChild { call: number, definition, input, key });
+        self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });
+        self.ask_for_child(number);
         Ok(())
+    }
+
+    /// Asking twice is harmless: the child's id comes from its key.
+    pub(in crate::reduce) fn ask_for_child(&mut self, call: u64) {
+        if let Some(OpenCall { definition, input, key, .. }) = self.state.calls.get(&call).cloned() {
+            self.work.output.commands.push(Command::StartChild { call, definition, input, key });
+        }
     }
 }

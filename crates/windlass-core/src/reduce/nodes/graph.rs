@@ -172,10 +172,14 @@ impl<'a> Reducer<'a> {
             return;
         }
         let status = match graph.ending {
-            Ending::Leaves => status_by_leaves(graph, body, &self.program.facts(self.state.frames.get(id).map_or(
-                self.program.plan.root,
-                |frame| frame.node,
-            )).dependents),
+            Ending::Leaves => status_by_leaves(
+                graph,
+                body,
+                &self
+                    .program
+                    .facts(self.state.frames.get(id).map_or(self.program.plan.root, |frame| frame.node))
+                    .dependents,
+            ),
             Ending::Any => worst(body.children.iter().filter_map(|child| child.status)),
         };
         let error = status.is_bad().then(|| body.error.clone()).flatten();
@@ -203,7 +207,8 @@ impl<'a> Reducer<'a> {
 
 /// The children nobody waits for decide; a skipped one hands the decision to those it waited for.
 fn status_by_leaves(graph: &Graph, body: &GraphFrame, dependents: &[Vec<u32>]) -> Status {
-    let mut open: Vec<u32> = (0..graph.children.len() as u32).filter(|child| dependents[*child as usize].is_empty()).collect();
+    let mut open: Vec<u32> =
+        (0..graph.children.len() as u32).filter(|child| dependents[*child as usize].is_empty()).collect();
     let mut seen = vec![false; graph.children.len()];
     let mut deciding = Vec::new();
     while let Some(child) = open.pop() {

@@ -170,8 +170,7 @@ impl<'a> Reducer<'a> {
         let (index, started_at) = (body.begun, self.state.now);
         let turn = Turn { loop_node: node, index, item, previous: body.previous.clone(), loop_started_at, started_at };
         let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
-        let quiet =
-            index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
+        let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet);
         let told = self.state.frames.get(child).is_some_and(|frame| !frame.quiet);
         self.state.turns += 1;
@@ -496,7 +495,10 @@ impl<'a> Reducer<'a> {
         let turns = self.loop_summary(id, looping, reason);
         self.tell_loop_done(id, closing.status, reason);
         let output = self.loop_output(id, looping, closing.status, reason);
-        self.end(id, Ended { status: closing.status, output, error: closing.error, inputs: Value::Null, attempts, turns });
+        self.end(
+            id,
+            Ended { status: closing.status, output, error: closing.error, inputs: Value::Null, attempts, turns },
+        );
     }
 
     fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
@@ -576,12 +578,7 @@ fn new_loop_frame(
 }
 
 /// Limits that are computed are held to the system's as strictly as those that are written down.
-fn refuse_beyond(
-    looping: &Loop,
-    turns: Option<u64>,
-    time: Option<Duration>,
-    in_flight: u64,
-) -> Result<(), ErrorInfo> {
+fn refuse_beyond(looping: &Loop, turns: Option<u64>, time: Option<Duration>, in_flight: u64) -> Result<(), ErrorInfo> {
     let limits = &looping.limits;
     let refuse = |message: String| Err(ErrorInfo::new("LoopLimit", "limit", message).hint("see `windlass limits`"));
     match (turns, time) {
@@ -617,7 +614,9 @@ fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<
     match reason {
         Reason::Failed => (Status::Failed, body.last_error.clone()),
         Reason::Cancelled => (Status::Cancelled, None),
-        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled if looping.on_exhausted == Exhausted::Fail => {
+        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
+            if looping.on_exhausted == Exhausted::Fail =>
+        {
             (Status::Failed, Some(exhausted(body, reason)))
         }
         _ => by_turns(looping, body),
@@ -635,12 +634,22 @@ fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
 fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
     let turns = body.ended;
     match reason {
-        Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
-            .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`"),
-        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns")),
-        Reason::Budget => ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns")),
-        _ => ErrorInfo::new("LoopCountExceeded", "limit", format!("the loop has used all its {turns} turns and its condition is not met"))
-            .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
+        Reason::Timeout => {
+            ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
+                .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`")
+        }
+        Reason::Stalled => {
+            ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns"))
+        }
+        Reason::Budget => {
+            ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns"))
+        }
+        _ => ErrorInfo::new(
+            "LoopCountExceeded",
+            "limit",
+            format!("the loop has used all its {turns} turns and its condition is not met"),
+        )
+        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
     }
 }
 

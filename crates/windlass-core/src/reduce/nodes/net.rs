@@ -15,7 +15,8 @@ use crate::{ErrorInfo, Outcome, Status};
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), Stop> {
-        let place = |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
+        let place =
+            |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
         let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
         let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
         frame.body = Body::Net(Box::new(body));
@@ -63,8 +64,13 @@ impl<'a> Reducer<'a> {
         if net.end == NetEnd::Stop(token.kind.clone()) {
             return self.end_with(id, Status::Succeeded, token.payload, None);
         }
-        let accepting: Vec<usize> =
-            net.places.iter().enumerate().filter(|(_, place)| place.accepts.contains(&token.kind)).map(|(at, _)| at).collect();
+        let accepting: Vec<usize> = net
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| place.accepts.contains(&token.kind))
+            .map(|(at, _)| at)
+            .collect();
         if let Some(body) = self.net_mut(id) {
             body.tokens += 1;
         }
@@ -90,7 +96,8 @@ impl<'a> Reducer<'a> {
                 open_work(body, &token.lineage);
                 body.places[at].held[slot].push_back(token);
                 if body.places[at].held.iter().all(|held| !held.is_empty()) {
-                    let parts: Vec<Token> = body.places[at].held.iter_mut().filter_map(|held| held.pop_front()).collect();
+                    let parts: Vec<Token> =
+                        body.places[at].held.iter_mut().filter_map(|held| held.pop_front()).collect();
                     let joined = join_tokens(parts, body);
                     body.places[at].queue.push_back(joined);
                 }
@@ -189,7 +196,8 @@ impl<'a> Reducer<'a> {
             Err(error) => self.fail_net(id, error),
             Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
                 let error = outcome.error.clone();
-                let error = error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
+                let error =
+                    error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
                 self.fail_net(id, error);
             }
             Ok(tokens) => {
@@ -321,7 +329,8 @@ struct Emitted {
 /// A place that accepts a kind no place and no arc inside is declared to emit.
 fn waits_for_outside(net: &Net, place: &Place) -> bool {
     let emitted = |kind: &Arc<str>| {
-        *kind == net.start || net.places.iter().any(|place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind))
+        *kind == net.start
+            || net.places.iter().any(|place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind))
     };
     place.accepts.iter().any(|kind| !emitted(kind))
 }
@@ -348,7 +357,9 @@ fn join_tokens(parts: Vec<Token>, body: &mut NetFrame) -> Token {
 /// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
 fn returned(output: &Value) -> Result<Vec<Emitted>, ErrorInfo> {
     let one = |value: &Value, fans_out: bool| match value.get("kind").and_then(Value::as_str) {
-        Some(kind) => Ok(Emitted { kind: kind.into(), payload: value.get("payload").cloned().unwrap_or_default(), fans_out }),
+        Some(kind) => {
+            Ok(Emitted { kind: kind.into(), payload: value.get("payload").cloned().unwrap_or_default(), fans_out })
+        }
         None => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
     };
     match output {

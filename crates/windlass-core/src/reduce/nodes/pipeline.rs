@@ -70,7 +70,8 @@ impl<'a> Reducer<'a> {
                     self.tell_patched(id, write, value);
                 }
                 self.task_begun(id);
-                let named = computed.map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
+                let named =
+                    computed.map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
                 self.computed(id, named)
             }
             Action::End { status, error } => {
@@ -147,7 +148,8 @@ impl<'a> Reducer<'a> {
         let path = if label.is_empty() { path } else { format!("{path}.{label}").into() };
         let key = EffectKey { path: path.clone(), generation, visit, group };
         let open = OpenJob { frame: id, dispatch: 0, worker, tool, input, key, attempt, timeout, cancelled: None };
-        let fields = [("task", Value::Str(label)), ("attempt", Value::from(attempt)), ("tool", Value::Str(open.tool.clone()))];
+        let fields =
+            [("task", Value::Str(label)), ("attempt", Value::from(attempt)), ("tool", Value::Str(open.tool.clone()))];
         self.publish(path, "task.started", fields);
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
         self.state.jobs.insert(job, open);
@@ -223,7 +225,10 @@ impl<'a> Reducer<'a> {
                     Directive::Break => Next::Break,
                     Directive::Fail => Next::Fail,
                     Directive::Retry(retry) => {
-                        let reason = outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"));
+                        let reason = outcome
+                            .error
+                            .clone()
+                            .unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"));
                         match self.retry_after(retry, &reason, tries, scope)? {
                             Some(wait) => Next::Again { wait, same_key },
                             None => continue,
@@ -277,7 +282,10 @@ impl<'a> Reducer<'a> {
             Next::Jump(to) => self.go_to(id, to, previous),
             Next::Break => self.pipeline_ends(id, Status::Succeeded, previous, None),
             Next::Fail => {
-                let error = outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"));
+                let error = outcome
+                    .error
+                    .clone()
+                    .unwrap_or_else(|| ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"));
                 self.pipeline_ends(id, Status::Failed, previous, Some(error));
             }
             Next::Again { wait, same_key } => self.go_again(id, wait, same_key, outcome),
@@ -325,7 +333,8 @@ impl<'a> Reducer<'a> {
     fn end_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) {
         let text = |key: &str| error.and_then(|error| error.get(key)).and_then(Value::as_str).map(str::to_owned);
         let code = text("code").unwrap_or_else(|| "Terminated".to_owned());
-        let message = text("message").unwrap_or_else(|| format!("the run was ended as {} by the definition", status.as_str()));
+        let message =
+            text("message").unwrap_or_else(|| format!("the run was ended as {} by the definition", status.as_str()));
         let mut info = (status != Status::Succeeded).then(|| ErrorInfo::new(code, "terminate", message));
         if let Some(info) = &mut info {
             info.path = self.path(id);

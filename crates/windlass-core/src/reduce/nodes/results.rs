@@ -31,7 +31,8 @@ impl Reducer<'_> {
         let items = match count > chunk_items {
             false => Items { count, held: Held::Inline(value) },
             true => {
-                let chunks = list.chunks(chunk_items as usize).map(|chunk| self.values.put(&Value::list(chunk.to_vec())));
+                let chunks =
+                    list.chunks(chunk_items as usize).map(|chunk| self.values.put(&Value::list(chunk.to_vec())));
                 Items { count, held: Held::Chunks { chunks: chunks.collect(), chunk_items } }
             }
         };
@@ -62,7 +63,8 @@ impl Reducer<'_> {
     }
 
     pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, outcome: &Arc<Outcome>) {
-        let (kept, chunk_items) = (self.program.limits.loop_results_kept as usize, self.program.limits.loop_chunk_items);
+        let (kept, chunk_items) =
+            (self.program.limits.loop_results_kept as usize, self.program.limits.loop_chunk_items);
         let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else { return };
         let results = &mut body.results;
         match collect {

@@ -24,7 +24,11 @@ impl Reducer<'_> {
         };
         self.tell_started(id);
         let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
-        let signal = if let WaitFrame::Signal { name, requirements } = &body { Some((name.clone(), requirements.clone())) } else { None };
+        let signal = if let WaitFrame::Signal { name, requirements } = &body {
+            Some((name.clone(), requirements.clone()))
+        } else {
+            None
+        };
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = alarm;
             frame.body = Body::Wait(body);
@@ -56,7 +60,8 @@ impl Reducer<'_> {
             WaitFrame::Time => self.end_with(id, Status::Succeeded, Value::Null, None),
             WaitFrame::Signal { name, .. } => {
                 let message = format!("nobody sent `{name}` in time");
-                let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint("send it with `windlass signal RUN NAME`");
+                let error =
+                    ErrorInfo::new("WaitTimedOut", "timeout", message).hint("send it with `windlass signal RUN NAME`");
                 self.end_with(id, Status::TimedOut, Value::Null, Some(error));
             }
         }

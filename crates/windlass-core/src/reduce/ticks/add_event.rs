@@ -31,7 +31,11 @@ impl Reducer<'_> {
         self.state.run.input = input.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
-        self.publish("".into(), "playbook.execution_requested", [("definition", definition.clone()), ("input", input.clone())]);
+        self.publish(
+            "".into(),
+            "playbook.execution_requested",
+            [("definition", definition.clone()), ("input", input.clone())],
+        );
         match self.program.parameters(input) {
             Ok(parameters) => {
                 self.state.run.parameters = parameters;
@@ -63,7 +67,8 @@ impl Reducer<'_> {
 
     /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
     fn signal(&mut self, name: &Arc<str>, payload: &Value) {
-        let waiting = self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
+        let waiting =
+            self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
         if let Some(frame) = waiting {
             return self.signalled(frame, payload.clone());
         }

@@ -6,7 +6,7 @@ use crate::{Status, TaskOutcome};
 impl Reducer<'_> {
     pub(super) fn call_result(&mut self, call: u64, status: Status, outcome: &TaskOutcome) {
         match self.state.calls.remove(&call) {
-            Some(frame) => self.end_with(frame, status, outcome.output.clone(), outcome.error.clone()),
+            Some(open) => self.end_with(open.frame, status, outcome.output.clone(), outcome.error.clone()),
             None => self.late("CallResult"),
         }
     }

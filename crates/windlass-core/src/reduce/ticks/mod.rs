@@ -3,6 +3,7 @@
 mod add_event;
 mod call_result;
 mod cancel_run;
+mod lease_lost;
 mod pause;
 mod proceed;
 mod progress;
@@ -28,6 +29,7 @@ impl Reducer<'_> {
         match kind {
             TickKind::AddEvent { name, payload, .. } => self.add_event(name, payload)?,
             TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
+            TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch),
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome),
             TickKind::CancelRun { reason, .. } => self.cancel_run(reason),
             TickKind::PublishEvent { job, kind, data } => self.publish_event(*job, kind, data),

@@ -17,6 +17,9 @@ impl Reducer<'_> {
         for job in self.state.jobs.keys().copied().collect::<Vec<_>>() {
             self.hand_out_again(job);
         }
+        for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
+            self.ask_for_child(call);
+        }
         self.arm_run_timeout();
     }
 }

@@ -1,0 +1,16 @@
+//! A worker has let its lease run out.
+
+use crate::reduce::Reducer;
+
+impl Reducer<'_> {
+    pub(super) fn lease_lost(&mut self, job: u64, dispatch: u32) {
+        match self.state.jobs.get(&job) {
+            Some(open) if open.dispatch == dispatch && open.cancelled.is_some() => self.job_gone(job),
+            Some(open) if open.dispatch == dispatch => {
+                self.state.free_workers.insert(open.worker);
+                self.hand_out_again(job);
+            }
+            _ => self.late("LeaseLost"),
+        }
+    }
+}

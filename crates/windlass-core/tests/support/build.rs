@@ -1,0 +1,208 @@
+//! Plans by hand: small functions that leave out what a test does not care about.
+
+use std::sync::Arc;
+
+use windlass_core::plan::*;
+use windlass_core::{Limits, Program};
+use windlass_value::{Duration, Mode, Value};
+
+use super::language::{TestLanguage, json};
+
+pub struct Builder {
+    pub plan: Plan,
+}
+
+pub fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+impl Builder {
+    pub fn new() -> Builder {
+        Builder { plan: Plan::new("test", "test", "") }
+    }
+
+    pub fn load(self) -> Program {
+        self.load_with(Limits::default())
+    }
+
+    pub fn load_with(self, limits: Limits) -> Program {
+        Program::load(self.plan, &[&TestLanguage], limits).expect("a plan that loads")
+    }
+
+    fn source(&mut self, source: Value, mode: Mode) -> ExprId {
+        let span = SourceSpan::default();
+        self.plan.add_expression(ExpressionSource { language: "test".into(), source, mode, span })
+    }
+
+    pub fn value(&mut self, source: Value) -> ExprId {
+        self.source(source, Mode::Value)
+    }
+
+    /// An expression, from JSON.
+    pub fn expr(&mut self, text: &str) -> ExprId {
+        self.value(json(text))
+    }
+
+    pub fn condition(&mut self, source: Value) -> ExprId {
+        self.source(source, Mode::LoopCondition)
+    }
+
+    /// A node whose kind comes when its children are known.
+    pub fn node(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &str,
+        make: impl FnOnce(&mut Builder, NodeId) -> NodeKind,
+    ) -> NodeId {
+        let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
+        let id = self.plan.add_node(Node::new(name, "test", parent, placeholder));
+        let kind = make(self, id);
+        self.at(id).kind = kind;
+        id
+    }
+
+    pub fn at(&mut self, id: NodeId) -> &mut Node {
+        &mut self.plan.nodes[id.0 as usize]
+    }
+
+    pub fn evaluate(&mut self, parent: Option<NodeId>, name: &str, text: &str) -> NodeId {
+        self.node(parent, name, |b, _| NodeKind::evaluate(b.expr(text)))
+    }
+
+    pub fn effect(&mut self, parent: Option<NodeId>, name: &str, input: &str) -> NodeId {
+        self.node(parent, name, |b, _| NodeKind::lone(b.action(input)))
+    }
+
+    pub fn action(&mut self, input: &str) -> Action {
+        Action::Effect(Effect { tool: "tool".into(), input: self.expr(input) })
+    }
+
+    pub fn write(&mut self, parent: Option<NodeId>, name: &str, variable: &str, op: WriteOp, value: &str) -> NodeId {
+        self.node(parent, name, |b, _| {
+            let write = b.writes(variable, op, value);
+            NodeKind::lone(Action::Write(write))
+        })
+    }
+
+    pub fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
+        Write { level: windlass_value::Level::Run, name: variable.into(), op, value: Some(self.expr(value)) }
+    }
+
+    pub fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
+        let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None };
+        self.node(parent, name, |_, _| NodeKind::Wait(wait))
+    }
+
+    /// Children one after the other, whatever became of the one before.
+    pub fn sequence(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &str,
+        make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<NodeId>,
+    ) -> NodeId {
+        self.node(parent, name, |b, id| {
+            let nodes = make(b, Some(id));
+            let after = |at: usize| match at {
+                0 => Vec::new(),
+                _ => vec![After { child: at as u32 - 1, accepts: windlass_core::StatusSet::all() }],
+            };
+            let child = |(at, node)| Child { node, after: after(at), condition: None };
+            NodeKind::Graph(graph(nodes.into_iter().enumerate().map(child).collect()))
+        })
+    }
+
+    /// Children that wait for nobody.
+    pub fn together(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &str,
+        make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<NodeId>,
+    ) -> NodeId {
+        self.node(parent, name, |b, id| {
+            let children = make(b, Some(id)).into_iter();
+            NodeKind::Graph(graph(children.map(|node| Child { node, after: Vec::new(), condition: None }).collect()))
+        })
+    }
+
+    /// A loop; `make` gives it, and may change what [`repeat`] or [`each`] have preset.
+    pub fn looping(
+        &mut self,
+        parent: Option<NodeId>,
+        name: &str,
+        make: impl FnOnce(&mut Builder, Option<NodeId>) -> Loop,
+    ) -> NodeId {
+        self.node(parent, name, |b, id| NodeKind::Loop(Box::new(make(b, Some(id)))))
+    }
+}
+
+pub fn graph(children: Vec<Child>) -> Graph {
+    let unmet = windlass_core::Status::Skipped;
+    Graph { children, in_flight: None, ending: Ending::Leaves, on_failure: OnFailure::Continue, unmet }
+}
+
+pub fn no_limits() -> LoopLimits {
+    LoopLimits { turns: None, time: None, cuts_turn: false, turns_max: 1_000_000, time_max: secs(1_000_000) }
+}
+
+/// A loop that ends after so many turns, as succeeded.
+pub fn repeat(turns: u64, body: NodeId) -> Loop {
+    Loop {
+        kind: "repeat".into(),
+        source: Source::Repeat,
+        check: Check::Never,
+        judge: None,
+        limits: LoopLimits { turns: Some(Amount::Fixed(turns)), ..no_limits() },
+        on_exhausted: Exhausted::Succeed,
+        delay: None,
+        in_flight: Amount::Fixed(1),
+        on_turn_failure: TurnFailure::Stop { running_finish: false },
+        body,
+        collect: Collect::Report,
+        break_when: None,
+        stall: None,
+    }
+}
+
+/// A loop over items, so many at once.
+pub fn each(items: ExprId, in_flight: u64, body: NodeId) -> Loop {
+    Loop {
+        kind: "foreach".into(),
+        source: Source::Each(items),
+        limits: no_limits(),
+        in_flight: Amount::Fixed(in_flight),
+        collect: Collect::List,
+        ..repeat(1, body)
+    }
+}
+
+pub fn task(label: &str, action: Action) -> Task {
+    Task { label: label.into(), ..Task::new(action) }
+}
+
+pub fn retry(attempts: u64, wait: Duration) -> Retry {
+    let interval = Amount::Fixed(wait);
+    let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
+    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new() }
+}
+
+pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
+    Rule { when, directive, writes: Vec::new(), previous: None }
+}
+
+pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
+    Place {
+        name: name.into(),
+        accepts: accepts.iter().map(|kind| Arc::from(*kind)).collect(),
+        workers: 1,
+        join: Join::None,
+        guard: None,
+        body,
+        arcs: Vec::new(),
+        inclusive: false,
+        emits: false,
+    }
+}
+
+pub fn arc(emits: &str) -> NetArc {
+    NetArc { emits: emits.into(), on: ArcOn::Succeeded, when: None, payload: None }
+}

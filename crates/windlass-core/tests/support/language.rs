@@ -1,0 +1,205 @@
+//! A tiny expression language, as JSON trees: `{"$add": [{"$var": "x"}, 1]}`. Anything without a `$` is itself.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use windlass_value::{
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, Scope, Value, parse_json,
+};
+
+pub struct TestLanguage;
+
+thread_local! {
+    static EVALUATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many expressions this thread has evaluated: what a tick costs, roughly.
+pub fn evaluations() -> u64 {
+    EVALUATIONS.get()
+}
+
+/// A value, from JSON.
+pub fn json(text: &str) -> Value {
+    parse_json(text).unwrap_or_else(|_| panic!("not JSON: {text}"))
+}
+
+enum Tree {
+    Literal(Value),
+    List(Vec<Tree>),
+    Object(Vec<(Arc<str>, Tree)>),
+    Op(Arc<str>, Box<Tree>),
+}
+
+struct Compiled {
+    tree: Tree,
+    mode: Mode,
+}
+
+const OPS: [&str; 22] = [
+    "$var", "$turn", "$node", "$status", "$input", "$add", "$lt", "$eq", "$not", "$or", "$random", "$now", "$range", "$fail",
+    "$text", "$len", "$get", "$whole", "$outer", "$elapsed", "$attempts", "$loopitem",
+];
+
+impl Language for TestLanguage {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(Compiled { tree: tree(source)?, mode }))
+    }
+}
+
+fn tree(source: &Value) -> Result<Tree, Vec<CompileError>> {
+    Ok(match source {
+        Value::List(items) => Tree::List(items.iter().map(tree).collect::<Result<_, _>>()?),
+        Value::Map(map) => match map.iter().next() {
+            Some((op, operand)) if op.starts_with('$') => {
+                if !OPS.contains(&&**op) || map.len() != 1 {
+                    let message = format!("nobody knows {op}");
+                    return Err(vec![CompileError { message, hint: None, pointer: Vec::new(), range: 0..0 }]);
+                }
+                Tree::Op(op.clone(), Box::new(tree(operand)?))
+            }
+            _ => {
+                let entries = map.iter().map(|(key, value)| Ok((key.clone(), tree(value)?)));
+                Tree::Object(entries.collect::<Result<_, Vec<CompileError>>>()?)
+            }
+        },
+        plain => Tree::Literal(plain.clone()),
+    })
+}
+
+impl Expression for Compiled {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        EVALUATIONS.set(EVALUATIONS.get() + 1);
+        meter.spend(1)?;
+        self.tree.eval(scope, self.mode)
+    }
+}
+
+impl Tree {
+    fn eval(&self, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+        match self {
+            Tree::Literal(value) => Ok(value.clone()),
+            Tree::List(items) => {
+                Ok(Value::list(items.iter().map(|item| item.eval(scope, mode)).collect::<Result<_, _>>()?))
+            }
+            Tree::Object(entries) => {
+                let evaluated = entries.iter().map(|(key, tree)| Ok((key.clone(), tree.eval(scope, mode)?)));
+                Ok(Value::map(evaluated.collect::<Result<Vec<_>, EvalError>>()?.into_iter().collect()))
+            }
+            Tree::Op(op, operand) => apply(op, operand.eval(scope, mode)?, scope, mode),
+        }
+    }
+}
+
+fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+    Ok(match op {
+        "$var" => scope.variable(Level::Any, text(&operand)).unwrap_or_default(),
+        "$turn" => turn(text(&operand), None, scope)?,
+        "$outer" => {
+            let (name, what) = pair(&operand)?;
+            turn(text(what), Some(text(name)), scope)?
+        }
+        "$loopitem" => turn("item", Some(text(&operand)), scope)?,
+        "$node" | "$status" | "$attempts" => node(op, text(&operand), scope, mode)?,
+        "$input" => scope.run().input.get(text(&operand)).cloned().unwrap_or_default(),
+        "$add" => {
+            let (a, b) = pair(&operand)?;
+            Value::Int(number(&whole(a, scope)?).wrapping_add(number(&whole(b, scope)?)))
+        }
+        "$lt" => {
+            let (a, b) = pair(&operand)?;
+            Value::Bool(number(&whole(a, scope)?) < number(&whole(b, scope)?))
+        }
+        "$eq" => {
+            let (a, b) = pair(&operand)?;
+            Value::Bool(whole(a, scope)? == whole(b, scope)?)
+        }
+        "$or" => {
+            let (a, b) = pair(&operand)?;
+            Value::Bool(a.as_bool() == Some(true) || b.as_bool() == Some(true))
+        }
+        "$not" => match operand.as_bool() {
+            Some(flag) => Value::Bool(!flag),
+            None => return Err(wrong("only true and false can be negated")),
+        },
+        "$random" => Value::from(scope.random() % number(&operand).max(1) as u64),
+        "$now" => Value::Int(scope.now().as_ms()),
+        "$elapsed" => {
+            let turn = scope.turn(None).ok_or_else(|| wrong("no loop"))?;
+            Value::from(scope.now().since(turn.loop_started_at).as_ms())
+        }
+        "$range" => Value::list((0..number(&operand)).map(Value::Int).collect()),
+        "$fail" => return Err(wrong(text(&operand))),
+        "$text" => Value::from("x".repeat(number(&operand) as usize)),
+        "$len" => match whole(&operand, scope)? {
+            Value::List(items) => Value::from(items.len()),
+            Value::Str(text) => Value::from(text.len()),
+            _ => Value::Int(0),
+        },
+        "$get" => {
+            let (from, key) = pair(&operand)?;
+            whole(from, scope)?.get(text(key)).cloned().unwrap_or_default()
+        }
+        "$whole" => whole(&operand, scope)?,
+        other => unreachable!("{other} was refused when it was compiled"),
+    })
+}
+
+fn turn(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Result<Value, EvalError> {
+    let turn = scope.turn(loop_name).ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "no loop here"))?;
+    Ok(match what {
+        "index" | "completed" => Value::from(turn.index),
+        "item" => turn.item,
+        "previous" => turn.previous,
+        other => return Err(wrong(other)),
+    })
+}
+
+fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, EvalError> {
+    let Some(node) = scope.node(name) else {
+        let missing = EvalError::new(EvalErrorKind::Missing, format!("`{name}` has not ended"));
+        return if mode == Mode::LoopCondition { Ok(Value::Null) } else { Err(missing) };
+    };
+    Ok(match op {
+        "$node" => node.output,
+        "$status" => Value::from(node.status),
+        _ => Value::from(node.attempts),
+    })
+}
+
+/// The content of a stored value; lists that are cut into chunks are put together.
+fn whole(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError> {
+    let Value::Stored(stored) = value else { return Ok(value.clone()) };
+    let content = scope.blob(stored)?;
+    if !stored.chunked || content.as_list().is_none_or(|list| list.iter().any(|part| !matches!(part, Value::Stored(_)))) {
+        return Ok(content);
+    }
+    let mut items = Vec::new();
+    for chunk in content.as_list().unwrap_or_default() {
+        items.extend(whole(chunk, scope)?.as_list().unwrap_or_default().iter().cloned());
+    }
+    Ok(Value::list(items))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Whatever is not a number counts as nothing.
+fn number(value: &Value) -> i64 {
+    value.as_int().unwrap_or(0)
+}
+
+fn pair(value: &Value) -> Result<(&Value, &Value), EvalError> {
+    match value.as_list() {
+        Some([a, b]) => Ok((a, b)),
+        _ => Err(wrong("two operands are needed")),
+    }
+}
+
+fn wrong(message: &str) -> EvalError {
+    EvalError::new(EvalErrorKind::Type, message)
+}

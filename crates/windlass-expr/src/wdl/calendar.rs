@@ -1,0 +1,264 @@
+//! Points in time as the language has them: ticks of 100 ns since the year 1, in UTC or of no stated zone.
+
+use windlass_value::Timestamp;
+
+pub(crate) const TICKS_PER_SECOND: i64 = 10_000_000;
+pub(crate) const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
+const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
+/// The last tick of the year 9999.
+const TICKS_MAX: i64 = 3_155_378_975_999_999_999;
+/// Days from 0001-01-01 to 1970-01-01.
+const EPOCH_DAYS: i64 = 719_162;
+
+pub(crate) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Moment {
+    pub ticks: i64,
+    /// Written with `Z` or an offset; otherwise no zone is stated, and none is printed.
+    pub utc: bool,
+}
+
+/// A moment in its parts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Civil {
+    pub year: i64,
+    pub month: i64,
+    pub day: i64,
+    pub hour: i64,
+    pub minute: i64,
+    pub second: i64,
+    /// Ticks of the second.
+    pub fraction: i64,
+}
+
+impl Moment {
+    pub fn from_timestamp(time: Timestamp) -> Option<Moment> {
+        Moment { ticks: 0, utc: true }.at(time.0.checked_mul(10)?.checked_add(EPOCH_TICKS)?)
+    }
+
+    /// The same zone at other ticks, if the calendar reaches that far.
+    pub fn at(self, ticks: i64) -> Option<Moment> {
+        (0..=TICKS_MAX).contains(&ticks).then_some(Moment { ticks, ..self })
+    }
+
+    pub fn add_ticks(self, ticks: i64) -> Option<Moment> {
+        self.at(self.ticks.checked_add(ticks)?)
+    }
+
+    /// A day that the month does not have becomes its last one.
+    pub fn add_months(self, months: i64) -> Option<Moment> {
+        let mut civil = self.civil();
+        let total = (civil.year * 12 + civil.month - 1).checked_add(months)?;
+        (civil.year, civil.month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
+        if !(1..=9999).contains(&civil.year) {
+            return None;
+        }
+        civil.day = civil.day.min(days_in_month(civil.year, civil.month));
+        self.at(civil.ticks()?)
+    }
+
+    pub fn civil(self) -> Civil {
+        let (days, of_day) = (self.ticks.div_euclid(TICKS_PER_DAY), self.ticks.rem_euclid(TICKS_PER_DAY));
+        let (year, month, day) = civil_from_days(days - EPOCH_DAYS);
+        let seconds = of_day / TICKS_PER_SECOND;
+        Civil {
+            year,
+            month,
+            day,
+            hour: seconds / 3_600,
+            minute: seconds / 60 % 60,
+            second: seconds % 60,
+            fraction: of_day % TICKS_PER_SECOND,
+        }
+    }
+
+    /// Sunday is 0.
+    pub fn day_of_week(self) -> i64 {
+        // The first of January of the year 1 is a Monday.
+        (self.ticks.div_euclid(TICKS_PER_DAY) + 1).rem_euclid(7)
+    }
+
+    pub fn day_of_year(self) -> i64 {
+        let first = Civil { month: 1, day: 1, ..self.civil() };
+        first.days().map_or(0, |days| self.ticks.div_euclid(TICKS_PER_DAY) - days + 1)
+    }
+}
+
+impl Civil {
+    /// Days since 0001-01-01; None for a date that does not exist.
+    fn days(&self) -> Option<i64> {
+        let (year, month) = (self.year, self.month);
+        let exists = (1..=9999).contains(&year)
+            && (1..=12).contains(&month)
+            && (1..=days_in_month(year, month)).contains(&self.day);
+        exists.then(|| days_from_civil(year, month, self.day) + EPOCH_DAYS)
+    }
+
+    pub fn ticks(&self) -> Option<i64> {
+        let within = (0..24).contains(&self.hour) && (0..60).contains(&self.minute) && (0..60).contains(&self.second);
+        if !within || !(0..TICKS_PER_SECOND).contains(&self.fraction) {
+            return None;
+        }
+        let seconds = self.hour * 3_600 + self.minute * 60 + self.second;
+        Some(self.days()? * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + self.fraction)
+    }
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970, by eras of 400 years that begin in March.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let march_month = (month + 9) % 12;
+    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+}
+
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
+}
+
+/// Reads ISO 8601 (`2026-11-15T09:30:00.125Z`), `11/15/2026 9:30 PM`, and `Sun, 15 Nov 2026 09:30:00 GMT`.
+pub(crate) fn parse(text: &str) -> Option<Moment> {
+    let mut reader = Reader { rest: text.trim() };
+    let mut civil = Civil { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, fraction: 0 };
+    if reader.rest.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        reader.rest = reader.rest.split_once(',')?.1.trim_start();
+        civil.day = reader.number(1, 2)?;
+        reader.space();
+        let name = reader.word();
+        let month = MONTHS.iter().position(|month| name.len() >= 3 && starts_with_ignoring_case(month, name))?;
+        civil.month = month as i64 + 1;
+        reader.space();
+        civil.year = reader.number(4, 4)?;
+    } else if reader.rest.find('/').is_some_and(|slash| slash <= 2) {
+        civil.month = reader.number(1, 2)?;
+        reader.expect('/')?;
+        civil.day = reader.number(1, 2)?;
+        reader.expect('/')?;
+        civil.year = reader.number(4, 4)?;
+    } else {
+        civil.year = reader.number(4, 4)?;
+        reader.expect('-')?;
+        civil.month = reader.number(1, 2)?;
+        reader.expect('-')?;
+        civil.day = reader.number(1, 2)?;
+    }
+    if reader.expect('T').or_else(|| reader.expect('t')).or_else(|| reader.expect(' ')).is_some() {
+        reader.space();
+        reader.time_of_day(&mut civil)?;
+    }
+    let offset = reader.zone()?;
+    reader.rest.is_empty().then_some(())?;
+    let moment = Moment { ticks: 0, utc: offset.is_some() };
+    moment.at(civil.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
+}
+
+fn starts_with_ignoring_case(text: &str, beginning: &str) -> bool {
+    text.get(..beginning.len()).is_some_and(|part| part.eq_ignore_ascii_case(beginning))
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn space(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn expect(&mut self, wanted: char) -> Option<()> {
+        self.rest = self.rest.strip_prefix(wanted)?;
+        Some(())
+    }
+
+    fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
+        let length = self.rest.bytes().take(most).take_while(|byte| matches(*byte)).count();
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    fn word(&mut self) -> &'a str {
+        self.take(|byte| byte.is_ascii_alphabetic(), 20)
+    }
+
+    fn number(&mut self, least: usize, most: usize) -> Option<i64> {
+        let digits = self.take(|byte| byte.is_ascii_digit(), most);
+        (digits.len() >= least).then(|| digits.parse().ok()).flatten()
+    }
+
+    fn time_of_day(&mut self, civil: &mut Civil) -> Option<()> {
+        civil.hour = self.number(1, 2)?;
+        self.expect(':')?;
+        civil.minute = self.number(2, 2)?;
+        if self.expect(':').is_some() {
+            civil.second = self.number(2, 2)?;
+            if self.expect('.').is_some() {
+                let digits = self.take(|byte| byte.is_ascii_digit(), 30);
+                let seven: String = digits.chars().chain("0000000".chars()).take(7).collect();
+                civil.fraction = (!digits.is_empty()).then(|| seven.parse().ok()).flatten()?;
+            }
+        }
+        let before = self.rest;
+        self.space();
+        match self.word().to_ascii_uppercase().as_str() {
+            "AM" if (1..=12).contains(&civil.hour) => civil.hour %= 12,
+            "PM" if (1..=12).contains(&civil.hour) => civil.hour = civil.hour % 12 + 12,
+            "AM" | "PM" => return None,
+            _ => self.rest = before,
+        }
+        Some(())
+    }
+
+    /// Minutes east of UTC; `Some(None)` when no zone is written.
+    fn zone(&mut self) -> Option<Option<i64>> {
+        self.space();
+        if self.rest.is_empty() {
+            return Some(None);
+        }
+        let sign = match self.rest.as_bytes()[0] {
+            b'+' => 1,
+            b'-' => -1,
+            _ => {
+                let name = self.word();
+                return ["Z", "UTC", "GMT"].iter().any(|zone| zone.eq_ignore_ascii_case(name)).then_some(Some(0));
+            }
+        };
+        self.rest = &self.rest[1..];
+        let hours = self.number(2, 2)?;
+        let minutes = match (self.expect(':').is_some(), self.rest.is_empty()) {
+            (false, true) => 0,
+            _ => self.number(2, 2)?,
+        };
+        (hours <= 14 && minutes < 60).then_some(Some(sign * (hours * 60 + minutes)))
+    }
+}

@@ -1,0 +1,387 @@
+//! Syntax to nodes: functions found, arguments counted, constants worked out. All problems are collected.
+
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use windlass_value::{
+    CompileError, EvalError, EvalErrorKind, Level, Meter, NodeView, PathPart, RunView, Scope, Stored, Timestamp,
+    TurnView, Value,
+};
+
+use super::functions::{self, ANY, Function, Run, is_node_result, nearest};
+use super::node::{Call, Node, ObjectKey, eval};
+use super::path::{Key, Path, Step};
+use super::source::TREE_DEPTH_MAX;
+use super::syntax::{Piece, StepKey, StepSyntax, Syntax, SyntaxKind, Text, is_expression, parse_text};
+use super::values::{Context, describe, preview};
+use super::variable::VariableName;
+
+/// What working out a constant may cost; a dearer one is left to evaluation.
+const FOLD_FUEL: u64 = 10_000;
+const FOLD_BYTES_MAX: usize = 65_536;
+
+#[derive(Default)]
+pub(crate) struct Compiler {
+    pub errors: Vec<CompileError>,
+    pointer: Vec<PathPart>,
+    /// For a loop's own condition.
+    lenient: bool,
+}
+
+impl Compiler {
+    pub fn new(lenient: bool) -> Compiler {
+        Compiler { lenient, ..Compiler::default() }
+    }
+
+    fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
+        let pointer = self.pointer.clone();
+        self.errors.push(CompileError { message: message.into(), hint, pointer, range });
+    }
+
+    /// Compiles a part of the tree with its step on the pointer.
+    fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
+        self.pointer.push(part);
+        let result = compile(self);
+        self.pointer.pop();
+        result
+    }
+
+    fn too_deep(&mut self) -> bool {
+        let deep = self.pointer.len() > TREE_DEPTH_MAX;
+        if deep {
+            self.error(format!("the value nests deeper than {TREE_DEPTH_MAX}"), None, 0..0);
+        }
+        deep
+    }
+
+    pub fn tree(&mut self, source: &Value) -> Node {
+        if self.too_deep() {
+            return Node::Constant(Value::Null);
+        }
+        match source {
+            Value::Str(text) => self.text(text),
+            Value::List(items) => {
+                let each = items.iter().enumerate();
+                let nodes: Vec<Node> =
+                    each.map(|(index, item)| self.inside(PathPart::Index(index), |this| this.tree(item))).collect();
+                match nodes.iter().map(constant).collect::<Option<Vec<Value>>>() {
+                    Some(values) => Node::Constant(Value::list(values)),
+                    None => Node::List(nodes.into()),
+                }
+            }
+            Value::Map(map) => {
+                let mut entries = Vec::with_capacity(map.len());
+                for (key, item) in map.iter() {
+                    let entry = self.inside(PathPart::Key(key.clone()), |this| {
+                        let key = match this.text(key) {
+                            Node::Constant(Value::Str(name)) => ObjectKey::Fixed(name),
+                            node => ObjectKey::Computed(node),
+                        };
+                        (key, this.tree(item))
+                    });
+                    entries.push(entry);
+                }
+                let constants = entries.iter().map(|(key, node)| match key {
+                    ObjectKey::Fixed(name) => Some((name.clone(), constant(node)?)),
+                    ObjectKey::Computed(_) => None,
+                });
+                match constants.collect::<Option<Vec<_>>>() {
+                    Some(constants) => Node::Constant(Value::object(constants)),
+                    None => Node::Object(entries.into()),
+                }
+            }
+            other => Node::Constant(other.clone()),
+        }
+    }
+
+    fn text(&mut self, text: &Arc<str>) -> Node {
+        let failed = Node::Constant(Value::Null);
+        match parse_text(text) {
+            Err(error) => {
+                self.error(error.message, error.hint, error.range);
+                failed
+            }
+            Ok(Text::Plain) => Node::Constant(Value::Str(text.clone())),
+            Ok(Text::Unescaped(plain)) => Node::Constant(Value::from(plain)),
+            Ok(Text::Whole(syntax)) => named(text, self.syntax(text, &syntax)),
+            Ok(Text::Mixed(pieces)) => {
+                let nodes: Vec<Node> = pieces.iter().map(|piece| self.piece(text, piece)).collect();
+                fold(Node::Join(nodes.into()))
+            }
+        }
+    }
+
+    fn piece(&mut self, text: &str, piece: &Piece) -> Node {
+        match piece {
+            Piece::Literal(literal) => Node::Constant(Value::from(literal.as_str())),
+            Piece::Expression(syntax) => {
+                let node = self.syntax(text, syntax);
+                named(&format!("@{{{}}}", &text[syntax.range.clone()]).into(), node)
+            }
+        }
+    }
+
+    fn syntax(&mut self, text: &str, syntax: &Syntax) -> Node {
+        match &syntax.kind {
+            SyntaxKind::Literal(value) => Node::Constant(value.clone()),
+            SyntaxKind::Call(call) => {
+                let function = self.function(&call.name, call.arguments.len(), call.name_range.clone());
+                let arguments: Vec<Node> = call.arguments.iter().map(|part| self.syntax(text, part)).collect();
+                function.map_or(Node::Constant(Value::Null), |function| make_call(function, arguments))
+            }
+            SyntaxKind::Path { root, steps } => self.path(text, syntax, root, steps),
+        }
+    }
+
+    /// The function of that name, if it takes that many arguments.
+    fn function(&mut self, name: &str, count: usize, range: Range<usize>) -> Option<&'static Function> {
+        let Some(function) = functions::find(name) else {
+            match functions::instead_of(name) {
+                Some(instead) => {
+                    self.error(format!("the function `{name}` is not supported"), Some(instead.to_owned()), range)
+                }
+                None => {
+                    let hint = nearest(name, functions::all().map(|function| function.name));
+                    let hint = hint.map(|close| format!("did you mean `{close}`?"));
+                    self.error(format!("there is no function `{name}`"), hint, range);
+                }
+            }
+            return None;
+        };
+        if count < function.least || count > function.most {
+            let (least, most) = (function.least, function.most);
+            let wanted = match (least, most) {
+                (0, 0) => "no arguments".to_owned(),
+                (1, 1) => "1 argument".to_owned(),
+                (least, most) if least == most => format!("{least} arguments"),
+                (least, ANY) => format!("at least {least}"),
+                (least, most) => format!("{least} to {most} arguments"),
+            };
+            self.error(format!("`{}` takes {wanted}, got {count}", function.name), None, range);
+            return None;
+        }
+        Some(function)
+    }
+
+    fn path(&mut self, text: &str, whole: &Syntax, root: &Syntax, steps: &[StepSyntax]) -> Node {
+        let of_node = matches!(&root.kind, SyntaxKind::Call(call) if is_node_result(&call.name));
+        let root = self.syntax(text, root);
+        let start = whole.range.start;
+        let step = |this: &mut Compiler, step: &StepSyntax| {
+            let key = match &step.key {
+                StepKey::Name(name) => Key::Name(name.as_str().into()),
+                StepKey::Index(index) => match this.syntax(text, index) {
+                    Node::Constant(Value::Str(name)) => Key::Name(name),
+                    Node::Constant(Value::Int(index)) if index >= 0 => Key::Index(index as usize),
+                    node => Key::Computed(node),
+                },
+            };
+            Step { key, safe: step.safe, start: step.range.start - start }
+        };
+        let steps: Vec<Step> = steps.iter().map(|part| step(self, part)).collect();
+        let constant_keys = steps.iter().all(|step| !matches!(step.key, Key::Computed(_)));
+        let foldable = constant(&root).is_some() && constant_keys;
+        let text = text[whole.range.clone()].into();
+        let node = Node::Path(Box::new(Path { root, steps: steps.into(), text, lenient: self.lenient && of_node }));
+        if foldable { fold(node) } else { node }
+    }
+
+    /// A condition: a boolean, the text of one, an expression, or an object of functions.
+    pub fn condition(&mut self, source: &Value) -> Node {
+        let node = match source {
+            Value::Bool(_) => Node::Constant(source.clone()),
+            Value::Str(text) => match truth_text(text) {
+                Some(flag) => Node::Constant(Value::Bool(flag)),
+                None if is_expression(text) => self.text(text),
+                None => {
+                    let hint = match text.contains('(') {
+                        true => format!("did you forget the `@`? write `@{}`", text.trim()),
+                        false => {
+                            "did you forget the `@`? a condition is such as `@equals(variables('x'), 1)`".to_owned()
+                        }
+                    };
+                    let message = format!("the condition {} is a text, not an expression", preview(source));
+                    self.error(message, Some(hint), 0..text.len());
+                    return Node::Constant(Value::Null);
+                }
+            },
+            Value::Map(_) => self.operation(source),
+            other => {
+                self.error(format!("a condition cannot be {}", describe(other)), condition_hint(), 0..0);
+                return Node::Constant(Value::Null);
+            }
+        };
+        if let (Some(value), true) = (constant(&node), self.errors.is_empty())
+            && truth(&value).is_none()
+        {
+            let length = source.as_str().map_or(0, str::len);
+            let message = format!("the condition is always {}, never true or false", describe(&value));
+            self.error(message, condition_hint(), 0..length);
+        }
+        node
+    }
+
+    /// `{"and": [..]}`: one key that names a function, its arguments below it.
+    fn operation(&mut self, source: &Value) -> Node {
+        let failed = Node::Constant(Value::Null);
+        if self.too_deep() {
+            return failed;
+        }
+        let entry = source.as_map().filter(|map| map.len() == 1).and_then(|map| map.iter().next());
+        let Some((name, arguments)) = entry else {
+            let count = source.as_map().map_or(0, windlass_value::Map::len);
+            let hint = Some("combine several with {\"and\": [ … ]}".to_owned());
+            self.error(format!("an object in a condition has one key, a function; this has {count}"), hint, 0..0);
+            return failed;
+        };
+        self.inside(PathPart::Key(name.clone()), |this| {
+            let of_booleans = ["and", "or", "not"].iter().any(|known| known.eq_ignore_ascii_case(name));
+            let nodes: Vec<Node> = match arguments {
+                Value::List(items) => {
+                    let each = items.iter().enumerate();
+                    each.map(|(index, item)| {
+                        this.inside(PathPart::Index(index), |this| this.operand(item, of_booleans))
+                    })
+                    .collect()
+                }
+                lone => vec![this.operand(lone, of_booleans)],
+            };
+            match this.function(name, nodes.len(), 0..name.len()) {
+                Some(function) => named(&preview(source).into(), make_call(function, nodes)),
+                None => Node::Constant(Value::Null),
+            }
+        })
+    }
+
+    fn operand(&mut self, source: &Value, of_booleans: bool) -> Node {
+        match source {
+            Value::Map(_) => self.operation(source),
+            Value::List(_) => {
+                let hint = Some("write the array as an expression: @createArray(…) or @json('[…]')".to_owned());
+                self.error("an array cannot be an argument here", hint, 0..0);
+                Node::Constant(Value::Null)
+            }
+            Value::Str(text) => match truth_text(text) {
+                Some(flag) if of_booleans => Node::Constant(Value::Bool(flag)),
+                _ => self.text(text),
+            },
+            other => Node::Constant(other.clone()),
+        }
+    }
+}
+
+fn condition_hint() -> Option<String> {
+    Some(
+        "a condition is true, false, an expression such as `@equals(a, b)`, or an object such as {\"and\": [ … ]}"
+            .into(),
+    )
+}
+
+fn truth_text(text: &str) -> Option<bool> {
+    let text = text.trim();
+    match text.eq_ignore_ascii_case("true") {
+        true => Some(true),
+        false => text.eq_ignore_ascii_case("false").then_some(false),
+    }
+}
+
+/// A boolean, or its text; nothing else is true or false.
+pub(crate) fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::Str(text) => truth_text(text),
+        _ => None,
+    }
+}
+
+fn constant(node: &Node) -> Option<Value> {
+    match node {
+        Node::Constant(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// A constant cannot fail, so it needs no name.
+fn named(text: &Arc<str>, node: Node) -> Node {
+    match node {
+        Node::Constant(_) => node,
+        node => Node::Source(text.clone(), Box::new(node)),
+    }
+}
+
+fn make_call(function: &'static Function, arguments: Vec<Node>) -> Node {
+    if function.name == "variables"
+        && let [Node::Constant(Value::Str(name))] = arguments.as_slice()
+    {
+        return Node::Variable(Box::new(VariableName::new(name)));
+    }
+    let constants = arguments.iter().all(|node| matches!(node, Node::Constant(_)));
+    let arguments = arguments.into();
+    match function.run {
+        Run::Lazy(run) => Node::Lazy(run, arguments),
+        Run::Eager(run) => {
+            let node = Node::Call(Box::new(Call { run, content: function.content, reads: function.reads, arguments }));
+            if function.pure && constants { fold(node) } else { node }
+        }
+    }
+}
+
+/// The node's value if it can be had now. One that fails is kept: it may stand where it is never evaluated.
+fn fold(node: Node) -> Node {
+    if let Node::Join(parts) = &node
+        && parts.iter().any(|part| !matches!(part, Node::Constant(_)))
+    {
+        return node;
+    }
+    let mut meter = Meter::new(FOLD_FUEL, FOLD_BYTES_MAX);
+    let mut context = Context { scope: &Nothing, meter: &mut meter, lenient: false };
+    match eval(&node, &mut context) {
+        Ok(value) => Node::Constant(value),
+        Err(_) => node,
+    }
+}
+
+/// The scope in which constants are worked out: pure functions never look at it.
+struct Nothing;
+
+static NO_RUN: LazyLock<RunView> = LazyLock::new(|| RunView {
+    id: "".into(),
+    name: "".into(),
+    input: Value::Null,
+    parameters: Value::Null,
+    started_at: Timestamp(0),
+});
+
+impl Scope for Nothing {
+    fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
+        None
+    }
+
+    fn node(&self, _name: &str) -> Option<NodeView> {
+        None
+    }
+
+    fn children(&self, _name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        None
+    }
+
+    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+        None
+    }
+
+    fn run(&self) -> &RunView {
+        &NO_RUN
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+
+    fn blob(&self, _stored: &Stored) -> Result<Value, EvalError> {
+        Err(EvalError::new(EvalErrorKind::Missing, "a constant has no stored content"))
+    }
+}

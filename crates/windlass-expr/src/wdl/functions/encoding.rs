@@ -1,0 +1,201 @@
+//! Base64, data URIs, percent-encoding, and binary values: objects `{"$content-type", "$content"}` in base64.
+
+use windlass_value::{EvalError, Value};
+
+use super::{Function, pure, text_at, wrong};
+use crate::wdl::values::{Context, Outcome, type_error};
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    pure("base64", 1, 1, base64),
+    pure("base64ToString", 1, 1, base64_to_string),
+    pure("decodeBase64", 1, 1, base64_to_string),
+    pure("base64ToBinary", 1, 1, base64_to_binary),
+    pure("binary", 1, 1, binary),
+    pure("dataUri", 1, 1, data_uri),
+    pure("dataUriToBinary", 1, 1, data_uri_to_binary),
+    pure("decodeDataUri", 1, 1, data_uri_to_binary),
+    pure("dataUriToString", 1, 1, data_uri_to_string),
+    pure("uriComponent", 1, 1, uri_component),
+    pure("encodeUriComponent", 1, 1, uri_component),
+    pure("uriComponentToString", 1, 1, uri_component_to_string),
+    pure("decodeUriComponent", 1, 1, uri_component_to_string),
+    pure("uriComponentToBinary", 1, 1, uri_component_to_binary),
+];
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const OCTETS: &str = "application/octet-stream";
+
+fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
+    context.room_for_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let part = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = part(0) << 16 | part(1) << 8 | part(2);
+        for place in 0..4 {
+            let sextet = (bits >> (18 - 6 * place) & 63) as usize;
+            out.push(if place <= group.len() { ALPHABET[sextet] as char } else { '=' });
+        }
+    }
+    Ok(out)
+}
+
+/// Padding may be missing and white space is passed over; anything else that is not base64 is refused.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count, mut padding) = (0u32, 0, false);
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        let sextet = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            b'=' => {
+                padding = true;
+                continue;
+            }
+            _ => return None,
+        };
+        if padding {
+            return None;
+        }
+        bits = bits << 6 | u32::from(sextet);
+        count += 1;
+        if count == 4 {
+            out.extend_from_slice(&bits.to_be_bytes()[1..]);
+            (bits, count) = (0, 0);
+        }
+    }
+    match count {
+        0 => {}
+        2 => out.push((bits >> 4) as u8),
+        3 => out.extend_from_slice(&((bits >> 2) as u16).to_be_bytes()),
+        _ => return None,
+    }
+    Some(out)
+}
+
+fn decode_at(function: &str, context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
+    context.room_for_bytes(text.len())?;
+    decode(text).ok_or_else(|| type_error(format!("`{function}`: the text is not base64")))
+}
+
+fn readable(function: &str, bytes: Vec<u8>) -> Outcome {
+    String::from_utf8(bytes).map(Value::from).map_err(|_| {
+        type_error(format!("`{function}`: the bytes are not UTF-8 text")).hint("keep them as binary: base64ToBinary(…)")
+    })
+}
+
+fn binary_value(content_type: &str, content: String) -> Value {
+    Value::object([("$content-type", Value::from(content_type)), ("$content", Value::from(content))])
+}
+
+/// The bytes of a text or of a binary value.
+fn bytes_at(function: &str, context: &mut Context, arguments: &[Value]) -> Result<Vec<u8>, EvalError> {
+    match &arguments[0] {
+        Value::Str(text) => {
+            context.room_for_bytes(text.len())?;
+            Ok(text.as_bytes().to_vec())
+        }
+        other => match other.get("$content").and_then(Value::as_str) {
+            Some(content) => decode_at(function, context, content),
+            None => Err(wrong(function, arguments, 0, "a string or a binary value")),
+        },
+    }
+}
+
+fn base64(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = bytes_at("base64", context, arguments)?;
+    encode(context, &bytes).map(Value::from)
+}
+
+fn base64_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let text = text_at("base64ToString", arguments, 0)?;
+    let bytes = decode_at("base64ToString", context, text)?;
+    readable("base64ToString", bytes)
+}
+
+fn base64_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = decode_at("base64ToBinary", context, text_at("base64ToBinary", arguments, 0)?)?;
+    Ok(binary_value(OCTETS, encode(context, &bytes)?))
+}
+
+fn binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = bytes_at("binary", context, arguments)?;
+    Ok(binary_value(OCTETS, encode(context, &bytes)?))
+}
+
+fn data_uri(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = bytes_at("dataUri", context, arguments)?;
+    let kind = arguments[0].get("$content-type").and_then(Value::as_str).unwrap_or("text/plain;charset=utf-8");
+    Ok(Value::from(format!("data:{kind};base64,{}", encode(context, &bytes)?)))
+}
+
+/// The type and the bytes of a data URI.
+fn read_data_uri(function: &str, context: &mut Context, arguments: &[Value]) -> Result<(String, Vec<u8>), EvalError> {
+    let text = text_at(function, arguments, 0)?;
+    let bad = || type_error(format!("`{function}` needs a text such as 'data:text/plain;base64,aGVsbG8='"));
+    let (head, data) = text.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(bad)?;
+    let (kind, bytes) = match head.strip_suffix(";base64") {
+        Some(kind) => (kind, decode_at(function, context, data)?),
+        None => (head, unescape(context, data)?),
+    };
+    let kind = if kind.is_empty() { "text/plain;charset=us-ascii" } else { kind };
+    Ok((kind.to_owned(), bytes))
+}
+
+fn data_uri_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let (kind, bytes) = read_data_uri("dataUriToBinary", context, arguments)?;
+    Ok(binary_value(&kind, encode(context, &bytes)?))
+}
+
+fn data_uri_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let (_, bytes) = read_data_uri("dataUriToString", context, arguments)?;
+    readable("dataUriToString", bytes)
+}
+
+fn uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let text = text_at("uriComponent", arguments, 0)?;
+    context.room_for_bytes(text.len())?;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte as char),
+            _ => {
+                let hex = |nibble: u8| b"0123456789ABCDEF"[nibble as usize] as char;
+                out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+            }
+        }
+    }
+    Ok(Value::from(out))
+}
+
+/// A `%` that is not followed by two hexadecimal digits stands for itself.
+fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
+    context.room_for_bytes(text.len())?;
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while at < bytes.len() {
+        let nibble = |index: usize| bytes.get(index).and_then(|byte| (*byte as char).to_digit(16));
+        match (bytes[at], nibble(at + 1), nibble(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                at += 3;
+            }
+            (byte, _, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn uri_component_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = unescape(context, text_at("uriComponentToString", arguments, 0)?)?;
+    readable("uriComponentToString", bytes)
+}
+
+fn uri_component_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = unescape(context, text_at("uriComponentToBinary", arguments, 0)?)?;
+    Ok(binary_value(OCTETS, encode(context, &bytes)?))
+}

@@ -1,0 +1,189 @@
+//! The functions, one file per family. Each file begins with its table: name, fewest and most arguments, function.
+
+mod collection;
+mod conversion;
+mod date;
+mod encoding;
+mod logical;
+mod math;
+mod object;
+mod text;
+mod uri;
+mod workflow;
+
+use windlass_value::{EvalError, Value};
+
+use super::node::Node;
+use super::values::{Context, Outcome, describe, type_error, whole};
+
+pub(crate) use workflow::is_node_result;
+
+/// As many arguments as wanted.
+pub(crate) const ANY: usize = usize::MAX;
+
+pub(crate) type Eager = fn(&mut Context, &[Value]) -> Outcome;
+pub(crate) type Lazy = fn(&mut Context, &[Node]) -> Outcome;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// Arguments are evaluated first, from left to right.
+    Eager(Eager),
+    /// The function evaluates what it needs.
+    Lazy(Lazy),
+}
+
+/// Which stored arguments are loaded before the call; the others are handed on as they are.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Content {
+    All,
+    First,
+    None,
+}
+
+pub(crate) struct Function {
+    pub name: &'static str,
+    pub least: usize,
+    pub most: usize,
+    pub run: Run,
+    pub content: Content,
+    /// The same arguments always give the same result, so that calls with constants are done when compiling.
+    pub pure: bool,
+    /// Hands on a value that was there before; such results need no check of size and depth.
+    pub reads: bool,
+}
+
+pub(crate) const fn pure(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
+    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: true, reads: false }
+}
+
+/// A function that reads the run, the clock or the random numbers.
+pub(crate) const fn state(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
+    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: false, reads: false }
+}
+
+pub(crate) const fn lazy(name: &'static str, least: usize, most: usize, run: Lazy) -> Function {
+    Function { name, least, most, run: Run::Lazy(run), content: Content::None, pure: false, reads: false }
+}
+
+impl Function {
+    const fn loading(mut self, content: Content) -> Function {
+        self.content = content;
+        self
+    }
+
+    const fn reading(mut self) -> Function {
+        self.reads = true;
+        self
+    }
+}
+
+const FAMILIES: &[&[Function]] = &[
+    logical::FUNCTIONS,
+    math::FUNCTIONS,
+    text::FUNCTIONS,
+    collection::FUNCTIONS,
+    conversion::FUNCTIONS,
+    encoding::FUNCTIONS,
+    object::FUNCTIONS,
+    uri::FUNCTIONS,
+    date::FUNCTIONS,
+    workflow::FUNCTIONS,
+];
+
+/// Functions of the language that are known by name only, and what to do instead.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    ("xml", "keep data as JSON"),
+    ("xpath", "keep data as JSON and use ['name']"),
+    ("listCallbackUrl", "there are no callback addresses in expressions"),
+    ("formDataValue", "read the body's properties"),
+    ("formDataMultiValues", "read the body's properties"),
+    ("multipartBody", "read the body's properties"),
+    ("triggerFormDataValue", "read triggerBody()"),
+    ("triggerFormDataMultiValues", "read triggerBody()"),
+    ("triggerMultipartBody", "read triggerBody()"),
+    ("action", "use actions('name')"),
+    ("appsetting", "declare a parameter"),
+    ("secret", "declare a parameter"),
+    ("convertFromUtc", "times are kept in UTC; there are no time zones in expressions"),
+    ("convertToUtc", "times are kept in UTC; there are no time zones in expressions"),
+    ("convertTimeZone", "times are kept in UTC; there are no time zones in expressions"),
+];
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
+    FAMILIES.iter().flat_map(|family| family.iter())
+}
+
+pub(crate) fn find(name: &str) -> Option<&'static Function> {
+    all().find(|function| function.name.eq_ignore_ascii_case(name))
+}
+
+/// What to do instead of a function that exists elsewhere only.
+pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+    UNSUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
+}
+
+/// The candidate that a misspelt name most likely means.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted: Vec<char> = name.to_lowercase().chars().take(64).collect();
+    let allowed = (wanted.len() / 3).clamp(1, 4);
+    let scored = candidates.into_iter().map(|candidate| (distance(&wanted, candidate), candidate));
+    scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
+}
+
+/// How many single-letter changes lie between two names.
+fn distance(wanted: &[char], candidate: &str) -> usize {
+    let candidate: Vec<char> = candidate.to_lowercase().chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=candidate.len()).collect();
+    for (i, a) in wanted.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in candidate.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(a != b));
+            diagonal = above;
+        }
+    }
+    row[candidate.len()]
+}
+
+/// The complaint that an argument is of the wrong kind.
+pub(crate) fn wrong(function: &str, arguments: &[Value], index: usize, wanted: &str) -> EvalError {
+    let which = ["first", "second", "third", "fourth", "fifth"].get(index).copied().unwrap_or("next");
+    let got = arguments.get(index).map_or_else(|| "nothing".to_owned(), describe);
+    let error = type_error(format!("`{function}` needs {wanted} as its {which} argument, got {got}"));
+    match arguments.get(index) {
+        Some(Value::Null) => error.hint("use coalesce(value, default) if it may be null"),
+        Some(Value::Str(_)) if wanted.contains("number") || wanted.contains("integer") => {
+            error.hint("use int(…) or float(…) to read a number from a text")
+        }
+        _ => error,
+    }
+}
+
+pub(crate) fn text_at<'a>(function: &str, arguments: &'a [Value], index: usize) -> Result<&'a str, EvalError> {
+    arguments.get(index).and_then(Value::as_str).ok_or_else(|| wrong(function, arguments, index, "a string"))
+}
+
+/// An integer; a float that is whole counts.
+pub(crate) fn int_at(function: &str, arguments: &[Value], index: usize) -> Result<i64, EvalError> {
+    let number = match arguments.get(index) {
+        Some(Value::Int(number)) => Some(*number),
+        Some(Value::Float(number)) => whole(*number),
+        _ => None,
+    };
+    number.ok_or_else(|| wrong(function, arguments, index, "an integer"))
+}
+
+pub(crate) fn list_at<'a>(function: &str, arguments: &'a [Value], index: usize) -> Result<&'a [Value], EvalError> {
+    arguments.get(index).and_then(Value::as_list).ok_or_else(|| wrong(function, arguments, index, "an array"))
+}
+
+/// Texts are formatted the invariant way; another locale would silently give something else.
+pub(crate) fn check_locale(function: &str, arguments: &[Value], index: usize) -> Result<(), EvalError> {
+    match arguments.get(index) {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Str(locale)) if locale.is_empty() || locale.to_ascii_lowercase().starts_with("en") => Ok(()),
+        Some(other) => Err(type_error(format!("`{function}` does not support the locale {}", describe(other)))
+            .hint("only 'en-us' is supported")),
+    }
+}

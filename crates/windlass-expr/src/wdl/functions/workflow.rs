@@ -1,0 +1,163 @@
+//! What the run knows: parameters, variables, results of nodes, loops, the trigger.
+
+use windlass_value::{EvalError, EvalErrorKind, NodeView, TurnView, Value};
+
+use super::{Function, state, text_at};
+use crate::wdl::path::{names, property};
+use crate::wdl::values::{Context, Outcome, is_stored_list};
+use crate::wdl::variable::{VariableName, read_variable};
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    state("parameters", 1, 1, parameters).reading(),
+    state("variables", 1, 1, variables).reading(),
+    state("outputs", 1, 1, outputs).reading(),
+    state("body", 1, 1, body).reading(),
+    state("actions", 1, 1, actions),
+    state("actionOutputs", 1, 1, outputs).reading(),
+    state("actionBody", 1, 1, body).reading(),
+    state("result", 1, 1, result),
+    state("trigger", 0, 0, trigger),
+    state("triggerBody", 0, 0, trigger_body).reading(),
+    state("triggerOutputs", 0, 0, trigger_outputs),
+    state("item", 0, 0, item).reading(),
+    state("items", 1, 1, items).reading(),
+    state("iterationIndexes", 1, 1, iteration_indexes),
+    state("workflow", 0, 0, workflow),
+];
+
+/// Functions whose argument names a node and whose result is null in a loop's own condition until the node has run.
+pub(crate) fn is_node_result(name: &str) -> bool {
+    ["outputs", "body", "actions", "actionOutputs", "actionBody"].iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn missing(message: impl Into<String>) -> EvalError {
+    EvalError::new(EvalErrorKind::Missing, message)
+}
+
+fn parameters(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let name = text_at("parameters", arguments, 0)?;
+    let scope = context.scope;
+    let declared = context.content(scope.run().parameters.clone())?;
+    let found = declared.as_map().and_then(|map| property(map, name)).cloned();
+    found.ok_or_else(|| {
+        let known = declared.as_map().map_or_else(|| "none".to_owned(), names);
+        missing(format!("there is no parameter `{name}`; declared: {known}"))
+            .hint("declare it under `parameters` with a type or a default")
+    })
+}
+
+fn variables(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let name = VariableName::new(text_at("variables", arguments, 0)?);
+    read_variable(context, &name)
+}
+
+/// None for a node that has not run, where that is allowed.
+fn node_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Option<NodeView>, EvalError> {
+    let name = text_at(function, arguments, 0)?;
+    match context.scope.node(name) {
+        None if !context.lenient => Err(missing(format!("`{function}('{name}')`: there is no result of `{name}` yet"))
+            .hint("let this action run after it, with `runAfter`; check the name")),
+        found => Ok(found),
+    }
+}
+
+fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
+    Ok(node_at("outputs", context, arguments)?.map(|node| node.output).unwrap_or_default())
+}
+
+/// The `body` of the output if it has one, else the output. A stored output without one stays stored.
+fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let Some(node) = node_at("body", context, arguments)? else { return Ok(Value::Null) };
+    let content = match &node.output {
+        Value::Stored(stored) if !is_stored_list(stored) => context.load(stored)?,
+        other => other.clone(),
+    };
+    Ok(content.get("body").cloned().unwrap_or(node.output))
+}
+
+fn status_name(status: &'static str) -> &'static str {
+    match status {
+        "succeeded" => "Succeeded",
+        "failed" => "Failed",
+        "skipped" => "Skipped",
+        "cancelled" => "Cancelled",
+        "timed_out" => "TimedOut",
+        other => other,
+    }
+}
+
+/// A node's end, the way actions() and result() show it.
+fn record(node: NodeView) -> Vec<(&'static str, Value)> {
+    vec![
+        ("name", Value::Str(node.name)),
+        ("startTime", Value::from(node.started_at.to_string())),
+        ("endTime", Value::from(node.ended_at.to_string())),
+        ("inputs", node.inputs),
+        ("outputs", node.output),
+        ("status", Value::from(status_name(node.status))),
+        ("error", node.error),
+    ]
+}
+
+fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let Some(node) = node_at("actions", context, arguments)? else { return Ok(Value::Null) };
+    let code = node.error.get("code").cloned().unwrap_or_default();
+    let mut entries = record(node);
+    entries.push(("code", code));
+    Ok(Value::object(entries))
+}
+
+fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let name = text_at("result", arguments, 0)?;
+    match context.scope.children(name) {
+        Some(children) => {
+            context.room_for_items(children.len())?;
+            Ok(Value::list(children.into_iter().map(|(_, node)| Value::object(record(node))).collect()))
+        }
+        None if context.lenient => Ok(Value::Null),
+        None => Err(missing(format!("`result('{name}')`: there is no scope or loop `{name}` that has run"))
+            .hint("result() takes the name of a scope, a loop or a condition")),
+    }
+}
+
+fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    Ok(context.scope.run().input.clone())
+}
+
+fn trigger_outputs(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    Ok(Value::object([("body", context.scope.run().input.clone())]))
+}
+
+fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let outputs = trigger_outputs(context, arguments)?;
+    Ok(Value::object([("name", Value::from("manual")), ("outputs", outputs), ("status", Value::from("Succeeded"))]))
+}
+
+fn turn_at(function: &str, context: &Context, arguments: &[Value]) -> Result<TurnView, EvalError> {
+    let name = text_at(function, arguments, 0)?;
+    context.scope.turn(Some(name)).ok_or_else(|| {
+        let around = context.scope.turn(None).map(|turn| format!("; the innermost loop is `{}`", turn.loop_name));
+        missing(format!("`{function}('{name}')`: no loop `{name}` is around it{}", around.unwrap_or_default()))
+    })
+}
+
+fn item(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    match context.scope.turn(None) {
+        Some(turn) => Ok(turn.item),
+        None => Err(missing("`item()`: no loop is around it")),
+    }
+}
+
+fn items(context: &mut Context, arguments: &[Value]) -> Outcome {
+    Ok(turn_at("items", context, arguments)?.item)
+}
+
+fn iteration_indexes(context: &mut Context, arguments: &[Value]) -> Outcome {
+    Ok(Value::from(turn_at("iterationIndexes", context, arguments)?.index))
+}
+
+fn workflow(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    let run = context.scope.run();
+    let id = || Value::Str(run.id.clone());
+    Ok(Value::object([("name", Value::Str(run.name.clone())), ("id", id()), ("run", Value::object([("name", id())]))]))
+}

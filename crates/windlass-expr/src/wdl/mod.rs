@@ -1,0 +1,119 @@
+//! WDL, the expression language of Azure Logic Apps: `@equals(variables('status'), 'done')`.
+//!
+//! A string that begins with `@` is one expression and keeps its type; `@{…}` inside a text is replaced by the text of
+//! its value; `@@` at the beginning stands for `@`. A source is compiled once; what is constant in it is worked out
+//! then, and names of functions and literal names of variables are never looked at again.
+//!
+//! - `syntax` text to syntax · `source` what a tree refers to · `compile` syntax to nodes · `node`, `path`, `variable`
+//!   evaluation · `values` what functions know about values · `functions` one file per family.
+
+mod calendar;
+mod compile;
+mod date_format;
+mod functions;
+mod node;
+mod number_format;
+mod path;
+mod source;
+mod syntax;
+mod values;
+mod variable;
+
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+
+pub use functions::nearest;
+pub use source::{Ref, References, references, warnings};
+
+use compile::{Compiler, truth};
+use node::{Node, eval};
+use values::{Context, check_result, describe, preview, type_error};
+
+/// The language.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wdl;
+
+/// The names of all functions, as the documentation writes them.
+pub fn function_names() -> Vec<&'static str> {
+    functions::all().map(|function| function.name).collect()
+}
+
+impl Language for Wdl {
+    fn name(&self) -> &'static str {
+        "wdl"
+    }
+
+    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let lenient = mode == Mode::LoopCondition;
+        let mut compiler = Compiler::new(lenient);
+        let node = match mode {
+            Mode::Value => compiler.tree(source),
+            Mode::Condition | Mode::LoopCondition => compiler.condition(source),
+        };
+        if !compiler.errors.is_empty() {
+            return Err(compiler.errors);
+        }
+        Ok(match (mode, node) {
+            (Mode::Value, Node::Constant(value)) => Box::new(Fixed(value)),
+            (Mode::Value, node) => Box::new(Tree { made: makes_values(&node), node }),
+            (_, node) => {
+                let text = source.as_str().map_or_else(|| preview(source), str::to_owned);
+                Box::new(Condition { node, text, lenient })
+            }
+        })
+    }
+}
+
+/// Whether evaluation can make a value that was not there before; one that was there need not be checked again.
+fn makes_values(node: &Node) -> bool {
+    match node {
+        Node::Source(_, inner) => makes_values(inner),
+        Node::Path(path) => makes_values(&path.root),
+        Node::Call(call) => !call.reads,
+        Node::Constant(_) | Node::Variable(_) | Node::Join(_) => false,
+        _ => true,
+    }
+}
+
+struct Fixed(Value);
+
+impl Expression for Fixed {
+    fn eval(&self, _scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        meter.spend(1)?;
+        Ok(self.0.clone())
+    }
+}
+
+struct Tree {
+    node: Node,
+    made: bool,
+}
+
+impl Expression for Tree {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let value = eval(&self.node, &mut Context { scope, meter, lenient: false })?;
+        if self.made {
+            check_result(meter, &value)?;
+        }
+        Ok(value)
+    }
+}
+
+struct Condition {
+    node: Node,
+    text: String,
+    lenient: bool,
+}
+
+impl Expression for Condition {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let value = eval(&self.node, &mut Context { scope, meter, lenient: self.lenient })?;
+        match truth(&value) {
+            Some(flag) => Ok(Value::Bool(flag)),
+            None => {
+                Err(type_error(format!("the condition gives {}, which is neither true nor false", describe(&value)))
+                    .hint("compare it: equals(…), greater(…), empty(…), not(…)")
+                    .within(&self.text))
+            }
+        }
+    }
+}

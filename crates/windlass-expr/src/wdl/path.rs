@@ -1,0 +1,149 @@
+//! Navigation into values: `.name`, `['name']`, `[0]`, and the safe forms with `?`.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, EvalErrorKind, Map, Value};
+
+use super::node::{Node, eval};
+use super::values::{Context, Outcome, describe, is_stored_list, type_error, whole};
+
+/// How many names a message lists.
+const NAMES_SHOWN: usize = 20;
+
+pub(crate) struct Path {
+    pub root: Node,
+    pub steps: Box<[Step]>,
+    /// The text of the whole path, for messages; steps know where they begin in it.
+    pub text: Arc<str>,
+    /// A result of a node in a loop's own condition: what is not there is null.
+    pub lenient: bool,
+}
+
+pub(crate) struct Step {
+    pub key: Key,
+    pub safe: bool,
+    pub start: usize,
+}
+
+pub(crate) enum Key {
+    Name(Arc<str>),
+    Index(usize),
+    Computed(Node),
+}
+
+/// The property of that name; the exact letter case wins, otherwise the first in any case.
+pub(crate) fn property<'a>(map: &'a Map, name: &str) -> Option<&'a Value> {
+    map.get(name).or_else(|| map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+}
+
+/// The first names of an object, for messages.
+pub(crate) fn names(map: &Map) -> String {
+    if map.is_empty() {
+        return "no properties".to_owned();
+    }
+    let shown: Vec<String> = map.keys().take(NAMES_SHOWN).map(|key| format!("`{key}`")).collect();
+    let more = map.len().saturating_sub(NAMES_SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", shown.join(", "))
+}
+
+pub(crate) fn eval_path(path: &Path, context: &mut Context) -> Outcome {
+    let mut current = eval(&path.root, context)?;
+    for step in &path.steps {
+        context.items(1)?;
+        let found = match &step.key {
+            Key::Name(name) => by_name(path, step, context, &current, name)?,
+            Key::Index(index) => by_index(path, step, context, &current, Some(*index))?,
+            Key::Computed(node) => match eval(node, context)? {
+                Value::Str(name) => by_name(path, step, context, &current, &name)?,
+                Value::Int(index) => by_index(path, step, context, &current, usize::try_from(index).ok())?,
+                Value::Float(number) if whole(number).is_some() => {
+                    let index = whole(number).and_then(|index| usize::try_from(index).ok());
+                    by_index(path, step, context, &current, index)?
+                }
+                other => return Err(bad_key(path, step, &current, &other)),
+            },
+        };
+        current = found;
+    }
+    Ok(current)
+}
+
+fn by_name(path: &Path, step: &Step, context: &mut Context, current: &Value, name: &str) -> Outcome {
+    match current {
+        Value::Map(map) => {
+            if let Some(value) = map.get(name) {
+                return Ok(value.clone());
+            }
+            context.items(map.len() / 8)?;
+            match property(map, name) {
+                Some(value) => Ok(value.clone()),
+                None if step.safe || path.lenient => Ok(Value::Null),
+                None => Err(missing(path, step, &format!("no property `{name}`; it has {}", names(map)))),
+            }
+        }
+        Value::Null if step.safe || path.lenient => Ok(Value::Null),
+        Value::Null => Err(missing(path, step, &format!("no property `{name}`: it is null"))),
+        Value::Stored(stored) if !is_stored_list(stored) => match context.load(stored)? {
+            Value::Stored(_) => Err(type_error("a stored value holds another stored value")),
+            content => by_name(path, step, context, &content, name),
+        },
+        Value::List(_) | Value::Stored(_) => {
+            Err(type_error(format!("`{}` is an array, so it has no property `{name}`", &path.text[..step.start]))
+                .hint("take one item first: [0], first(…), or a loop over it"))
+        }
+        other => Err(type_error(format!(
+            "`{}` is {}, so it has no property `{name}`",
+            &path.text[..step.start],
+            describe(other)
+        ))
+        .hint("json(…) reads an object from a text")),
+    }
+}
+
+/// An index of None is negative, thus always outside.
+fn by_index(path: &Path, step: &Step, context: &mut Context, current: &Value, index: Option<usize>) -> Outcome {
+    let (found, length) = match current {
+        Value::List(items) => (index.and_then(|index| items.get(index)).cloned(), items.len()),
+        Value::Null if step.safe || path.lenient => return Ok(Value::Null),
+        Value::Null => return Err(missing(path, step, "no items: it is null")),
+        Value::Stored(stored) if is_stored_list(stored) => {
+            let within = index.filter(|index| (*index as u64) < stored.items);
+            let found = match within {
+                Some(index) => context.stored_item(stored, index)?,
+                None => None,
+            };
+            (found, stored.items as usize)
+        }
+        Value::Stored(stored) => match context.load(stored)? {
+            Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
+            content => return by_index(path, step, context, &content, index),
+        },
+        other => {
+            let text = &path.text[..step.start];
+            return Err(type_error(format!("`{text}` is {}, which has no items to index", describe(other)))
+                .hint("properties of an object are reached by name: ['name']"));
+        }
+    };
+    match found {
+        Some(value) => Ok(value),
+        None if step.safe || path.lenient => Ok(Value::Null),
+        None => {
+            let wanted = index.map_or_else(|| "of a negative index".to_owned(), |index| index.to_string());
+            Err(missing(path, step, &format!("no item {wanted}; it has {length} items")))
+        }
+    }
+}
+
+fn missing(path: &Path, step: &Step, what: &str) -> EvalError {
+    let (before, at) = (&path.text[..step.start], &path.text[step.start..]);
+    let step_text: String = at.chars().take(40).collect();
+    EvalError::new(EvalErrorKind::Missing, format!("`{before}` has {what}"))
+        .hint(format!("write `?{step_text}` to get null instead"))
+}
+
+fn bad_key(path: &Path, step: &Step, current: &Value, key: &Value) -> EvalError {
+    let text = &path.text[..step.start];
+    type_error(format!("`{text}` ({}) cannot be indexed by {}", current.kind(), describe(key)))
+        .hint("an object is indexed by a string, an array by an integer")
+}

@@ -1,0 +1,133 @@
+//! Walking a source tree without compiling it: what it refers to, and what in it is better written otherwise.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use windlass_value::{CompileError, PathPart, Value};
+
+use super::syntax::{CallSyntax, Piece, StepKey, Syntax, SyntaxKind, Text, parse_text};
+
+/// How deep a source tree may nest.
+pub(crate) const TREE_DEPTH_MAX: usize = 120;
+
+/// A literal name in a source, and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ref {
+    pub name: Arc<str>,
+    /// Keys and indexes from the root to the string.
+    pub pointer: Vec<PathPart>,
+    /// Bytes of that string's text: the name with its quotes.
+    pub range: Range<usize>,
+}
+
+/// The names a source uses, as far as they are literal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct References {
+    /// `variables('x')`
+    pub variables: Vec<Ref>,
+    /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, `result` of `'x'`
+    pub nodes: Vec<Ref>,
+    /// `items('x')`, `iterationIndexes('x')`
+    pub loops: Vec<Ref>,
+    /// `parameters('x')`
+    pub parameters: Vec<Ref>,
+}
+
+/// Everything a source tree refers to by a literal name. Strings that are not valid expressions are passed over.
+pub fn references(source: &Value) -> References {
+    let mut found = References::default();
+    each_call(source, &mut |pointer, call| {
+        let list = match call.name.to_ascii_lowercase().as_str() {
+            "variables" => &mut found.variables,
+            "outputs" | "body" | "actions" | "actionoutputs" | "actionbody" | "result" => &mut found.nodes,
+            "items" | "iterationindexes" => &mut found.loops,
+            "parameters" => &mut found.parameters,
+            _ => return,
+        };
+        if let [Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }] = call.arguments.as_slice() {
+            list.push(Ref { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
+        }
+    });
+    found
+}
+
+/// What works, yet should be written otherwise: an `@` inside an expression.
+pub fn warnings(source: &Value) -> Vec<CompileError> {
+    let mut found = Vec::new();
+    each_call(source, &mut |pointer, call| {
+        if let Some(at) = call.inner_at {
+            found.push(CompileError {
+                message: format!("the `@` before `{}` is not needed inside an expression", call.name),
+                hint: Some(format!("write `{}(…)`; only the whole expression begins with `@`", call.name)),
+                pointer: pointer.to_vec(),
+                range: at..call.name_range.end,
+            });
+        }
+    });
+    found
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&[PathPart], &CallSyntax);
+
+fn each_call(source: &Value, visit: Visit) {
+    walk(source, &mut Vec::new(), visit);
+}
+
+fn walk(source: &Value, pointer: &mut Vec<PathPart>, visit: Visit) {
+    if pointer.len() > TREE_DEPTH_MAX {
+        return;
+    }
+    match source {
+        Value::Str(text) => walk_text(text, pointer, visit),
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointer.push(PathPart::Index(index));
+                walk(item, pointer, visit);
+                pointer.pop();
+            }
+        }
+        Value::Map(map) => {
+            for (key, item) in map.iter() {
+                pointer.push(PathPart::Key(key.clone()));
+                walk_text(key, pointer, visit);
+                walk(item, pointer, visit);
+                pointer.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn walk_text(text: &str, pointer: &[PathPart], visit: Visit) {
+    match parse_text(text) {
+        Ok(Text::Whole(syntax)) => walk_syntax(&syntax, pointer, visit),
+        Ok(Text::Mixed(pieces)) => {
+            for piece in &pieces {
+                if let Piece::Expression(syntax) = piece {
+                    walk_syntax(syntax, pointer, visit);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn walk_syntax(syntax: &Syntax, pointer: &[PathPart], visit: Visit) {
+    match &syntax.kind {
+        SyntaxKind::Literal(_) => {}
+        SyntaxKind::Call(call) => {
+            visit(pointer, call);
+            for argument in &call.arguments {
+                walk_syntax(argument, pointer, visit);
+            }
+        }
+        SyntaxKind::Path { root, steps } => {
+            walk_syntax(root, pointer, visit);
+            for step in steps {
+                if let StepKey::Index(index) = &step.key {
+                    walk_syntax(index, pointer, visit);
+                }
+            }
+        }
+    }
+}

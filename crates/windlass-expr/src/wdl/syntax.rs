@@ -1,0 +1,437 @@
+//! Text to syntax: which strings are expressions, and what an expression says. Nothing here knows a function.
+
+use std::ops::Range;
+
+use windlass_value::Value;
+
+/// The most characters one expression may have.
+pub(crate) const LENGTH_MAX: usize = 8192;
+/// How deep calls and indexes may nest, so that nothing that walks the syntax runs out of stack.
+pub(crate) const NESTING_MAX: usize = 100;
+
+/// A problem of one string; ranges are bytes of that string.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SyntaxError {
+    pub message: String,
+    pub hint: Option<String>,
+    pub range: Range<usize>,
+}
+
+impl SyntaxError {
+    fn new(message: impl Into<String>, range: Range<usize>) -> SyntaxError {
+        SyntaxError { message: message.into(), hint: None, range }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> SyntaxError {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What a string of a definition means.
+#[derive(Debug)]
+pub(crate) enum Text {
+    /// Itself.
+    Plain,
+    /// Itself without its escapes.
+    Unescaped(String),
+    /// One expression; the result keeps its type.
+    Whole(Syntax),
+    /// Text with expressions in it; the result is a string.
+    Mixed(Vec<Piece>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Literal(String),
+    Expression(Syntax),
+}
+
+#[derive(Debug)]
+pub(crate) struct Syntax {
+    pub range: Range<usize>,
+    pub kind: SyntaxKind,
+}
+
+#[derive(Debug)]
+pub(crate) enum SyntaxKind {
+    Literal(Value),
+    Call(CallSyntax),
+    /// Navigation is kept flat: a long chain must not become a deep tree.
+    Path {
+        root: Box<Syntax>,
+        steps: Vec<StepSyntax>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct CallSyntax {
+    pub name: String,
+    pub name_range: Range<usize>,
+    /// Where an `@` stands before the call although it is inside an expression already.
+    pub inner_at: Option<usize>,
+    pub arguments: Vec<Syntax>,
+}
+
+#[derive(Debug)]
+pub(crate) struct StepSyntax {
+    pub range: Range<usize>,
+    /// Preceded by `?`.
+    pub safe: bool,
+    pub key: StepKey,
+}
+
+#[derive(Debug)]
+pub(crate) enum StepKey {
+    Name(String),
+    Index(Syntax),
+}
+
+/// Whether a string is anything but itself.
+pub(crate) fn is_expression(text: &str) -> bool {
+    (text.len() > 1 && text.starts_with('@') && !text.starts_with("@@")) || text.contains("@{")
+}
+
+pub(crate) fn parse_text(text: &str) -> Result<Text, SyntaxError> {
+    let bytes = text.as_bytes();
+    match bytes {
+        [b'@', b'@', ..] => Ok(Text::Unescaped(text[1..].to_owned())),
+        [b'@', second, ..] if *second != b'{' => {
+            check_length(text, 1..text.len())?;
+            let mut parser = Parser { text, at: 1, depth: 0 };
+            let syntax = parser.expression()?;
+            parser.skip_space();
+            match parser.at == text.len() {
+                true => Ok(Text::Whole(syntax)),
+                false => Err(parser.trailing()),
+            }
+        }
+        _ if text.contains("@{") => parse_mixed(text),
+        _ => Ok(Text::Plain),
+    }
+}
+
+fn check_length(text: &str, range: Range<usize>) -> Result<(), SyntaxError> {
+    if range.len() <= LENGTH_MAX || text[range.clone()].chars().count() <= LENGTH_MAX {
+        return Ok(());
+    }
+    Err(SyntaxError::new(format!("the expression is longer than {LENGTH_MAX} characters"), range)
+        .hint("compose parts of it in actions of their own"))
+}
+
+fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
+    let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), 0);
+    while let Some(found) = text[rest..].find('@') {
+        let at = rest + found;
+        literal.push_str(&text[rest..at]);
+        let tail = &text[at..];
+        if tail.starts_with("@@{") {
+            literal.push_str("@{");
+            rest = at + 3;
+        } else if tail.starts_with("@{") {
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+            }
+            let mut parser = Parser { text, at: at + 2, depth: 0 };
+            let syntax = parser.expression()?;
+            parser.skip_space();
+            check_length(text, at + 2..parser.at)?;
+            match parser.peek() {
+                Some(b'}') => rest = parser.at + 1,
+                None => {
+                    return Err(SyntaxError::new("`@{` is not closed", at..at + 2)
+                        .hint("add the `}`; write `@@{` for the literal text"));
+                }
+                Some(_) => return Err(parser.trailing()),
+            }
+            pieces.push(Piece::Expression(syntax));
+        } else {
+            literal.push('@');
+            rest = at + 1;
+        }
+    }
+    literal.push_str(&text[rest..]);
+    if pieces.is_empty() {
+        return Ok(Text::Unescaped(literal));
+    }
+    if !literal.is_empty() {
+        pieces.push(Piece::Literal(literal));
+    }
+    Ok(Text::Mixed(pieces))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn skip_space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    /// The range of the next character, for pointing at it.
+    fn here(&self) -> Range<usize> {
+        self.at..self.at + self.rest().chars().next().map_or(0, char::len_utf8)
+    }
+
+    fn trailing(&self) -> SyntaxError {
+        let next = self.rest().chars().next();
+        let shown: String = self.rest().chars().take(20).collect();
+        let error = SyntaxError::new(format!("the expression has ended, but `{shown}` follows"), self.here());
+        match next {
+            Some('=' | '<' | '>' | '!' | '&' | '|' | '+' | '-' | '*' | '/' | '%') => {
+                error.hint("there are no operators: use functions such as equals(a, b), and(a, b), add(a, b)")
+            }
+            Some(')') => error.hint("there is one `)` too many"),
+            _ => error.hint("to mix text and expressions write `@{…}` around each expression"),
+        }
+    }
+
+    fn expression(&mut self) -> Result<Syntax, SyntaxError> {
+        self.depth += 1;
+        if self.depth > NESTING_MAX {
+            return Err(SyntaxError::new(format!("the expression nests deeper than {NESTING_MAX}"), self.here())
+                .hint("compose parts of it in actions of their own"));
+        }
+        self.skip_space();
+        let start = self.at;
+        let root = self.primary()?;
+        let steps = self.steps()?;
+        self.depth -= 1;
+        match steps.is_empty() {
+            true => Ok(root),
+            false => Ok(Syntax { range: start..self.at, kind: SyntaxKind::Path { root: Box::new(root), steps } }),
+        }
+    }
+
+    fn primary(&mut self) -> Result<Syntax, SyntaxError> {
+        match self.peek() {
+            None => Err(SyntaxError::new("an expression is missing here", self.at..self.at)),
+            Some(b'\'') => {
+                let start = self.at;
+                let text = self.quoted()?;
+                Ok(Syntax { range: start..self.at, kind: SyntaxKind::Literal(Value::from(text)) })
+            }
+            Some(b'"') => Err(SyntaxError::new("texts are written in single quotes", self.here())
+                .hint("write 'text'; a quote inside it is doubled: 'it''s'")),
+            Some(b'@') => self.inner_at(),
+            Some(b'+' | b'-' | b'.' | b'0'..=b'9') => self.number(),
+            Some(b'{' | b'[') => Err(SyntaxError::new("there are no object or array literals", self.here())
+                .hint("use json('{…}') or createArray(…)")),
+            Some(_) => self.named(None),
+        }
+    }
+
+    /// `@` before a call within an expression: meant well, so it is read as the call alone.
+    fn inner_at(&mut self) -> Result<Syntax, SyntaxError> {
+        let at = self.at;
+        self.at += 1;
+        match self.rest().starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            true => self.named(Some(at)),
+            false => Err(SyntaxError::new("`@` is not allowed here", at..at + 1)
+                .hint("inside an expression write the call without `@`; literal text goes in quotes")),
+        }
+    }
+
+    fn name(&mut self) -> &str {
+        let start = self.at;
+        let rest = self.rest();
+        let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).unwrap_or(rest.len());
+        self.at += length;
+        &self.text[start..self.at]
+    }
+
+    fn named(&mut self, inner_at: Option<usize>) -> Result<Syntax, SyntaxError> {
+        let start = self.at;
+        let name = self.name().to_owned();
+        let name_range = start..self.at;
+        if name.is_empty() {
+            let shown: String = self.rest().chars().take(1).collect();
+            return Err(SyntaxError::new(format!("`{shown}` cannot begin an expression"), self.here())
+                .hint("an expression is a call, a 'text', a number, true, false or null"));
+        }
+        self.skip_space();
+        if self.peek() == Some(b'(') {
+            self.at += 1;
+            let arguments = self.arguments(&name, &name_range)?;
+            let call = CallSyntax { name, name_range, inner_at, arguments };
+            return Ok(Syntax { range: start..self.at, kind: SyntaxKind::Call(call) });
+        }
+        self.at = name_range.end;
+        let literal = match name.to_ascii_lowercase().as_str() {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            "null" => Value::Null,
+            _ => {
+                return Err(SyntaxError::new(format!("`{name}` is neither a call nor a literal"), name_range).hint(
+                    format!("text goes in quotes: '{name}'; a call has parentheses; begin literal text with `@@`"),
+                ));
+            }
+        };
+        Ok(Syntax { range: name_range, kind: SyntaxKind::Literal(literal) })
+    }
+
+    fn arguments(&mut self, name: &str, name_range: &Range<usize>) -> Result<Vec<Syntax>, SyntaxError> {
+        let mut arguments = Vec::new();
+        self.skip_space();
+        if self.peek() == Some(b')') {
+            self.at += 1;
+            return Ok(arguments);
+        }
+        loop {
+            arguments.push(self.expression()?);
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b')') => {
+                    self.at += 1;
+                    return Ok(arguments);
+                }
+                None => {
+                    return Err(SyntaxError::new(
+                        format!("the call of `{name}` is not closed"),
+                        name_range.start..self.text.len(),
+                    )
+                    .hint("a `)` is missing"));
+                }
+                Some(_) => {
+                    let shown: String = self.rest().chars().take(1).collect();
+                    return Err(SyntaxError::new(format!("expected `,` or `)`, found `{shown}`"), self.here())
+                        .hint(format!("arguments of `{name}` are separated by commas")));
+                }
+            }
+        }
+    }
+
+    fn steps(&mut self) -> Result<Vec<StepSyntax>, SyntaxError> {
+        let mut steps = Vec::new();
+        loop {
+            let before = self.at;
+            self.skip_space();
+            let start = self.at;
+            let safe = self.peek() == Some(b'?');
+            if safe {
+                self.at += 1;
+            }
+            let key = match self.peek() {
+                Some(b'.') => {
+                    self.at += 1;
+                    self.property()?
+                }
+                Some(b'[') => {
+                    self.at += 1;
+                    self.index()?
+                }
+                _ if safe => {
+                    return Err(SyntaxError::new("`?` must be followed by `.name` or `[…]`", start..start + 1));
+                }
+                _ => {
+                    self.at = before;
+                    return Ok(steps);
+                }
+            };
+            steps.push(StepSyntax { range: start..self.at, safe, key });
+        }
+    }
+
+    fn property(&mut self) -> Result<StepKey, SyntaxError> {
+        let here = self.here();
+        let name = self.name();
+        match name.is_empty() {
+            false => Ok(StepKey::Name(name.to_owned())),
+            true => Err(SyntaxError::new("a property name is missing after `.`", here)
+                .hint("a name with other characters is written ['the name']")),
+        }
+    }
+
+    fn index(&mut self) -> Result<StepKey, SyntaxError> {
+        let start = self.at - 1;
+        let inner = self.expression()?;
+        self.skip_space();
+        match self.peek() {
+            Some(b']') => {
+                self.at += 1;
+                Ok(match inner.kind {
+                    SyntaxKind::Literal(Value::Str(name)) => StepKey::Name(name.as_ref().to_owned()),
+                    _ => StepKey::Index(inner),
+                })
+            }
+            _ => Err(SyntaxError::new("`[` is not closed", start..self.at).hint("a `]` is missing")),
+        }
+    }
+
+    fn quoted(&mut self) -> Result<String, SyntaxError> {
+        let start = self.at;
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let Some(length) = self.rest().find('\'') else {
+                return Err(SyntaxError::new("the text is not closed", start..self.text.len())
+                    .hint("a `'` is missing; a quote inside a text is doubled: 'it''s'"));
+            };
+            text.push_str(&self.rest()[..length]);
+            self.at += length + 1;
+            if self.peek() != Some(b'\'') {
+                return Ok(text);
+            }
+            text.push('\'');
+            self.at += 1;
+        }
+    }
+
+    fn number(&mut self) -> Result<Syntax, SyntaxError> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let digits = |mut at: usize| {
+            while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                at += 1;
+            }
+            at
+        };
+        let signed = start + usize::from(matches!(bytes[start], b'+' | b'-'));
+        let whole_end = digits(signed);
+        let (mut end, mut digit_count, mut float) = (whole_end, whole_end - signed, false);
+        if bytes.get(end) == Some(&b'.') {
+            let fraction_end = digits(end + 1);
+            // `1.name` would be navigation on a number: only digits, or nothing that goes on, make it a float.
+            digit_count += fraction_end - (end + 1);
+            (end, float) = (fraction_end, true);
+        }
+        if matches!(bytes.get(end), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+            let exponent_end = digits(end + 1 + sign);
+            if exponent_end > end + 1 + sign {
+                (end, float) = (exponent_end, true);
+            }
+        }
+        self.at = end;
+        // Whatever clings to the number belongs to the mistake.
+        self.name();
+        let range = start..self.at;
+        let text = &self.text[range.clone()];
+        if digit_count == 0 || self.at != end {
+            let end = if self.at == start { self.here().end } else { self.at };
+            let shown = &self.text[start..end];
+            return Err(SyntaxError::new(format!("`{shown}` is not a number"), start..end));
+        }
+        let value = match float {
+            true => text.parse().ok().and_then(Value::float),
+            false => text.parse().ok().map(Value::Int),
+        };
+        match value {
+            Some(value) => Ok(Syntax { range, kind: SyntaxKind::Literal(value) }),
+            None => Err(SyntaxError::new(format!("the number {text} is out of range"), range)
+                .hint("integers have 64 bits, floats are doubles")),
+        }
+    }
+}

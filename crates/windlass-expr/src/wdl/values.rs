@@ -1,0 +1,477 @@
+//! What functions need to know about values: their text, their JSON, when two are equal, which is greater, and where
+//! the content of a stored one is. Everything that walks a value is metered and bounded in depth.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Scope, Stored, Value};
+
+pub(crate) type Outcome = Result<Value, EvalError>;
+
+/// How deep a value may nest that an expression walks or makes.
+pub(crate) const DEPTH_MAX: usize = 120;
+
+/// What one evaluation works with.
+pub(crate) struct Context<'a> {
+    pub scope: &'a dyn Scope,
+    pub meter: &'a mut Meter,
+    /// In a loop's own condition: nodes that have not run are null.
+    pub lenient: bool,
+}
+
+impl Context<'_> {
+    /// Pays for one node. Written out here because it is the hottest path of all.
+    #[inline(always)]
+    pub fn step(&mut self) -> Result<(), EvalError> {
+        match self.meter.fuel {
+            0 => self.meter.spend(1),
+            _ => {
+                self.meter.fuel -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Pays for handling that many items.
+    pub fn items(&mut self, count: usize) -> Result<(), EvalError> {
+        self.meter.spend(count as u64)
+    }
+
+    /// Pays for handling that many bytes of text.
+    pub fn bytes(&mut self, count: usize) -> Result<(), EvalError> {
+        self.meter.spend(count as u64 / 32)
+    }
+
+    /// Pays for a list of that length, and refuses one that is too large before it is made.
+    pub fn room_for_items(&mut self, count: usize) -> Result<(), EvalError> {
+        self.meter.check_size(count.saturating_mul(2))?;
+        self.items(count)
+    }
+
+    /// Pays for a text of that length, and refuses one that is too large before it is made.
+    pub fn room_for_bytes(&mut self, count: usize) -> Result<(), EvalError> {
+        self.meter.check_size(count)?;
+        self.bytes(count)
+    }
+
+    /// The value with its content at hand; anything but a stored value is itself.
+    pub fn content(&mut self, value: Value) -> Outcome {
+        match &value {
+            Value::Stored(stored) => self.load(stored),
+            _ => Ok(value),
+        }
+    }
+
+    pub fn load(&mut self, stored: &Stored) -> Outcome {
+        self.items(stored.items as usize)?;
+        self.bytes(stored.size as usize)?;
+        let content = self.scope.blob(stored)?;
+        match &content {
+            Value::List(chunks) if stored.chunked && is_chunk_table(stored, chunks) => self.join_chunks(chunks),
+            _ => Ok(content),
+        }
+    }
+
+    /// Asks for all missing chunks at once, so that they are fetched in one go.
+    fn join_chunks(&mut self, chunks: &[Value]) -> Outcome {
+        let (mut items, mut missing) = (Vec::new(), Vec::new());
+        for chunk in chunks {
+            let Value::Stored(stored) = chunk else { continue };
+            match self.scope.blob(stored) {
+                Ok(Value::List(part)) => items.extend(part.iter().cloned()),
+                Ok(other) => items.push(other),
+                Err(error) if error.kind == EvalErrorKind::NeedBlobs => missing.extend(error.blobs),
+                Err(error) => return Err(error),
+            }
+        }
+        match missing.is_empty() {
+            true => Ok(Value::list(items)),
+            false => Err(EvalError::need_blobs(missing)),
+        }
+    }
+
+    /// One item of a stored list, fetching only the chunk that holds it.
+    pub fn stored_item(&mut self, stored: &Stored, index: usize) -> Result<Option<Value>, EvalError> {
+        let content = self.scope.blob(stored)?;
+        let Value::List(entries) = &content else { return Ok(None) };
+        self.items(1)?;
+        if !(stored.chunked && is_chunk_table(stored, entries)) {
+            return Ok(entries.get(index).cloned());
+        }
+        let mut left = index;
+        for entry in entries.iter() {
+            let Value::Stored(chunk) = entry else { continue };
+            self.items(1)?;
+            match left.checked_sub(chunk.items as usize) {
+                Some(beyond) => left = beyond,
+                None => {
+                    let part = self.scope.blob(chunk)?;
+                    return Ok(part.as_list().and_then(|items| items.get(left)).cloned());
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Lets an evaluation go on past blobs that are not at hand, so that all it needs are asked for at once.
+#[derive(Default)]
+pub(crate) struct Gathering(Vec<BlobHash>);
+
+impl Gathering {
+    /// The value, or null in place of one that waits for blobs.
+    #[inline]
+    pub fn take(&mut self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Err(error) if error.kind == EvalErrorKind::NeedBlobs => {
+                self.0.extend(error.blobs);
+                Ok(Value::Null)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Fails if any value was waiting.
+    pub fn finish(self) -> Result<(), EvalError> {
+        if self.0.is_empty() { Ok(()) } else { Err(EvalError::need_blobs(self.0)) }
+    }
+}
+
+/// Whether a chunked list's blob holds the chunks; a scope may also hand over the items themselves.
+fn is_chunk_table(stored: &Stored, entries: &[Value]) -> bool {
+    let mut total = 0u64;
+    for entry in entries {
+        match entry {
+            Value::Stored(chunk) => total = total.saturating_add(chunk.items),
+            _ => return false,
+        }
+    }
+    total == stored.items
+}
+
+/// A stored value that is known to be a list without looking.
+pub(crate) fn is_stored_list(stored: &Stored) -> bool {
+    stored.chunked || stored.items > 0
+}
+
+pub(crate) fn type_error(message: impl Into<String>) -> EvalError {
+    EvalError::new(EvalErrorKind::Type, message)
+}
+
+pub(crate) fn too_deep() -> EvalError {
+    EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {DEPTH_MAX}"))
+}
+
+/// Kind and a glimpse of the value, for messages.
+pub(crate) fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        _ => format!("{} {}", value.kind(), preview(value)),
+    }
+}
+
+/// The beginning of the value's JSON.
+pub(crate) fn preview(value: &Value) -> String {
+    let mut out = String::new();
+    let whole = write_json(value, &mut out, 0, &mut Glimpse).is_ok();
+    if whole && out.chars().count() <= 80 {
+        return out;
+    }
+    let mut short: String = out.chars().take(77).collect();
+    short.push('…');
+    short
+}
+
+/// Where JSON goes: asked before each piece, and for the content of stored values.
+trait Sink {
+    fn room(&mut self, so_far: usize, more: usize) -> Result<(), EvalError>;
+    fn stored(&mut self, stored: &Stored) -> Result<Option<Value>, EvalError>;
+}
+
+struct Glimpse;
+
+impl Sink for Glimpse {
+    fn room(&mut self, so_far: usize, _more: usize) -> Result<(), EvalError> {
+        if so_far > 320 { Err(too_deep()) } else { Ok(()) }
+    }
+
+    fn stored(&mut self, _stored: &Stored) -> Result<Option<Value>, EvalError> {
+        Ok(None)
+    }
+}
+
+impl Sink for Context<'_> {
+    fn room(&mut self, so_far: usize, more: usize) -> Result<(), EvalError> {
+        self.meter.spend(1 + more as u64 / 32)?;
+        self.meter.check_size(so_far + more)
+    }
+
+    fn stored(&mut self, stored: &Stored) -> Result<Option<Value>, EvalError> {
+        self.load(stored).map(Some)
+    }
+}
+
+/// Compact JSON with the content of stored values in it.
+pub(crate) fn json_text(context: &mut Context, value: &Value) -> Result<String, EvalError> {
+    let mut out = String::new();
+    write_json(value, &mut out, 0, context)?;
+    Ok(out)
+}
+
+fn write_json(value: &Value, out: &mut String, depth: usize, sink: &mut dyn Sink) -> Result<(), EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    let more = if let Value::Str(text) = value { text.len() } else { 8 };
+    sink.room(out.len(), more)?;
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Int(number) => push(out, format_args!("{number}")),
+        Value::Float(number) => push(out, format_args!("{number:?}")),
+        Value::Big(text) => out.push_str(text),
+        Value::Str(text) => push_quoted(out, text),
+        Value::List(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                write_json(item, out, depth + 1, sink)?;
+            }
+            out.push(']');
+        }
+        Value::Map(map) => {
+            out.push('{');
+            for (index, (key, item)) in map.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                push_quoted(out, key);
+                out.push(':');
+                write_json(item, out, depth + 1, sink)?;
+            }
+            out.push('}');
+        }
+        Value::Stored(stored) => match sink.stored(stored)? {
+            Some(content) => write_json(&content, out, depth + 1, sink)?,
+            None => push(out, format_args!("<stored, {} bytes>", stored.size)),
+        },
+    }
+    Ok(())
+}
+
+/// Writing to a string cannot fail; this says so in one place.
+pub(crate) fn push(out: &mut String, arguments: std::fmt::Arguments) {
+    let _ = out.write_fmt(arguments);
+}
+
+fn push_quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c < ' ' => push(out, format_args!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The value as text, the way interpolation, `concat` and `string` show it.
+pub(crate) fn text_of(context: &mut Context, value: &Value) -> Result<Arc<str>, EvalError> {
+    Ok(match value {
+        Value::Null => "".into(),
+        Value::Bool(flag) => if *flag { "True" } else { "False" }.into(),
+        Value::Int(number) => number.to_string().into(),
+        Value::Float(number) => float_text(*number).into(),
+        Value::Big(text) | Value::Str(text) => text.clone(),
+        Value::List(_) | Value::Map(_) => json_text(context, value)?.into(),
+        Value::Stored(stored) => {
+            let content = context.load(stored)?;
+            match content {
+                // A blob that holds a reference again would be a fault of the store; it is not followed.
+                Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
+                content => text_of(context, &content)?,
+            }
+        }
+    })
+}
+
+/// Shortest text that gives the number again; whole numbers without a point, an exponent where .NET has one.
+pub(crate) fn float_text(number: f64) -> String {
+    let size = number.abs();
+    if number == 0.0 || (1e-5..1e15).contains(&size) {
+        return format!("{number}");
+    }
+    let text = format!("{number:E}");
+    let (digits, exponent) = text.split_once('E').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{digits}E{sign}{exponent:0>2}")
+}
+
+/// Deep equality: numbers by what they mean, objects whatever the order of their keys.
+pub(crate) fn same(context: &mut Context, left: &Value, right: &Value) -> Result<bool, EvalError> {
+    same_at(context, left, right, 0)
+}
+
+fn same_at(context: &mut Context, left: &Value, right: &Value, depth: usize) -> Result<bool, EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    context.items(1)?;
+    match (left, right) {
+        (Value::Stored(a), Value::Stored(b)) if a.hash == b.hash => Ok(true),
+        (Value::Stored(stored), other) | (other, Value::Stored(stored)) => {
+            if is_stored_list(stored) && !matches!(other, Value::List(_) | Value::Stored(_)) {
+                return Ok(false);
+            }
+            let content = context.load(stored)?;
+            same_at(context, &content, other, depth + 1)
+        }
+        (Value::List(a), Value::List(b)) => {
+            if Arc::ptr_eq(a, b) {
+                return Ok(true);
+            }
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (a, b) in a.iter().zip(b.iter()) {
+                if !same_at(context, a, b, depth + 1)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Map(a), Value::Map(b)) => {
+            if Arc::ptr_eq(a, b) {
+                return Ok(true);
+            }
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (key, a) in a.iter() {
+                match b.get(key) {
+                    Some(b) if same_at(context, a, b, depth + 1)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(left == right),
+    }
+}
+
+/// A text that two values share exactly when they are [`same`]: lets sets of values be found by hash.
+pub(crate) fn fingerprint(context: &mut Context, value: &Value) -> Result<String, EvalError> {
+    let mut out = String::new();
+    write_fingerprint(context, value, &mut out, 0)?;
+    Ok(out)
+}
+
+fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, depth: usize) -> Result<(), EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    match value {
+        Value::Float(number) => match whole(*number) {
+            Some(int) => push(out, format_args!("{int}")),
+            None => push(out, format_args!("{number:?}")),
+        },
+        Value::List(items) => {
+            context.items(items.len())?;
+            out.push('[');
+            for item in items.iter() {
+                write_fingerprint(context, item, out, depth + 1)?;
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Map(map) => {
+            context.items(map.len())?;
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            out.push('{');
+            for (key, item) in entries {
+                push_quoted(out, key);
+                write_fingerprint(context, item, out, depth + 1)?;
+            }
+            out.push('}');
+        }
+        Value::Stored(stored) => {
+            let content = context.load(stored)?;
+            write_fingerprint(context, &content, out, depth + 1)?;
+        }
+        Value::Big(text) => push(out, format_args!("big {text}")),
+        _ => write_json(value, out, depth, context)?,
+    }
+    context.meter.check_size(out.len() / 2)
+}
+
+/// The integer a float stands for exactly.
+pub(crate) fn whole(number: f64) -> Option<i64> {
+    let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+    (within && number.fract() == 0.0).then_some(number as i64)
+}
+
+/// A total order of numbers and of texts; None for anything else.
+pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        (Value::Int(a), Value::Float(b)) => Some(order_int_float(*a, *b)),
+        (Value::Float(a), Value::Int(b)) => Some(order_int_float(*b, *a).reverse()),
+        (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
+        _ => None,
+    }
+}
+
+fn order_int_float(int: i64, float: f64) -> Ordering {
+    if float >= 9_223_372_036_854_775_808.0 {
+        return Ordering::Less;
+    }
+    if float < -9_223_372_036_854_775_808.0 {
+        return Ordering::Greater;
+    }
+    let floor = float.floor();
+    int.cmp(&(floor as i64)).then(if float > floor { Ordering::Less } else { Ordering::Equal })
+}
+
+/// Refuses a result that is too large or nests too deep, before anything stores it.
+pub(crate) fn check_result(meter: &Meter, value: &Value) -> Result<(), EvalError> {
+    if !matches!(value, Value::List(_) | Value::Map(_)) {
+        return Ok(());
+    }
+    let mut left = meter.output_bytes_max;
+    check_part(meter, value, 0, &mut left)
+}
+
+fn check_part(meter: &Meter, value: &Value, depth: usize, left: &mut usize) -> Result<(), EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    let own = match value {
+        Value::Str(text) | Value::Big(text) => text.len() + 1,
+        _ => 1,
+    };
+    take(meter, left, own)?;
+    match value {
+        Value::List(items) => items.iter().try_for_each(|item| check_part(meter, item, depth + 1, left)),
+        Value::Map(map) => map.iter().try_for_each(|(key, item)| {
+            take(meter, left, key.len())?;
+            check_part(meter, item, depth + 1, left)
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn take(meter: &Meter, left: &mut usize, bytes: usize) -> Result<(), EvalError> {
+    match left.checked_sub(bytes) {
+        Some(rest) => {
+            *left = rest;
+            Ok(())
+        }
+        None => meter.check_size(usize::MAX),
+    }
+}

@@ -1,0 +1,148 @@
+//! The fixed scope that all cases are evaluated in.
+//!
+//! - time of the tick: 2026-11-15T09:30:00.125Z; random numbers 1·C, 2·C, … of an odd constant C
+//! - variables: `name` "Ada", `count` 5, `ratio` 2.5, `tags` ["a","b","c"], `done` false, `yes` "True", `nothing` null,
+//!   `person` {"name","Age","address":{"city"}}, `big` 12345678901234567890, `stored` a stored list [10,20,30],
+//!   `chunked` a stored list [1,2,3,4,5] in two chunks, `storedobject` a stored {"city":"Paris"},
+//!   `absent` a stored value whose blob is not at hand
+//! - nodes: `http` succeeded {"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}, `compose` 42,
+//!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
+//!   `scope` whose children are `http` and `broken`
+//! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
+//!   around it `Outer` at turn 9, item "o"
+//! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3}, parameters {"Region":"eu","retries":4}
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use windlass_value::{
+    BlobHash, EvalError, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value, parse_json,
+};
+
+pub const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
+
+pub fn json(text: &str) -> Value {
+    parse_json(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+pub struct MockScope {
+    run: RunView,
+    in_loop: bool,
+    drawn: Cell<u64>,
+}
+
+impl MockScope {
+    pub fn new() -> MockScope {
+        let run = RunView {
+            id: "run-1".into(),
+            name: "orders".into(),
+            input: json(r#"{"customer":"Bob","Limit":3}"#),
+            parameters: json(r#"{"Region":"eu","retries":4}"#),
+            started_at: NOW,
+        };
+        MockScope { run, in_loop: true, drawn: Cell::new(0) }
+    }
+
+    #[allow(dead_code)]
+    pub fn without_loop() -> MockScope {
+        MockScope { in_loop: false, ..MockScope::new() }
+    }
+}
+
+fn stored(mark: u8, items: u64, chunked: bool) -> Value {
+    Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+}
+
+impl Scope for MockScope {
+    fn variable(&self, level: Level, name: &str) -> Option<Value> {
+        assert_eq!(level, Level::Any);
+        Some(match name {
+            "name" => Value::from("Ada"),
+            "count" => Value::Int(5),
+            "ratio" => Value::Float(2.5),
+            "tags" => json(r#"["a","b","c"]"#),
+            "done" => Value::Bool(false),
+            "yes" => Value::from("True"),
+            "nothing" => Value::Null,
+            "person" => json(r#"{"name":"Ada","Age":36,"address":{"city":"London"}}"#),
+            "big" => json("12345678901234567890"),
+            "stored" => stored(1, 3, false),
+            "chunked" => stored(2, 5, true),
+            "storedobject" => stored(3, 0, false),
+            "absent" => stored(9, 7, false),
+            _ => return None,
+        })
+    }
+
+    fn node(&self, name: &str) -> Option<NodeView> {
+        let (status, output, error) = match name {
+            "http" => (
+                "succeeded",
+                json(r#"{"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}"#),
+                Value::Null,
+            ),
+            "compose" => ("succeeded", Value::Int(42), Value::Null),
+            "large" => ("succeeded", stored(3, 0, false), Value::Null),
+            "broken" => ("failed", Value::Null, json(r#"{"code":"Timeout","message":"too late"}"#)),
+            "passed" => ("skipped", Value::Null, Value::Null),
+            _ => return None,
+        };
+        Some(NodeView {
+            name: name.into(),
+            status,
+            inputs: json(r#"{"uri":"http://x"}"#),
+            output,
+            error,
+            attempts: 1,
+            started_at: NOW,
+            ended_at: NOW,
+        })
+    }
+
+    fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        let names: &[&str] = if name == "scope" { &["http", "broken"] } else { return None };
+        Some(names.iter().filter_map(|name| Some((Arc::from(*name), self.node(name)?))).collect())
+    }
+
+    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
+        let outer = loop_name.is_some_and(|name| name.eq_ignore_ascii_case("outer"));
+        let inner = loop_name.is_none_or(|name| name.eq_ignore_ascii_case("inner"));
+        if !self.in_loop || !(outer || inner) {
+            return None;
+        }
+        Some(TurnView {
+            loop_name: if outer { "Outer" } else { "inner" }.into(),
+            index: if outer { 9 } else { 2 },
+            item: if outer { Value::from("o") } else { json(r#"{"id":7}"#) },
+            previous: if outer { Value::Null } else { json(r#"{"think":"x"}"#) },
+            loop_started_at: Timestamp(NOW.0 - 1_000_000),
+        })
+    }
+
+    fn run(&self) -> &RunView {
+        &self.run
+    }
+
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+
+    fn random(&self) -> u64 {
+        self.drawn.set(self.drawn.get() + 1);
+        self.drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+        let chunk = |mark: u8, items: u64| {
+            Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+        };
+        match stored.hash.0[0] {
+            1 => Ok(json("[10,20,30]")),
+            2 => Ok(Value::list(vec![chunk(4, 3), chunk(5, 2)])),
+            3 => Ok(json(r#"{"city":"Paris"}"#)),
+            4 => Ok(json("[1,2,3]")),
+            5 => Ok(json("[4,5]")),
+            _ => Err(EvalError::need_blobs(vec![stored.hash])),
+        }
+    }
+}

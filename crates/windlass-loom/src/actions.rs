@@ -1,0 +1,242 @@
+//! One action: its type, the fields that every action may have, and the way to the file of its family.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{NodeId, NodeKind, Retry, Timeout};
+use windlass_syntax::{Diagnostic, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest};
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::fields::Fields;
+use crate::scopes::Place;
+use crate::types::{self, ActionType};
+
+/// Options that change how an action runs. Those that concern Azure's machinery only are accepted and have no effect.
+const OPERATION_OPTIONS: &[&str] = &[
+    "DisableAsyncPattern",
+    "DisableAutomaticDecompression",
+    "EnableSchemaValidation",
+    "FailWhenLimitsReached",
+    "IncludeAuthorizationHeadersInOutputs",
+    "Sequential",
+    "SuppressWorkflowHeaders",
+    "SuppressWorkflowHeadersOnResponse",
+];
+
+/// An action that is being compiled.
+pub(crate) struct Current<'a> {
+    pub name: Arc<str>,
+    pub id: NodeId,
+    pub place: Place,
+    pub fields: Fields<'a>,
+    pub common: Common<'a>,
+}
+
+/// What every action may have besides its own fields.
+#[derive(Default)]
+pub(crate) struct Common<'a> {
+    /// Operation options, in lower case.
+    options: Vec<String>,
+    /// `runtimeConfiguration.concurrency.repetitions`
+    pub repetitions: Option<&'a Node>,
+    timeout: Option<Timeout>,
+    pub retry: Option<Retry>,
+    /// A policy was written down, perhaps `none`.
+    pub retry_given: bool,
+}
+
+impl Common<'_> {
+    pub fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.eq_ignore_ascii_case(name))
+    }
+}
+
+impl Compiler<'_> {
+    /// Compiles an action whose name is registered already. There is always a node, so that its neighbours keep theirs.
+    pub fn action(&mut self, name: &Arc<str>, name_span: Span, node: &Node, place: &Place) -> NodeId {
+        if !self.count_action(name_span) {
+            return self.reserve(name.clone(), "unknown", place, node.span);
+        }
+        let found = Object::read(node, "an action", &mut self.diagnostics)
+            .and_then(|mut object| self.action_type(&mut object, name_span).map(|kind| (object, kind)));
+        let Some((object, (label, kind))) = found else {
+            return self.reserve(name.clone(), "unknown", place, node.span);
+        };
+        let id = self.reserve(name.clone(), label, place, node.span);
+        if let Some(named) = self.scopes.get_mut(place.scope).names.get_mut(&name.to_lowercase()) {
+            named.node = Some(id);
+        }
+        let around = self.current.replace(id);
+        let fields = match kind {
+            ActionType::Compose => Fields::plain(object, label),
+            _ => Fields::open(object, label, &mut self.diagnostics),
+        };
+        let mut current = Current { name: name.clone(), id, place: *place, fields, common: Common::default() };
+        self.common(&mut current, kind);
+        let made = self.kind(&mut current, kind);
+        self.complete(current, made);
+        self.current = around;
+        id
+    }
+
+    /// Beyond the limit nothing more is looked at: the time must not depend on what somebody wrote into a file.
+    fn count_action(&mut self, span: Span) -> bool {
+        self.actions += 1;
+        let most = self.limits().definition_actions_max;
+        if self.actions == most + 1 {
+            let message = format!("the definition has more than {most} actions");
+            self.error(codes::OVER_LIMIT, span, message, "raise `definition_actions_max` in windlass.toml");
+        }
+        self.actions <= most
+    }
+
+    fn action_type(&mut self, object: &mut Object, name_span: Span) -> Option<(&'static str, ActionType)> {
+        let Some(node) = object.take("type") else {
+            let hint = format!("types: {}", list_of(types::supported_names()));
+            self.error(codes::MISSING_KEY, name_span, "this action has no `type`", hint);
+            return None;
+        };
+        let written = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
+        if let Some(found) = types::find(written.trim()) {
+            return Some(found);
+        }
+        if let Some(instead) = types::instead_of(written.trim()) {
+            let message = format!("the action type `{written}` is not supported");
+            self.error(codes::NOT_SUPPORTED, node.span, message, instead);
+            return None;
+        }
+        let message = format!("there is no action type `{written}`");
+        let close = nearest(written, types::all_names());
+        let known = || format!("types: {}", list_of(types::supported_names()));
+        let hint = close.map(|name| format!("did you mean `{name}`?"));
+        self.push(Diagnostic::error(codes::UNKNOWN_TYPE, node.span, message).hint(hint.unwrap_or_else(known)));
+        // Read as what was probably meant, so that problems inside it are found as well.
+        close.and_then(types::find)
+    }
+
+    fn kind(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+        match kind {
+            ActionType::Activity => self.activity(current),
+            ActionType::AppendToArray
+            | ActionType::AppendToString
+            | ActionType::Decrement
+            | ActionType::Increment
+            | ActionType::Set => self.change_variable(current, kind),
+            ActionType::Compose => self.compose(current),
+            ActionType::DoUntil | ActionType::Until | ActionType::While => self.condition_loop(current, kind),
+            ActionType::Foreach => self.foreach(current),
+            ActionType::Http => self.http(current),
+            ActionType::If => self.if_action(current),
+            ActionType::Initialize => self.initialize_variable(current),
+            ActionType::Parallel | ActionType::Scope => self.block(current),
+            ActionType::Retry => self.retry_action(current),
+            ActionType::Switch => self.switch(current),
+            ActionType::Terminate => self.terminate(current),
+            ActionType::Wait => self.wait(current),
+        }
+    }
+
+    /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew.
+    fn complete(&mut self, current: Current, made: Option<NodeKind>) {
+        let Current { id, fields, common, .. } = current;
+        fields.finish(&mut self.diagnostics);
+        let Some(mut kind) = made else { return };
+        let mut retry = common.retry;
+        if let NodeKind::Pipeline(pipeline) = &mut kind
+            && let [task] = pipeline.tasks.as_mut_slice()
+        {
+            task.retry = retry.take();
+        }
+        let node = self.node(id);
+        (node.kind, node.retry, node.timeout) = (kind, retry, common.timeout);
+    }
+
+    fn common(&mut self, current: &mut Current, kind: ActionType) {
+        let action = current.fields.action();
+        action.ignore(&["description", "metadata", "trackedProperties", "correlation", "kind", "runAfter"]);
+        let scope = current.place.scope;
+        if let Some(options) = action.take("operationOptions") {
+            current.common.options = self.operation_options(options);
+        }
+        if let Some(configuration) = action.take("runtimeConfiguration") {
+            current.common.repetitions = self.runtime_configuration(configuration);
+        }
+        current.common.timeout = self.action_timeout(current, kind);
+        if !matches!(kind, ActionType::Retry)
+            && let Some(policy) = current.fields.action().take("retry")
+        {
+            current.common.retry = self.seed_retry(policy, scope);
+            current.common.retry_given = true;
+        }
+        if !takes_name(kind) {
+            self.check_name(current);
+        }
+    }
+
+    /// An action is called by its key; a `name` field beside a key can only repeat it.
+    fn check_name(&mut self, current: &mut Current) {
+        if let Some(node) = current.fields.action().take("name")
+            && let Some(text) = expect_text(node, "`name`", &mut self.diagnostics)
+            && text.text != *current.name
+        {
+            let message = format!("the action is called `{}` by its key; this `name` has no effect", current.name);
+            let hint = "remove the `name`, or make it the key";
+            self.push(Diagnostic::warning(codes::NO_EFFECT, node.span, message).hint(hint));
+        }
+    }
+
+    fn operation_options(&mut self, node: &Node) -> Vec<String> {
+        let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return Vec::new() };
+        let options: Vec<&str> = text.text.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
+        for option in &options {
+            if !OPERATION_OPTIONS.iter().any(|known| known.eq_ignore_ascii_case(option)) {
+                let hint = did_you_mean(option, OPERATION_OPTIONS.iter().copied());
+                let known = || format!("supported: {}", list_of(OPERATION_OPTIONS.iter().copied()));
+                let message = format!("the operation option `{option}` is not supported");
+                self.error(codes::NOT_SUPPORTED, node.span, message, hint.unwrap_or_else(known));
+            }
+        }
+        options.into_iter().map(str::to_lowercase).collect()
+    }
+
+    fn runtime_configuration<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
+        let mut object = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics)?;
+        object.ignore(&["contentTransfer", "paginationPolicy", "secureData", "requestOptions", "lifetime"]);
+        if let Some(result) = object.take("staticResult") {
+            let enabled = result.get("staticResultOptions").and_then(Node::as_str);
+            if enabled.is_some_and(|text| text.eq_ignore_ascii_case("enabled")) {
+                let hint = "disable the static result, or replace the action by a `compose`";
+                self.error(codes::NOT_SUPPORTED, result.span, "static results are not supported yet", hint);
+            }
+        }
+        let concurrency = object.take("concurrency");
+        object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration`", &mut self.diagnostics);
+        let mut concurrency = Object::read(concurrency?, "`concurrency`", &mut self.diagnostics)?;
+        let repetitions = concurrency.take("repetitions");
+        concurrency.ignore(&["runs", "maximumWaitingRuns"]);
+        concurrency.finish(codes::UNKNOWN_KEY, "`concurrency`", &mut self.diagnostics);
+        repetitions
+    }
+
+    /// A list of texts, each handed to `read`.
+    pub fn texts<'n>(&mut self, node: &'n Node, what: &str) -> Vec<(&'n str, Span)> {
+        let items = expect_list(node, what, &mut self.diagnostics).unwrap_or_default();
+        let texts = items.iter().filter_map(|item| {
+            expect_text(item, &format!("an item of {what}"), &mut self.diagnostics).map(|text| (&*text.text, item.span))
+        });
+        texts.collect()
+    }
+}
+
+/// The actions whose `name` is that of a variable.
+fn takes_name(kind: ActionType) -> bool {
+    matches!(
+        kind,
+        ActionType::AppendToArray
+            | ActionType::AppendToString
+            | ActionType::Decrement
+            | ActionType::Increment
+            | ActionType::Initialize
+            | ActionType::Set
+    )
+}

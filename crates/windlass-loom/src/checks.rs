@@ -1,0 +1,178 @@
+//! What can be said when everything is known: whether every name that an expression uses is there.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Parameter, VariableKind, WriteOp};
+use windlass_syntax::{Diagnostic, did_you_mean, list_of};
+
+use crate::codes;
+use crate::compiler::{Compiler, Use};
+use crate::expr::Refers;
+use crate::variables::kind_name;
+
+/// What the turns of a loop offer as variables, in lower case and as written.
+const TURN_VARIABLES: &[(&str, &str)] = &[
+    ("loopindex", "loopIndex"),
+    ("loopcount", "loopCount"),
+    ("loopresult", "loopResult"),
+    ("loopstarttime", "loopStartTime"),
+    ("loopelapsedms", "loopElapsedMs"),
+    ("item", "item"),
+];
+
+pub(crate) fn is_turn_variable(lower: &str) -> bool {
+    TURN_VARIABLES.iter().any(|(name, _)| *name == lower)
+}
+
+impl Compiler<'_> {
+    pub fn check_references(&mut self) {
+        for found in std::mem::take(&mut self.uses) {
+            match found.refers {
+                Refers::Action => self.check_action(&found),
+                Refers::Variable => self.check_variable(&found),
+                Refers::Loop => self.check_loop(&found),
+                Refers::Parameter => self.check_parameter(&found),
+            }
+        }
+        self.check_writes();
+    }
+
+    fn check_action(&mut self, found: &Use) {
+        let lower = found.name.to_lowercase();
+        let seen = self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower));
+        let seen = seen.map(|named| (named.name.clone(), named.node));
+        if let Some((name, node)) = seen {
+            self.check_order(found, node);
+            if *name != *found.name {
+                let message = format!("the action is called `{name}`, not `{}`", found.name);
+                self.error(codes::UNKNOWN_ACTION, found.span, message, "letter case matters in names of actions");
+            }
+            return;
+        }
+        let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower));
+        if let Some(around) = inside.and_then(|scope| scope.around.as_ref()) {
+            let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
+            let hint = format!("use the loop's own output: outputs('{}')", around.name);
+            self.error(codes::UNKNOWN_ACTION, found.span, message, hint);
+            return;
+        }
+        let visible = self.scopes.chain(found.scope).flat_map(|scope| scope.names.values());
+        let names: Vec<Arc<str>> = visible.map(|named| named.name.clone()).collect();
+        let hint = did_you_mean(&found.name, names.iter().map(|name| &**name)).unwrap_or_else(|| {
+            let mut some: Vec<&str> = names.iter().map(|name| &**name).collect();
+            some.sort_unstable();
+            some.truncate(12);
+            format!("actions here: {}", list_of(some))
+        });
+        self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
+    }
+
+    fn check_variable(&mut self, found: &Use) {
+        let lower = found.name.to_lowercase();
+        if self.variables.contains_key(&lower) || self.is_loop_variable(found, &lower) || !self.whole {
+            return;
+        }
+        let message = format!("there is no variable `{}`", found.name);
+        let hint = match is_turn_variable(&lower) {
+            true => "it exists only inside a loop".to_owned(),
+            false => self.variable_hint(&found.name),
+        };
+        self.error(codes::UNKNOWN_VARIABLE, found.span, message, hint);
+    }
+
+    fn is_loop_variable(&self, found: &Use, lower: &str) -> bool {
+        let mut loops = self.scopes.loops(found.scope).peekable();
+        if is_turn_variable(lower) {
+            return loops.peek().is_some();
+        }
+        let outer = lower.rsplit_once('_').filter(|(_, field)| is_turn_variable(field));
+        outer.is_some_and(|(name, _)| loops.any(|frame| frame.name.to_lowercase() == name))
+    }
+
+    fn variable_hint(&self, name: &str) -> String {
+        let declared = self.variables.values().map(|variable| variable.name.as_str());
+        let turn = TURN_VARIABLES.iter().map(|(_, written)| *written);
+        did_you_mean(name, declared.chain(turn))
+            .unwrap_or_else(|| "declare it with an `initializeVariable` action at the top level".to_owned())
+    }
+
+    fn check_loop(&mut self, found: &Use) {
+        let around: Vec<Arc<str>> = self.scopes.loops(found.scope).map(|frame| frame.name.clone()).collect();
+        if around.iter().any(|name| name.eq_ignore_ascii_case(&found.name)) {
+            return;
+        }
+        let message = format!("no loop `{}` is around this expression", found.name);
+        let names = || around.iter().map(|name| &**name);
+        let hint = did_you_mean(&found.name, names()).unwrap_or_else(|| match names().next() {
+            Some(_) => format!("loops around it: {}", list_of(names())),
+            None => "it is not inside any loop".to_owned(),
+        });
+        self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
+    }
+
+    /// Files of a Standard project get parameters from beside them; then the plan takes them as inputs.
+    fn check_parameter(&mut self, found: &Use) {
+        let all = || self.plan.parameters.iter().map(|parameter| &*parameter.name);
+        if all().any(|name| name.eq_ignore_ascii_case(&found.name)) {
+            return;
+        }
+        let close = did_you_mean(&found.name, all().take(self.declared_parameters));
+        if self.whole && (!self.outside_parameters || close.is_some()) {
+            let message = format!("there is no parameter `{}`", found.name);
+            let hint = close.unwrap_or_else(|| "declare it under `parameters`".to_owned());
+            self.error(codes::UNKNOWN_PARAMETER, found.span, message, hint);
+            return;
+        }
+        if self.whole {
+            let message = format!("the parameter `{}` is not declared: the run's input must give it", found.name);
+            let hint = "declare it under `parameters`, with a default if there is one";
+            self.push(Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message).hint(hint));
+        }
+        self.plan.parameters.push(Parameter {
+            name: found.name.as_str().into(),
+            kind: VariableKind::Any,
+            default: None,
+            allowed: None,
+        });
+    }
+
+    fn check_writes(&mut self) {
+        let writes = std::mem::take(&mut self.writes);
+        for write in &writes {
+            let Some(variable) = self.variables.get(&write.name) else {
+                if self.whole {
+                    let hint = self.variable_hint(&write.written);
+                    let message = format!("there is no variable `{}`", write.written);
+                    self.error(codes::UNKNOWN_VARIABLE, write.span, message, hint);
+                }
+                continue;
+            };
+            let (kind, name) = (variable.kind, variable.name.clone());
+            match needed_kind(write.op, kind) {
+                Some(wanted) => {
+                    let message = format!("the variable `{name}` holds {}, not {wanted}", kind_name(kind));
+                    self.error(codes::VARIABLE_TYPE, write.span, message, "choose the action that fits its type");
+                }
+                None => {
+                    if let (WriteOp::Set, Some((value, span))) = (write.op, &write.literal) {
+                        self.check_literal(&name, kind, Some(value.clone()), *span);
+                    }
+                }
+            }
+        }
+        self.writes = writes;
+    }
+}
+
+/// What an operation needs, if a kind is not it.
+fn needed_kind(op: WriteOp, kind: VariableKind) -> Option<&'static str> {
+    let (wanted, fits) = match op {
+        WriteOp::Add | WriteOp::Subtract => {
+            ("a number", matches!(kind, VariableKind::Integer | VariableKind::Float | VariableKind::Any))
+        }
+        WriteOp::AppendItem => ("an array", matches!(kind, VariableKind::Array | VariableKind::Any)),
+        WriteOp::AppendText => ("a string", matches!(kind, VariableKind::String | VariableKind::Any)),
+        _ => return None,
+    };
+    (!fits).then_some(wanted)
+}

@@ -1,0 +1,242 @@
+//! The file: its layouts, the workflow around the actions, parameters, triggers and outputs.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind, Parameter, VariableKind};
+use windlass_syntax::{Node, Object, Span, expect_list, expect_text, to_value};
+use windlass_value::{Map, Value};
+
+use crate::codes;
+use crate::compiler::{Compiler, graph_of, source_span};
+use crate::expr;
+use crate::graph::Order;
+use crate::scopes::{Place, RUN};
+use crate::types;
+use crate::variables::{described, holds, kind_name};
+
+/// What a file holds.
+enum Layout<'a> {
+    /// A definition, perhaps inside the wrapper of a Logic Apps Standard file or a gallery template.
+    Whole { definition: &'a Node, wrapper: Option<&'a Node> },
+    /// One action.
+    Action(&'a Node),
+    /// Actions by name.
+    Actions(&'a Node),
+}
+
+pub(crate) fn recognise(tree: &Node) -> bool {
+    layout(tree).is_some() || has_schema(tree, "")
+}
+
+fn layout(tree: &Node) -> Option<Layout<'_>> {
+    let inner = tree.get("definition").or_else(|| tree.get("properties").and_then(|inner| inner.get("definition")));
+    if let Some(definition) = inner.filter(|node| node.as_map().is_some()) {
+        return Some(Layout::Whole { definition, wrapper: Some(tree) });
+    }
+    let known = |name: &str| types::find(name).is_some() || types::instead_of(name).is_some();
+    match tree.get("type").and_then(Node::as_str) {
+        Some(name) if known(name) => return Some(Layout::Action(tree)),
+        Some(_) if tree.get("inputs").is_some() || tree.get("condition").is_some() => {
+            return Some(Layout::Action(tree));
+        }
+        _ => {}
+    }
+    if ["actions", "triggers"].iter().any(|key| tree.get(key).is_some()) {
+        return Some(Layout::Whole { definition: tree, wrapper: None });
+    }
+    let entries = tree.as_map().filter(|entries| !entries.is_empty())?;
+    let is_action = |node: &Node| node.get("type").and_then(Node::as_str).is_some_and(known);
+    entries.iter().all(|(_, node)| is_action(node)).then_some(Layout::Actions(tree))
+}
+
+fn has_schema(node: &Node, part: &str) -> bool {
+    node.get("$schema").and_then(Node::as_str).is_some_and(|text| text.to_lowercase().contains(part))
+}
+
+impl Compiler<'_> {
+    pub fn workflow(&mut self, tree: &Node) {
+        match layout(tree) {
+            Some(Layout::Whole { definition, wrapper }) => self.definition(definition, wrapper),
+            Some(Layout::Action(action)) => self.bare_action(action),
+            Some(Layout::Actions(actions)) => {
+                self.whole = false;
+                self.set_name(None);
+                self.root(actions);
+            }
+            None => self.not_a_definition(tree),
+        }
+    }
+
+    fn not_a_definition(&mut self, tree: &Node) {
+        if has_schema(tree, "deploymenttemplate") {
+            let hint = "take the workflow's `definition` out of the template's `resources`";
+            self.error(codes::NOT_SUPPORTED, tree.span, "deployment templates are not supported", hint);
+            return;
+        }
+        let hint = "a definition has `actions`; a single action has a `type`";
+        let at = Span::new(tree.span.start, tree.span.start + 1);
+        let message = format!("this is not a workflow definition: found {}", tree.describe());
+        self.error(codes::NOT_LOOM, at, message, hint);
+    }
+
+    /// The definition's own name wins over the file's.
+    fn set_name(&mut self, name: Option<&str>) {
+        let name = name.filter(|name| !name.is_empty()).or(self.options.name.as_deref()).unwrap_or("workflow");
+        self.plan.name = name.into();
+    }
+
+    /// A single action as the whole file: what it reads must come from the run's input.
+    fn bare_action(&mut self, action: &Node) {
+        self.whole = false;
+        self.set_name(None);
+        let kind = action.get("type").and_then(Node::as_str).unwrap_or_default();
+        let of_variable = kind.to_lowercase().contains("variable");
+        let own = action.get("name").and_then(Node::as_str).filter(|name| !of_variable && !name.is_empty());
+        let label = types::find(kind).map_or(kind, |(label, _)| label);
+        let name: Arc<str> = own.unwrap_or(label).into();
+        let root = self.open_root(action.span);
+        self.register(RUN, &name, action.span);
+        let span = action.get("type").map_or(action.span, |node| node.span);
+        let child = self.action(&name, span, action, &Place { parent: root, scope: RUN, top: true });
+        let child = windlass_core::plan::Child { node: child, after: Vec::new(), condition: None };
+        self.node(root).kind = NodeKind::Graph(graph_of(vec![child]));
+        self.name_root(root);
+    }
+
+    fn definition(&mut self, node: &Node, wrapper: Option<&Node>) {
+        let Some(mut object) = Object::read(node, "a definition", &mut self.diagnostics) else { return };
+        self.azure = has_schema(node, "microsoft.logic");
+        self.outside_parameters = wrapper.is_some();
+        object.ignore(&["$schema", "contentVersion", "staticResults"]);
+        let name = object.take("name").and_then(|name| expect_text(name, "`name`", &mut self.diagnostics));
+        let in_metadata = || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str);
+        self.set_name(name.map(|name| name.text.as_str()).or_else(in_metadata));
+        if let Some(parameters) = object.take("parameters") {
+            self.parameters(parameters);
+        }
+        let mut metadata = Map::new();
+        for key in ["triggers", "description", "metadata", "version", "id"] {
+            if let Some(node) = object.take(key) {
+                metadata.insert(key, to_value(node));
+            }
+        }
+        if let Some(kind) = wrapper.and_then(|wrapper| wrapper.get("kind")) {
+            metadata.insert("kind", to_value(kind));
+        }
+        self.plan.metadata = Value::map(metadata);
+        match object.take("actions") {
+            Some(actions) => self.root(actions),
+            None => {
+                let at = Span::new(node.span.start, node.span.start + 1);
+                self.error(codes::MISSING_KEY, at, "the definition has no `actions`", "add `actions`");
+            }
+        }
+        if let Some(outputs) = object.take("outputs") {
+            self.plan.outputs = self.outputs(outputs);
+        }
+        object.finish(codes::UNKNOWN_KEY, "a definition", &mut self.diagnostics);
+    }
+
+    fn root(&mut self, actions: &Node) {
+        let root = self.open_root(actions.span);
+        let graph = self.children(actions, &Place { parent: root, scope: RUN, top: true }, Order::Together);
+        self.node(root).kind = NodeKind::Graph(graph);
+        self.name_root(root);
+    }
+
+    fn open_root(&mut self, span: Span) -> NodeId {
+        let name = self.plan.name.clone();
+        let mut node = PlanNode::new(name, "workflow", None, NodeKind::Graph(graph_of(Vec::new())));
+        (node.hidden, node.span) = (true, source_span(span));
+        self.plan.root = self.plan.add_node(node);
+        self.plan.root
+    }
+
+    /// An action may be called like the workflow; then the root gets out of its way.
+    fn name_root(&mut self, root: NodeId) {
+        let taken = self.scopes.get_mut(RUN).names.contains_key(&self.plan.name.to_lowercase());
+        if taken {
+            let name = format!("{}#workflow", self.plan.name);
+            self.node(root).name = name.into();
+        }
+    }
+
+    fn parameters(&mut self, node: &Node) {
+        let Some(object) = Object::read(node, "`parameters`", &mut self.diagnostics) else { return };
+        for (key, node) in object.rest() {
+            if let Some(parameter) = self.parameter(&key.text, node) {
+                self.plan.parameters.push(parameter);
+            }
+        }
+        self.declared_parameters = self.plan.parameters.len();
+    }
+
+    fn parameter(&mut self, name: &str, node: &Node) -> Option<Parameter> {
+        let mut object = Object::read(node, "a parameter", &mut self.diagnostics)?;
+        let kind = object.take("type").and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
+        let default = object.take("defaultValue").or_else(|| object.take("value"));
+        let allowed = object.take("allowedValues");
+        object.ignore(&["metadata", "description"]);
+        object.finish(codes::UNKNOWN_KEY, "a parameter", &mut self.diagnostics);
+        if let Some(node) = default {
+            self.check_default(name, kind, node);
+        }
+        let allowed = allowed.and_then(|node| {
+            let items = expect_list(node, "`allowedValues`", &mut self.diagnostics)?;
+            Some(items.iter().map(to_value).collect::<Vec<Value>>())
+        });
+        if let (Some(node), Some(allowed)) = (default, &allowed)
+            && !allowed.contains(&to_value(node))
+        {
+            let message = format!("the default of `{name}` is not among its `allowedValues`");
+            self.error(codes::BAD_VALUE, node.span, message, "add it to the list, or choose one from the list");
+        }
+        Some(Parameter { name: name.into(), kind, default: default.map(to_value), allowed })
+    }
+
+    fn check_default(&mut self, name: &str, kind: VariableKind, node: &Node) {
+        if let Some(text) = node.as_str()
+            && expr::is_expression(text)
+        {
+            let message = format!("an expression as the default of the parameter `{name}` is not supported");
+            self.error(
+                codes::NOT_SUPPORTED,
+                node.span,
+                message,
+                "write the value down, or give it when starting a run",
+            );
+            return;
+        }
+        let value = to_value(node);
+        if !holds(kind, &value) {
+            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), described(&value));
+            self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
+        }
+    }
+
+    fn outputs(&mut self, node: &Node) -> Option<Vec<(Arc<str>, ExprId)>> {
+        let object = Object::read(node, "`outputs`", &mut self.diagnostics)?;
+        let mut outputs = Vec::new();
+        for (key, node) in object.rest() {
+            let value = match node.as_map() {
+                Some(_) if node.get("value").is_some() => self.output_value(node),
+                _ => Some(node),
+            };
+            if let Some(value) = value {
+                outputs.push((Arc::from(key.text.as_str()), self.value(value, RUN)));
+            }
+        }
+        Some(outputs)
+    }
+
+    fn output_value<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
+        let mut object = Object::read(node, "an output", &mut self.diagnostics)?;
+        let value = object.take("value");
+        if let Some(kind) = object.take("type") {
+            expect_text(kind, "`type`", &mut self.diagnostics);
+        }
+        object.ignore(&["description", "metadata"]);
+        object.finish(codes::UNKNOWN_KEY, "an output", &mut self.diagnostics);
+        value
+    }
+}

@@ -1,0 +1,108 @@
+//! The loop over items.
+
+use windlass_core::plan::{
+    Amount, Check, Collect, Exhausted, Loop, LoopLimits, NodeKind, Source as LoopSource, TurnFailure,
+};
+use windlass_syntax::{Diagnostic, Kind, Node};
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+use crate::graph::Order;
+use crate::scopes::LoopFrame;
+
+impl Compiler<'_> {
+    pub fn foreach(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let outer = current.place.scope;
+        let items = current.fields.take_any(&["foreach", "items"], &mut self.diagnostics);
+        if items.is_none() {
+            current.fields.missing("foreach", &mut self.diagnostics);
+        }
+        let in_flight = self.in_flight(current);
+        let parallel = !matches!(in_flight, Amount::Fixed(1));
+        let frame = LoopFrame { name: current.name.clone(), foreach: true, parallel };
+        let inner = self.scopes.open(outer, frame);
+        let actions = current.fields.require("actions", &mut self.diagnostics);
+        let body = actions.map(|actions| {
+            self.body((format!("{}#body", current.name), "body"), current.id, actions, inner, Order::Together)
+        });
+        let items = items.map(|(_, node)| {
+            self.check_items(node);
+            self.value(node, outer)
+        });
+        let limits = self.limits();
+        Some(NodeKind::Loop(Box::new(Loop {
+            kind: "foreach".into(),
+            source: LoopSource::Each(items?),
+            check: Check::Never,
+            judge: None,
+            limits: LoopLimits {
+                turns: None,
+                time: None,
+                cuts_turn: false,
+                turns_max: limits.loop_items_max,
+                time_max: limits.loop_time_max,
+            },
+            on_exhausted: Exhausted::Fail,
+            delay: None,
+            in_flight,
+            on_turn_failure: TurnFailure::FailAtEnd,
+            body: body?,
+            collect: Collect::List,
+            break_when: None,
+            stall: None,
+        })))
+    }
+
+    /// What can be seen now: a literal array that is too long, or something that will never be an array.
+    fn check_items(&mut self, node: &Node) {
+        match &node.kind {
+            Kind::List(items) => {
+                let most = self.limits().loop_items_max;
+                if items.len() as u64 > most {
+                    let message = format!("the array has {} items, more than the {most} allowed", items.len());
+                    self.over_limit(node.span, message, "loop_items_max");
+                }
+            }
+            Kind::Str(text) if expr::is_whole_expression(&text.text) => {}
+            _ => {
+                let message =
+                    format!("`foreach` needs an array or an expression that gives one, found {}", node.describe());
+                self.error(codes::WRONG_KIND, node.span, message, "such as \"@body('fetch')?['items']\"");
+            }
+        }
+    }
+
+    /// Side by side unless told otherwise; inside another foreach one after another unless told otherwise.
+    fn in_flight(&mut self, current: &Current) -> Amount<u64> {
+        let limits = self.limits();
+        let sequential = current.common.has_option("Sequential");
+        let Some(node) = current.common.repetitions else {
+            let nested = self.scopes.loops(current.place.scope).any(|frame| frame.foreach);
+            let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max.max(1));
+            return Amount::Fixed(if sequential || nested { 1 } else { default });
+        };
+        if sequential {
+            let message = "`repetitions` and the option `Sequential` exclude each other";
+            self.push(Diagnostic::error(codes::CONFLICT, node.span, message).hint("keep one of the two"));
+        }
+        let amount = self.whole_number(node, "`repetitions`", current.place.scope).unwrap_or(Amount::Fixed(1));
+        if let Amount::Fixed(turns) = amount {
+            self.check_in_flight(node, turns);
+        }
+        amount
+    }
+
+    fn check_in_flight(&mut self, node: &Node, turns: u64) {
+        let most = self.limits().loop_in_flight_max;
+        if turns == 0 {
+            self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {most}"));
+        }
+        if turns > most {
+            let message =
+                format!("`repetitions` is {turns}, more than the {most} turns at once that the engine allows");
+            self.over_limit(node.span, message, "loop_in_flight_max");
+        }
+    }
+}

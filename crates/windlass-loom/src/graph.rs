@@ -1,0 +1,214 @@
+//! Actions beside each other: who waits for whom.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{After, Child, Graph, NodeId};
+use windlass_core::{Status, StatusSet};
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, list_of};
+
+use crate::codes;
+use crate::compiler::{Compiler, graph_of};
+use crate::scopes::{Place, ScopeId};
+
+const STATUSES: &[(&str, Status)] = &[
+    ("Succeeded", Status::Succeeded),
+    ("Failed", Status::Failed),
+    ("Skipped", Status::Skipped),
+    ("TimedOut", Status::TimedOut),
+    ("Cancelled", Status::Cancelled),
+];
+
+/// What the absence of every `runAfter` means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// All start together.
+    Together,
+    /// One after another, as written.
+    Written,
+}
+
+struct Entry<'a> {
+    name: Arc<str>,
+    span: Span,
+    node: &'a Node,
+    run_after: Option<(&'a Key, &'a Node)>,
+}
+
+impl Compiler<'_> {
+    /// A hidden graph of actions: the body of a loop, a branch.
+    pub fn body(
+        &mut self,
+        (name, label): (String, &str),
+        parent: NodeId,
+        actions: &Node,
+        scope: ScopeId,
+        order: Order,
+    ) -> NodeId {
+        let id = self.reserve_hidden(name, label, parent, actions.span);
+        let graph = self.children(actions, &Place { parent: id, scope, top: false }, order);
+        self.node(id).kind = windlass_core::plan::NodeKind::Graph(graph);
+        id
+    }
+
+    pub fn children(&mut self, actions: &Node, place: &Place, order: Order) -> Graph {
+        let mut entries = self.entries(actions);
+        // One more than is allowed, so that it is reported.
+        entries.truncate(self.limits().definition_actions_max + 1);
+        for (index, entry) in entries.iter().enumerate() {
+            // A key that is there twice was reported when the file was read.
+            let repeated = actions.as_map().is_some() && entries[..index].iter().any(|other| other.name == entry.name);
+            if !repeated {
+                self.register(place.scope, &entry.name, entry.span);
+            }
+        }
+        let nodes: Vec<NodeId> =
+            entries.iter().map(|entry| self.action(&entry.name, entry.span, entry.node, place)).collect();
+        let chained = order == Order::Written && entries.iter().all(|entry| entry.run_after.is_none());
+        let afters: Vec<Vec<After>> = match chained {
+            true => (0..nodes.len()).map(after_the_one_before).collect(),
+            false => entries.iter().map(|entry| self.run_after(entry, &entries)).collect(),
+        };
+        self.check_cycles(&entries, &afters);
+        let children = nodes.into_iter().zip(afters).map(|(node, after)| Child { node, after, condition: None });
+        graph_of(children.collect())
+    }
+
+    /// Actions by key, or in an array by their `name`.
+    fn entries<'n>(&mut self, actions: &'n Node) -> Vec<Entry<'n>> {
+        match &actions.kind {
+            Kind::Map(entries) => {
+                for (key, _) in entries.iter().filter(|(key, _)| key.text.trim().is_empty()) {
+                    self.error(codes::BAD_VALUE, key.span, "an action's name is empty", "give it a name");
+                }
+                let entry = |(key, node): &'n (Key, Node)| new_entry(key.text.as_str().into(), key.span, node);
+                entries.iter().map(entry).collect()
+            }
+            Kind::List(items) => items.iter().filter_map(|item| self.named_entry(item)).collect(),
+            _ => {
+                Object::read(actions, "`actions`", &mut self.diagnostics);
+                Vec::new()
+            }
+        }
+    }
+
+    fn named_entry<'n>(&mut self, node: &'n Node) -> Option<Entry<'n>> {
+        match node.get("name").filter(|name| name.as_str().is_some_and(|text| !text.is_empty())) {
+            Some(name) => Some(new_entry(name.as_str().unwrap_or_default().into(), name.span, node)),
+            None => {
+                let hint = "add a `name`, or write `actions` as an object with the names as keys";
+                let at = Span::new(node.span.start, node.span.start + 1);
+                self.error(codes::MISSING_KEY, at, "an action in an array needs a `name`", hint);
+                None
+            }
+        }
+    }
+
+    fn run_after(&mut self, entry: &Entry, entries: &[Entry]) -> Vec<After> {
+        let Some((_, node)) = entry.run_after else { return Vec::new() };
+        let Some(object) = Object::read(node, "`runAfter`", &mut self.diagnostics) else { return Vec::new() };
+        let mut afters = Vec::new();
+        for (key, statuses) in object.rest() {
+            let accepts = self.statuses(statuses);
+            let same = |other: &Entry| other.name.eq_ignore_ascii_case(&key.text);
+            let exact = entries.iter().position(|other| *other.name == *key.text);
+            match exact.or_else(|| entries.iter().position(same)) {
+                Some(index) => afters.push(After { child: index as u32, accepts }),
+                None => self.unknown_predecessor(key, entry, entries),
+            }
+        }
+        afters
+    }
+
+    fn unknown_predecessor(&mut self, key: &Key, entry: &Entry, entries: &[Entry]) {
+        let elsewhere = self.scopes.all().any(|scope| scope.names.contains_key(&key.text.to_lowercase()));
+        let beside = || entries.iter().filter(|other| other.name != entry.name).map(|other| &*other.name);
+        let hint = match elsewhere {
+            true => "it is at another level: an action can only run after actions beside it".to_owned(),
+            false => did_you_mean(&key.text, beside()).unwrap_or_else(|| match beside().next() {
+                Some(_) => format!("beside this action: {}", list_of(beside())),
+                None => "there is no other action beside this one".to_owned(),
+            }),
+        };
+        let message = format!("`runAfter` of `{}` names `{}`, which is not beside it", entry.name, key.text);
+        self.error(codes::UNKNOWN_PREDECESSOR, key.span, message, hint);
+    }
+
+    fn statuses(&mut self, node: &Node) -> StatusSet {
+        let mut accepts = StatusSet::NONE;
+        if node.as_list().is_some_and(<[Node]>::is_empty) {
+            let hint = "write [\"Succeeded\"], or remove this entry";
+            self.error(codes::BAD_VALUE, node.span, "this list of statuses is empty: nothing could follow", hint);
+        }
+        for (text, span) in self.texts(node, "a list of statuses") {
+            match STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+                Some((_, status)) => accepts = accepts.with(*status),
+                None => {
+                    let names = || STATUSES.iter().map(|(name, _)| *name);
+                    let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("statuses: {}", list_of(names())));
+                    self.error(codes::UNKNOWN_STATUS, span, format!("there is no status `{text}`"), hint);
+                }
+            }
+        }
+        accepts
+    }
+
+    fn check_cycles(&mut self, entries: &[Entry], afters: &[Vec<After>]) {
+        let mut waits: Vec<bool> = vec![true; afters.len()];
+        loop {
+            settle(&mut waits, afters);
+            let Some(start) = waits.iter().position(|waiting| *waiting) else { return };
+            let cycle = follow(start, &waits, afters);
+            let names: Vec<&str> = cycle.iter().chain(cycle.first()).map(|index| &*entries[*index].name).collect();
+            let first = &entries[cycle[0]];
+            let span = first.run_after.map_or(first.span, |(key, _)| key.span);
+            let message = format!("these actions wait for each other: {}", names.join(" → "));
+            let mut problem = Diagnostic::error(codes::CYCLE, span, message);
+            for index in &cycle[1..] {
+                let span = entries[*index].run_after.map_or(entries[*index].span, |(key, _)| key.span);
+                problem = problem.label(span, format!("of `{}`", entries[*index].name));
+            }
+            self.push(problem.hint("remove one of the `runAfter` entries; to repeat actions, use a loop"));
+            for index in cycle {
+                waits[index] = false;
+            }
+        }
+    }
+}
+
+fn new_entry(name: Arc<str>, span: Span, node: &Node) -> Entry<'_> {
+    let entries = node.as_map().unwrap_or_default();
+    let run_after = entries.iter().find(|(key, _)| key.text.eq_ignore_ascii_case("runAfter"));
+    Entry { name, span, node, run_after: run_after.map(|(key, node)| (key, node)) }
+}
+
+fn after_the_one_before(index: usize) -> Vec<After> {
+    let before =
+        index.checked_sub(1).map(|child| After { child: child as u32, accepts: StatusSet::of([Status::Succeeded]) });
+    before.into_iter().collect()
+}
+
+/// Clears everything that can start once what it waits for is cleared.
+fn settle(waits: &mut [bool], afters: &[Vec<After>]) {
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for index in 0..waits.len() {
+            if waits[index] && afters[index].iter().all(|after| !waits[after.child as usize]) {
+                (waits[index], changed) = (false, true);
+            }
+        }
+    }
+}
+
+/// From an action that can never start, along what it waits for, until an action comes again.
+fn follow(start: usize, waits: &[bool], afters: &[Vec<After>]) -> Vec<usize> {
+    let mut path = vec![start];
+    loop {
+        let last = path[path.len() - 1];
+        let next = afters[last].iter().map(|after| after.child as usize).find(|child| waits[*child]);
+        let Some(next) = next else { return path };
+        if let Some(first) = path.iter().position(|index| *index == next) {
+            return path.split_off(first);
+        }
+        path.push(next);
+    }
+}

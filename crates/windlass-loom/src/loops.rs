@@ -1,0 +1,174 @@
+//! Loops with a condition: `until`, `while`, `doUntil`, and Azure's `Until`, which is recognised by its `expression`.
+
+use windlass_core::plan::{
+    Amount, Check, Collect, Exhausted, ExprId, Loop, LoopLimits, NodeKind, Source as LoopSource, TurnFailure,
+};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, to_value};
+use windlass_value::{Duration, Mode, Value};
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::{Compiler, LoopCondition};
+use crate::expr;
+use crate::graph::Order;
+use crate::scopes::{LoopFrame, ScopeId};
+use crate::types::ActionType;
+
+/// Whose rules a loop follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `condition`: checked first, limits fail.
+    Seed,
+    /// `expression` of an `Until`: checked after the turn, limits succeed.
+    Azure,
+}
+
+impl Compiler<'_> {
+    pub fn condition_loop(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+        let outer = current.place.scope;
+        let condition = current.fields.take_any(&["condition", "expression"], &mut self.diagnostics);
+        if condition.is_none() {
+            current.fields.missing("condition", &mut self.diagnostics);
+        }
+        let azure =
+            kind == ActionType::Until && condition.is_some_and(|(key, _)| key.text.eq_ignore_ascii_case("expression"));
+        let form = if azure { Form::Azure } else { Form::Seed };
+        let frame = LoopFrame { name: current.name.clone(), foreach: false, parallel: false };
+        let inner = self.scopes.open(outer, frame);
+        let order = if azure { Order::Together } else { Order::Written };
+        let body = current
+            .fields
+            .require("actions", &mut self.diagnostics)
+            .map(|actions| self.body((format!("{}#body", current.name), "body"), current.id, actions, inner, order));
+        let condition = condition.map(|(_, node)| self.loop_condition(current, node, inner));
+        let limits = current.fields.take("limit", &mut self.diagnostics);
+        let limits = self.loop_limits(limits, form, outer);
+        let delay = current.fields.take("delay", &mut self.diagnostics);
+        let delay = delay.and_then(|node| self.delay(node, inner));
+        let exhausted = self.on_exhausted(current, form);
+        Some(NodeKind::Loop(Box::new(Loop {
+            kind: current.fields.label.into(),
+            source: LoopSource::Repeat,
+            check: check(kind, form, condition?),
+            judge: None,
+            limits,
+            on_exhausted: exhausted,
+            delay,
+            in_flight: Amount::Fixed(1),
+            on_turn_failure: match form {
+                Form::Seed => TurnFailure::Stop { running_finish: false },
+                Form::Azure => TurnFailure::LastDecides,
+            },
+            body: body?,
+            collect: Collect::Report,
+            break_when: None,
+            stall: None,
+        })))
+    }
+
+    fn loop_condition(&mut self, current: &Current, node: &Node, inner: ScopeId) -> ExprId {
+        self.conditions.push(LoopCondition {
+            name: current.name.clone(),
+            source: to_value(node),
+            span: node.span,
+            body: inner,
+        });
+        self.expression(node, Mode::LoopCondition, inner)
+    }
+
+    fn on_exhausted(&mut self, current: &Current, form: Form) -> Exhausted {
+        match form {
+            Form::Azure if !current.common.has_option("FailWhenLimitsReached") => Exhausted::Succeed,
+            _ => Exhausted::Fail,
+        }
+    }
+
+    fn loop_limits(&mut self, node: Option<&Node>, form: Form, scope: ScopeId) -> LoopLimits {
+        let limits = self.limits();
+        let (turns_max, turns_key) = match form {
+            Form::Seed => (limits.loop_turns_max, "loop_turns_max"),
+            Form::Azure => (limits.loop_turns_max_azure, "loop_turns_max_azure"),
+        };
+        let (mut turns, mut time) = (None, None);
+        if let Some(node) = node
+            && let Some(mut object) = Object::read(node, "`limit`", &mut self.diagnostics)
+        {
+            turns = object.take("count").and_then(|count| self.turns(count, turns_max, turns_key, scope));
+            time = object.take("timeout").and_then(|timeout| self.loop_time(timeout, scope));
+            object.finish(codes::UNKNOWN_KEY, "`limit`", &mut self.diagnostics);
+        }
+        LoopLimits {
+            // Whoever lowers a maximum means it also for loops that say nothing.
+            turns: Some(turns.unwrap_or(Amount::Fixed(limits.loop_turns_default.min(turns_max)))),
+            time: Some(time.unwrap_or(Amount::Fixed(limits.loop_time_default.min(limits.loop_time_max)))),
+            cuts_turn: form == Form::Seed,
+            turns_max,
+            time_max: limits.loop_time_max,
+        }
+    }
+
+    fn turns(&mut self, node: &Node, most: u64, key: &str, scope: ScopeId) -> Option<Amount<u64>> {
+        let count = self.whole_number(node, "`limit.count`", scope)?;
+        let Amount::Fixed(turns) = count else { return Some(count) };
+        if turns == 0 {
+            let hint = format!("a loop has 1 to {most} turns; leave `count` out for the default");
+            self.error(codes::BAD_VALUE, node.span, "`limit.count` cannot be 0", hint);
+        }
+        if turns > most {
+            let message = format!("`limit.count` is {turns}, more than the {most} turns that the engine allows");
+            self.over_limit(node.span, message, key);
+        }
+        Some(count)
+    }
+
+    fn loop_time(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<Duration>> {
+        let amount = self.duration(node, "`limit.timeout`", scope)?;
+        let Amount::Fixed(time) = amount else { return Some(amount) };
+        let most = self.limits().loop_time_max;
+        if time == Duration::ZERO {
+            let hint = "no turn could run; leave `timeout` out for the default";
+            self.error(codes::BAD_VALUE, node.span, "`limit.timeout` cannot be zero", hint);
+        }
+        if time > most {
+            let message = format!("`limit.timeout` is {time}, more than the {most} that the engine allows");
+            self.over_limit(node.span, message, "loop_time_max");
+        }
+        Some(amount)
+    }
+
+    pub fn over_limit(&mut self, span: Span, message: String, key: &str) {
+        let hint = format!("ask for less; whoever runs the engine can raise `{key}` in windlass.toml");
+        self.push(Diagnostic::error(codes::OVER_LIMIT, span, message).hint(hint));
+    }
+
+    /// An integer from 0, or an expression that gives one.
+    pub fn whole_number(&mut self, node: &Node, what: &str, scope: ScopeId) -> Option<Amount<u64>> {
+        match &node.kind {
+            Kind::Number(Value::Int(number)) if *number >= 0 => Some(Amount::Fixed(number.unsigned_abs())),
+            Kind::Number(number) => {
+                let message = format!("{what} cannot be {number:?}");
+                self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 1");
+                None
+            }
+            Kind::Str(text) if expr::is_whole_expression(&text.text) => Some(Amount::Computed(self.value(node, scope))),
+            Kind::Str(text) if text.text.trim().parse::<i64>().is_ok() => {
+                let message = format!("{what} must be a number, found {}", node.describe());
+                self.error(codes::WRONG_KIND, node.span, message, "write it without the quotes");
+                None
+            }
+            _ => {
+                let message = format!("{what} must be a number, found {}", node.describe());
+                self.error(codes::WRONG_KIND, node.span, message, "write a whole number or an expression");
+                None
+            }
+        }
+    }
+}
+
+fn check(kind: ActionType, form: Form, condition: ExprId) -> Check {
+    match (kind, form) {
+        (ActionType::While, _) => Check::Before { condition, stop_when: false },
+        (ActionType::DoUntil, _) | (_, Form::Azure) => Check::After { condition, stop_when: true },
+        _ => Check::Before { condition, stop_when: true },
+    }
+}

@@ -1,0 +1,66 @@
+//! Whether an action has ended by the time that another one reads it.
+
+use windlass_core::plan::{Graph, NodeId, NodeKind};
+use windlass_syntax::Diagnostic;
+
+use crate::codes;
+use crate::compiler::{Compiler, Use};
+
+impl Compiler<'_> {
+    /// Warns of reading an action that nobody waits for. Such a read fails, or depends on luck.
+    pub fn check_order(&mut self, found: &Use, target: Option<NodeId>) {
+        let (Some(reader), Some(target)) = (found.node, target) else { return };
+        let (readers, targets) = (self.line(reader), self.line(target));
+        let shared = readers.iter().zip(&targets).take_while(|(a, b)| a == b).count();
+        if shared == targets.len() {
+            let message = format!("`{}` cannot have ended here: this expression is inside it", found.name);
+            self.push(Diagnostic::warning(codes::NOT_AFTER, found.span, message).hint("read another action"));
+            return;
+        }
+        // An action may read what is inside itself: a loop's condition, the output of a retry.
+        let (Some(reader), Some(target)) = (readers.get(shared), targets.get(shared)) else { return };
+        let above = &self.plan.nodes[readers[shared - 1].0 as usize];
+        let problem = match &above.kind {
+            NodeKind::Graph(graph) if is_after(graph, *reader, *target) => return,
+            NodeKind::Graph(_) => {
+                let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
+                let message = format!("`{reader}` reads `{}`, but does not run after `{target}`", found.name);
+                Diagnostic::warning(codes::NOT_AFTER, found.span, message)
+                    .hint(format!("add \"runAfter\": {{\"{target}\": [\"Succeeded\"]}} to `{reader}`"))
+            }
+            NodeKind::Branch(_) => {
+                let message = format!("`{}` is in another branch of `{}`: it has not run here", found.name, above.name);
+                Diagnostic::warning(codes::NOT_AFTER, found.span, message).hint("read the action that chose the branch")
+            }
+            _ => return,
+        };
+        self.push(problem);
+    }
+
+    /// From the root down to a node.
+    fn line(&self, node: NodeId) -> Vec<NodeId> {
+        let mut line: Vec<NodeId> = std::iter::successors(Some(node), |id| self.plan.node(*id).parent).collect();
+        line.reverse();
+        line
+    }
+}
+
+/// Whether one child of a graph waits for another, directly or not.
+fn is_after(graph: &Graph, later: NodeId, earlier: NodeId) -> bool {
+    let place = |node| graph.children.iter().position(|child| child.node == node);
+    let (Some(later), Some(earlier)) = (place(later), place(earlier)) else { return true };
+    let mut seen = vec![false; graph.children.len()];
+    let mut open = vec![later];
+    while let Some(index) = open.pop() {
+        for after in &graph.children[index].after {
+            let before = after.child as usize;
+            if before == earlier {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[before], true) {
+                open.push(before);
+            }
+        }
+    }
+    false
+}

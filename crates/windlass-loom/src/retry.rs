@@ -1,0 +1,250 @@
+//! Trying again: `retry` on any action and the `retry` action as the seed has them, `retryPolicy` as Azure has it.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{After, Amount, Backoff, Child, Growth, Jitter, NodeKind, Retry};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_value::{Duration, Value};
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::{Compiler, graph_of};
+use crate::expr;
+use crate::scopes::{Place, ScopeId};
+
+/// Azure tries again only what may pass by itself.
+const AZURE_ON: &[&str] = &["408", "429", "5xx", "connection", "timeout"];
+
+const TYPES: &[&str] = &["exponential", "fixed", "none", "default"];
+
+/// What a policy that leaves fields out means.
+struct Defaults {
+    count: u64,
+    interval: Duration,
+    min: Option<Duration>,
+    max: Option<Duration>,
+    jitter: Jitter,
+    on: &'static [&'static str],
+}
+
+const SEED: Defaults = Defaults {
+    count: 3,
+    interval: Duration::from_secs(5),
+    min: Some(Duration::from_secs(1)),
+    max: Some(Duration::from_secs(60)),
+    jitter: Jitter::Add(0.1),
+    on: &[],
+};
+
+const AZURE: Defaults = Defaults {
+    count: 4,
+    interval: Duration::from_ms(7_500),
+    min: Some(Duration::from_secs(5)),
+    max: Some(Duration::from_secs(45)),
+    jitter: Jitter::Spread,
+    on: AZURE_ON,
+};
+
+/// What Azure does for HTTP when nothing is said.
+pub(crate) fn azure_default() -> Retry {
+    exponential(&AZURE)
+}
+
+fn exponential(defaults: &Defaults) -> Retry {
+    Retry {
+        attempts: Amount::Fixed(defaults.count + 1),
+        backoff: Backoff {
+            interval: Amount::Fixed(defaults.interval),
+            growth: Growth::Exponential(2.0),
+            min: defaults.min,
+            max: defaults.max,
+            jitter: defaults.jitter,
+        },
+        on: defaults.on.iter().map(|code| Arc::from(*code)).collect(),
+    }
+}
+
+impl Compiler<'_> {
+    pub fn seed_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+        self.policy(node, &SEED, scope)
+    }
+
+    pub fn azure_retry(&mut self, node: &Node, scope: ScopeId) -> Option<Retry> {
+        // An explicit policy of Azure's has bounds only if it gives them.
+        let explicit =
+            node.get("type").and_then(Node::as_str).is_some_and(|text| !text.eq_ignore_ascii_case("default"));
+        let defaults = if explicit { Defaults { min: None, max: None, ..AZURE } } else { AZURE };
+        self.policy(node, &defaults, scope)
+    }
+
+    fn policy(&mut self, node: &Node, defaults: &Defaults, scope: ScopeId) -> Option<Retry> {
+        let mut object = Object::read(node, "a retry policy", &mut self.diagnostics)?;
+        let kind = object.take("type").map_or(Some("exponential"), |node| self.policy_type(node));
+        let mut retry = exponential(defaults);
+        if let Some(attempts) = object.take("count").and_then(|count| self.attempts(count, scope)) {
+            retry.attempts = attempts;
+        }
+        if let Some(interval) = object.take("interval").and_then(|node| self.duration(node, "`interval`", scope)) {
+            retry.backoff.interval = interval;
+        }
+        let mut bound = |this: &mut Self, names: [&'static str; 2]| {
+            let found = names.into_iter().filter_map(|name| object.take(name)).next();
+            found.and_then(|node| this.literal_duration(node, &format!("`{}`", names[0])).map(|time| (time, node.span)))
+        };
+        let max = bound(self, ["maxInterval", "maximumInterval"]);
+        let min = bound(self, ["minimumInterval", "minInterval"]);
+        if let Some(on) = object.take("on") {
+            retry.on = self.retry_on(on);
+        }
+        object.finish(codes::UNKNOWN_KEY, "a retry policy", &mut self.diagnostics);
+        self.bounds(&mut retry, min, max);
+        match kind? {
+            "none" => None,
+            "fixed" => {
+                retry.backoff =
+                    Backoff { growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None, ..retry.backoff };
+                Some(retry)
+            }
+            _ => Some(retry),
+        }
+    }
+
+    fn bounds(&mut self, retry: &mut Retry, min: Option<(Duration, Span)>, max: Option<(Duration, Span)>) {
+        if let (Some((shortest, span)), Some((longest, other))) = (min, max)
+            && shortest > longest
+        {
+            let message = format!("the shortest interval {shortest} is longer than the longest, {longest}");
+            let problem = Diagnostic::error(codes::CONFLICT, span, message);
+            self.push(problem.label(other, "the longest").hint("swap them"));
+        }
+        if let Some((longest, _)) = max {
+            retry.backoff.max = Some(longest);
+            // A default must not contradict what was written.
+            retry.backoff.min = retry.backoff.min.map(|shortest| shortest.min(longest));
+        }
+        if let Some((shortest, _)) = min {
+            retry.backoff.min = Some(shortest);
+            retry.backoff.max = retry.backoff.max.map(|longest| longest.max(shortest));
+        }
+    }
+
+    fn policy_type(&mut self, node: &Node) -> Option<&'static str> {
+        let text = &expect_text(node, "`type`", &mut self.diagnostics)?.text;
+        let found = TYPES.iter().find(|known| known.eq_ignore_ascii_case(text)).copied();
+        if found.is_none() {
+            let hint = did_you_mean(text, TYPES.iter().copied());
+            let all = || format!("types: {}", list_of(TYPES.iter().copied()));
+            let message = format!("there is no retry policy `{text}`");
+            self.error(codes::BAD_VALUE, node.span, message, hint.unwrap_or_else(all));
+        }
+        found
+    }
+
+    /// The count is that of the retries; the first try comes on top.
+    fn attempts(&mut self, node: &Node, scope: ScopeId) -> Option<Amount<u64>> {
+        if let Kind::Str(text) = &node.kind
+            && expr::is_whole_expression(&text.text)
+        {
+            let plus_one = Node::new(node.span, Kind::Str(text.wrapped("@add(", 1, ", 1)")));
+            return Some(Amount::Computed(self.value(&plus_one, scope)));
+        }
+        let Amount::Fixed(count) = self.whole_number(node, "`count`", scope)? else { return None };
+        let most = self.limits().retry_attempts_max.saturating_sub(1);
+        if count == 0 {
+            let hint = "for no retries write \"type\": \"none\", or leave the policy out";
+            self.error(codes::BAD_VALUE, node.span, "`count` cannot be 0", hint);
+        }
+        if count > most {
+            let message = format!("`count` is {count}, more than the {most} retries that the engine allows");
+            self.over_limit(node.span, message, "retry_attempts_max");
+        }
+        Some(Amount::Fixed(count.saturating_add(1)))
+    }
+
+    /// Codes (503 or "503"), classes ("5xx") and kinds ("timeout").
+    fn retry_on(&mut self, node: &Node) -> Vec<Arc<str>> {
+        let items = expect_list(node, "`on`", &mut self.diagnostics).unwrap_or_default();
+        if items.is_empty() && node.as_list().is_some() {
+            self.error(codes::BAD_VALUE, node.span, "`on` is empty", "leave it out to retry every error");
+        }
+        items.iter().filter_map(|item| self.retry_code(item)).collect()
+    }
+
+    fn retry_code(&mut self, node: &Node) -> Option<Arc<str>> {
+        match &node.kind {
+            Kind::Number(Value::Int(code)) if (100..600).contains(code) => Some(code.to_string().into()),
+            Kind::Str(text) if !text.text.trim().is_empty() && !expr::is_expression(&text.text) => {
+                Some(text.text.trim().to_lowercase().into())
+            }
+            _ => {
+                let message = format!("`on` lists codes and kinds of errors, found {}", node.describe());
+                self.error(
+                    codes::BAD_VALUE,
+                    node.span,
+                    message,
+                    "such as \"timeout\", \"503\", \"5xx\", \"connection\"",
+                );
+                None
+            }
+        }
+    }
+
+    /// One action inside, tried again; the output says how it went.
+    pub fn retry_action(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let scope = current.place.scope;
+        let policy = current.fields.take_any(&["retryPolicy", "retry"], &mut self.diagnostics);
+        let retry = match policy {
+            Some((_, node)) => self.seed_retry(node, scope),
+            None => Some(exponential(&SEED)),
+        };
+        let action = current.fields.require("action", &mut self.diagnostics)?;
+        self.refuse_inner_retry(action);
+        let name = self.inner_name(current, action);
+        self.register(scope, &name, action.span);
+        let child = self.action(&name, action.span, action, &Place { parent: current.id, scope, top: false });
+        self.put_retry(child, retry);
+        let output = self.retry_output(&name, current.fields.span(), scope);
+        self.node(current.id).output = Some(output);
+        let after: Vec<After> = Vec::new();
+        Some(NodeKind::Graph(graph_of(vec![Child { node: child, after, condition: None }])))
+    }
+
+    fn inner_name(&self, current: &Current, action: &Node) -> Arc<str> {
+        let variable =
+            action.get("type").and_then(Node::as_str).is_some_and(|text| text.to_lowercase().contains("variable"));
+        let own = action.get("name").and_then(Node::as_str).filter(|name| !variable && !name.is_empty());
+        own.map_or_else(|| format!("{}_action", current.name).into(), Arc::from)
+    }
+
+    fn refuse_inner_retry(&mut self, action: &Node) {
+        let inner = action.as_map().into_iter().flatten();
+        for (key, _) in
+            inner.filter(|(key, _)| ["retry", "runAfter"].iter().any(|name| key.text.eq_ignore_ascii_case(name)))
+        {
+            let message = format!("the action inside a `retry` action cannot have a `{}` of its own", key.text);
+            self.error(codes::CONFLICT, key.span, message, "write it on the `retry` action");
+        }
+    }
+
+    fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
+        let node = self.node(child);
+        if let NodeKind::Pipeline(pipeline) = &mut node.kind
+            && let [task] = pipeline.tasks.as_mut_slice()
+        {
+            task.retry = retry;
+            return;
+        }
+        node.retry = retry;
+    }
+
+    fn retry_output(&mut self, child: &str, span: Span, scope: ScopeId) -> windlass_core::plan::ExprId {
+        let quoted = expr::quoted(child);
+        let at = Span::at(span.start);
+        let entries = [
+            ("status", Node::text("success", at)),
+            ("attempts", Node::text(format!("@actions({quoted})?['attempts']"), at)),
+            ("result", Node::text(format!("@outputs({quoted})"), at)),
+        ];
+        self.value(&Node::object(at, entries), scope)
+    }
+}

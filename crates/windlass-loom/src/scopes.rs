@@ -1,0 +1,94 @@
+//! Where names are seen: the run, and inside it one scope per loop body. Branches and blocks open no scope.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass_core::plan::NodeId;
+use windlass_syntax::Span;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ScopeId(pub usize);
+
+/// The scope of the whole run.
+pub(crate) const RUN: ScopeId = ScopeId(0);
+
+/// Where an action stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub parent: NodeId,
+    pub scope: ScopeId,
+    /// Directly in the workflow, not inside another action.
+    pub top: bool,
+}
+
+pub(crate) struct Scope {
+    pub parent: Option<ScopeId>,
+    /// The loop whose body this is.
+    pub around: Option<LoopFrame>,
+    /// By name in lower case, because names must differ in more than that.
+    pub names: HashMap<String, Named>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LoopFrame {
+    pub name: Arc<str>,
+    pub foreach: bool,
+    /// Turns may run side by side.
+    pub parallel: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub name: Arc<str>,
+    pub span: Span,
+    /// Known once the action has been begun.
+    pub node: Option<NodeId>,
+}
+
+pub(crate) struct Scopes(Vec<Scope>);
+
+impl Scopes {
+    pub fn new() -> Scopes {
+        Scopes(vec![Scope { parent: None, around: None, names: HashMap::new() }])
+    }
+
+    pub fn open(&mut self, parent: ScopeId, around: LoopFrame) -> ScopeId {
+        self.0.push(Scope { parent: Some(parent), around: Some(around), names: HashMap::new() });
+        ScopeId(self.0.len() - 1)
+    }
+
+    pub fn get_mut(&mut self, id: ScopeId) -> &mut Scope {
+        &mut self.0[id.0]
+    }
+
+    /// The scope and those around it, innermost first.
+    pub fn chain(&self, id: ScopeId) -> impl Iterator<Item = &Scope> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let scope = &self.0[next?.0];
+            next = scope.parent;
+            Some(scope)
+        })
+    }
+
+    /// The loops around a scope, innermost first.
+    pub fn loops(&self, id: ScopeId) -> impl Iterator<Item = &LoopFrame> {
+        self.chain(id).filter_map(|scope| scope.around.as_ref())
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &Scope> {
+        self.0.iter()
+    }
+
+    /// Whether a scope is another one or inside it.
+    pub fn is_within(&self, inner: ScopeId, outer: ScopeId) -> bool {
+        let mut next = Some(inner);
+        while let Some(id) = next {
+            if id == outer {
+                return true;
+            }
+            next = self.0[id.0].parent;
+        }
+        false
+    }
+}

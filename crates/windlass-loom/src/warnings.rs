@@ -1,0 +1,58 @@
+//! What runs, yet is probably not meant.
+
+use windlass_syntax::{Diagnostic, list_of};
+use windlass_value::{Value, to_json};
+
+use crate::checks::is_turn_variable;
+use crate::codes;
+use crate::compiler::{Compiler, LoopCondition};
+use crate::expr::{self, Refers};
+
+impl Compiler<'_> {
+    pub fn warn(&mut self) {
+        for condition in std::mem::take(&mut self.conditions) {
+            self.warn_of_fixed_condition(&condition);
+        }
+        self.warn_of_parallel_writes();
+    }
+
+    /// A condition that reads variables only, none of which its own loop writes.
+    fn warn_of_fixed_condition(&mut self, condition: &LoopCondition) {
+        let references = expr::references(&condition.source);
+        let changes = |one: &expr::Reference| {
+            let lower = one.name.to_lowercase();
+            let of_turn = is_turn_variable(lower.rsplit('_').next().unwrap_or_default());
+            one.refers != Refers::Variable || of_turn
+        };
+        if references.is_empty() || references.iter().any(changes) || reads_the_clock(&condition.source) {
+            return;
+        }
+        let reads = |name: &str| references.iter().any(|one| one.name.to_lowercase() == name);
+        let inside = |write: &&crate::compiler::VariableWrite| self.scopes.is_within(write.scope, condition.body);
+        if self.writes.iter().filter(inside).any(|write| reads(&write.name)) {
+            return;
+        }
+        let names = list_of(references.iter().map(|one| one.name.as_str()));
+        let message = format!("nothing in the loop `{}` changes {names}: it will run until a limit", condition.name);
+        let hint = "set the variable in the loop, for instance with `setVariable`";
+        self.push(Diagnostic::warning(codes::CONDITION_NEVER_CHANGES, condition.span, message).hint(hint));
+    }
+
+    fn warn_of_parallel_writes(&mut self) {
+        let mut found = Vec::new();
+        for write in &self.writes {
+            if let Some(frame) = self.scopes.loops(write.scope).find(|frame| frame.parallel) {
+                let message = format!("turns of `{}` that run side by side all write `{}`", frame.name, write.written);
+                let hint = "add \"operationOptions\": \"Sequential\" to the loop, or use the loop's output instead";
+                found.push(Diagnostic::warning(codes::PARALLEL_WRITE, write.span, message).hint(hint));
+            }
+        }
+        found.into_iter().for_each(|warning| self.push(warning));
+    }
+}
+
+/// Whether a condition may change by itself.
+fn reads_the_clock(source: &Value) -> bool {
+    let text = to_json(source).to_lowercase();
+    ["utcnow(", "rand(", "guid(", "getfuturetime(", "getpasttime("].iter().any(|name| text.contains(name))
+}

@@ -1,0 +1,136 @@
+//! Whatever is in the file, the compiler answers: no panic, no endless time, always a reason.
+
+use std::fs;
+use std::path::Path;
+
+use windlass_core::Limits;
+use windlass_loom::{Options, compile, compile_tree, recognise};
+use windlass_syntax::{Colour, Diagnostics, Kind, Node, ParseLimits, Source, Span, parse_json};
+
+fn options() -> Options {
+    Options { tools: vec!["http".into(), "echo".into()], ..Options::default() }
+}
+
+fn first_problem(text: &str) -> String {
+    let source = Source::new("big.json", text);
+    let problems = compile(&source, &options()).expect_err("refused");
+    problems.iter().next().unwrap().message.clone()
+}
+
+fn tree(text: &str) -> Node {
+    let mut problems = Diagnostics::new();
+    let limits = ParseLimits { bytes: 1 << 20, depth: 64 };
+    parse_json(&Source::new("t", text), limits, &mut problems).unwrap()
+}
+
+#[test]
+fn ten_thousand_levels_are_refused() {
+    let nested = r#"{"type":"scope","actions":{"a":"#.repeat(10_000);
+    assert_eq!(first_problem(&nested), "the file nests deeper than 64");
+    let calls = format!("{}1{}", "not(".repeat(1_000), ")".repeat(1_000));
+    let text = format!(r#"{{"type":"compose","inputs":"@{calls}"}}"#);
+    assert!(first_problem(&text).contains("deeper"));
+}
+
+#[test]
+fn large_files_are_refused() {
+    let text = format!(r#"{{"actions":{{"a":{{"type":"compose","inputs":"{}"}}}}}}"#, "x".repeat(2 << 20));
+    assert!(first_problem(&text).contains("more than the 1048576"));
+}
+
+#[test]
+fn too_many_actions_are_refused_once_and_at_once() {
+    let actions: Vec<String> =
+        (0..20_000).map(|n| format!(r#""a{n}":{{"type":"compose","runAfter":{{"b":[]}}}}"#)).collect();
+    let text = format!(r#"{{"actions":{{{}}}}}"#, actions.join(","));
+    let source = Source::new("many.json", text);
+    let problems = compile(&source, &options()).expect_err("refused");
+    let over = problems.iter().filter(|problem| problem.message.contains("more than 500 actions")).count();
+    assert_eq!(over, 1);
+    assert!(problems.render(&source, Colour::Always).len() < 10_000_000);
+}
+
+#[test]
+fn limits_come_from_the_options() {
+    let text = r#"{"type":"until","condition":"false","actions":{},"limit":{"count":11,"timeout":"PT2M"}}"#;
+    let limits =
+        Limits { loop_turns_max: 10, loop_time_max: windlass_value::Duration::from_secs(60), ..Limits::default() };
+    let source = Source::new("t.json", text);
+    let problems = compile(&source, &Options { limits, ..options() }).expect_err("refused");
+    let said: Vec<_> = problems.iter().map(|problem| problem.hint.clone().unwrap_or_default()).collect();
+    assert!(said[0].contains("loop_turns_max") && said[1].contains("loop_time_max"), "{said:?}");
+}
+
+#[test]
+fn definitions_are_recognised() {
+    for text in [
+        r#"{"definition":{"actions":{}}}"#,
+        r#"{"actions":{}}"#,
+        r#"{"triggers":{}}"#,
+        r#"{"type":"Until"}"#,
+        r#"{"type":"untill","condition":"x"}"#,
+        r#"{"Until":{"type":"Until"}}"#,
+        r#"{"$schema":"https://example.test"}"#,
+    ] {
+        assert!(recognise(&tree(text)), "{text}");
+    }
+    for text in ["[]", "{}", "5", r#"{"steps":[]}"#, r#"{"name":"x","type":"playbook"}"#] {
+        assert!(!recognise(&tree(text)), "{text}");
+    }
+}
+
+/// Every part of every good definition, replaced by something odd.
+#[test]
+fn odd_values_anywhere_never_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/ok");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let (source, whole) = (Source::new("t.json", text.as_str()), tree(&text));
+        for index in 0..count(&whole) {
+            for odd in [Kind::Null, Kind::Number((-1i64).into()), Kind::List(Vec::new()), Kind::Map(Vec::new())] {
+                let changed = replaced(&whole, &mut { index }, &odd);
+                answered(&source, &changed);
+            }
+            for odd in ["", "@", "@{", "@@", "@nothing()", "@variables('')", "PT", "é"] {
+                let changed = replaced(&whole, &mut { index }, &Node::text(odd, Span::default()).kind);
+                answered(&source, &changed);
+            }
+        }
+    }
+}
+
+fn answered(source: &Source, changed: &Node) {
+    if let Err(problems) = compile_tree(source, changed, Diagnostics::new(), &options()) {
+        assert!(problems.has_errors());
+        assert!(!problems.render(source, Colour::Never).is_empty());
+    }
+}
+
+fn count(node: &Node) -> usize {
+    1 + match &node.kind {
+        Kind::List(items) => items.iter().map(count).sum(),
+        Kind::Map(entries) => entries.iter().map(|(_, node)| count(node)).sum::<usize>(),
+        _ => 0,
+    }
+}
+
+/// The tree with its n-th node exchanged.
+fn replaced(node: &Node, index: &mut usize, odd: &Kind) -> Node {
+    if *index == 0 {
+        *index = usize::MAX;
+        return Node::new(node.span, odd.clone());
+    }
+    *index = index.saturating_sub(usize::from(*index != usize::MAX));
+    let kind = match &node.kind {
+        Kind::List(items) => Kind::List(items.iter().map(|item| replaced(item, index, odd)).collect()),
+        Kind::Map(entries) => {
+            Kind::Map(entries.iter().map(|(key, item)| (key.clone(), replaced(item, index, odd))).collect())
+        }
+        other => other.clone(),
+    };
+    Node::new(node.span, kind)
+}

@@ -1,0 +1,166 @@
+//! A plan as a few lines of text, for comparing.
+
+use std::fmt::Write as _;
+
+use windlass_core::plan::{
+    Action, After, Amount, Backoff, Branch, Check, ExprId, Graph, Loop, NodeId, NodeKind, Plan, Retry, Source, Task,
+    Test, Wait,
+};
+use windlass_value::to_json;
+
+pub fn summary(plan: &Plan) -> String {
+    let mut out = format!("workflow {}\n", plan.name);
+    for parameter in &plan.parameters {
+        let default = parameter.default.as_ref().map_or("required".to_owned(), to_json);
+        let allowed = parameter.allowed.as_ref().map(|all| format!(" of {all:?}")).unwrap_or_default();
+        let _ = writeln!(out, "parameter {}: {:?} = {default}{allowed}", parameter.name, parameter.kind);
+    }
+    if !plan.metadata.is_null() && plan.metadata.as_map().is_some_and(|map| !map.is_empty()) {
+        let _ = writeln!(out, "metadata {}", to_json(&plan.metadata));
+    }
+    node(plan, plan.root, 0, "", &mut out);
+    for (name, value) in plan.outputs.iter().flatten() {
+        let _ = writeln!(out, "output {name} = {}", expression(plan, *value));
+    }
+    if plan.outputs.is_none() {
+        out.push_str("output of the root\n");
+    }
+    out
+}
+
+fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
+    let node = plan.node(id);
+    let hidden = if node.hidden { " hidden" } else { "" };
+    let _ = write!(out, "{}{} [{}{hidden}]", "  ".repeat(depth), node.name, node.label);
+    match &node.kind {
+        NodeKind::Pipeline(pipeline) => {
+            for one in &pipeline.tasks {
+                task(plan, one, out);
+            }
+        }
+        NodeKind::Wait(Wait::Delay(delay)) => {
+            let _ = write!(out, " wait {}", amount(plan, delay));
+        }
+        NodeKind::Wait(Wait::Until(at)) => {
+            let _ = write!(out, " until {}", expression(plan, *at));
+        }
+        NodeKind::Loop(looping) => looped(plan, looping, out),
+        _ => {}
+    }
+    if let Some(timeout) = &node.timeout {
+        let _ = write!(out, " timeout {} {:?}", amount(plan, &timeout.after), timeout.status);
+    }
+    if let Some(again) = &node.retry {
+        let _ = write!(out, " retry({})", retry(plan, again));
+    }
+    if let Some(value) = node.output {
+        let _ = write!(out, " gives {}", expression(plan, value));
+    }
+    let _ = writeln!(out, "{after}");
+    below(plan, &node.kind, depth + 1, out);
+}
+
+fn below(plan: &Plan, kind: &NodeKind, depth: usize, out: &mut String) {
+    match kind {
+        NodeKind::Graph(graph) => graph.children.iter().for_each(|child| {
+            node(plan, child.node, depth, &afters(plan, graph, &child.after), out);
+        }),
+        NodeKind::Branch(branch) => branched(plan, branch, depth, out),
+        NodeKind::Loop(looping) => node(plan, looping.body, depth, "", out),
+        _ => {}
+    }
+}
+
+fn afters(plan: &Plan, graph: &Graph, after: &[After]) -> String {
+    let one = |after: &After| {
+        let name = &plan.node(graph.children[after.child as usize].node).name;
+        let accepts: Vec<&str> = after.accepts.iter().map(|status| status.as_str()).collect();
+        format!(" after {name}:{}", accepts.join("|"))
+    };
+    after.iter().map(one).collect()
+}
+
+fn branched(plan: &Plan, branch: &Branch, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth);
+    if let Some(on) = branch.on {
+        let _ = writeln!(out, "{indent}on {}", expression(plan, on));
+    }
+    for case in &branch.cases {
+        let _ = match case.test {
+            Test::When(test) => writeln!(out, "{indent}when {}", expression(plan, test)),
+            Test::Equals(test) => writeln!(out, "{indent}equals {}", expression(plan, test)),
+        };
+        node(plan, case.node, depth + 1, "", out);
+    }
+    if let Some(otherwise) = branch.otherwise {
+        let _ = writeln!(out, "{indent}otherwise");
+        node(plan, otherwise, depth + 1, "", out);
+    }
+}
+
+fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
+    match &looping.source {
+        Source::Each(items) => {
+            let _ = write!(out, " each {}", expression(plan, *items));
+        }
+        Source::Repeat => {}
+    }
+    match &looping.check {
+        Check::Never => {}
+        Check::Before { condition, stop_when } => {
+            let _ = write!(out, " before: stop when {} is {stop_when}", expression(plan, *condition));
+        }
+        Check::After { condition, stop_when } => {
+            let _ = write!(out, " after: stop when {} is {stop_when}", expression(plan, *condition));
+        }
+    }
+    let limits = &looping.limits;
+    if let (Some(turns), Some(time)) = (&limits.turns, &limits.time) {
+        let cuts = if limits.cuts_turn { " cutting" } else { "" };
+        let _ =
+            write!(out, " {} turns/{}{cuts} then {:?}", amount(plan, turns), amount(plan, time), looping.on_exhausted);
+    }
+    if let Some(delay) = &looping.delay {
+        let _ = write!(out, " delay {}", amount(plan, delay));
+    }
+    let in_flight = amount(plan, &looping.in_flight);
+    let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_turn_failure, looping.collect);
+}
+
+fn task(plan: &Plan, task: &Task, out: &mut String) {
+    let _ = match &task.action {
+        Action::Evaluate(value) => write!(out, " = {}", expression(plan, *value)),
+        Action::Effect(effect) => write!(out, " {}({})", effect.tool, expression(plan, effect.input)),
+        Action::End { status, error } => {
+            let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();
+            write!(out, " ends {}{error}", status.as_str())
+        }
+        Action::Write(change) => {
+            let value = change.value.map(|value| format!(" {}", expression(plan, value))).unwrap_or_default();
+            write!(out, " {:?} {}{value};", change.op, change.name)
+        }
+    };
+    if let Some(again) = &task.retry {
+        let _ = write!(out, " retry({})", retry(plan, again));
+    }
+}
+
+fn retry(plan: &Plan, retry: &Retry) -> String {
+    let Backoff { interval, growth, min, max, jitter } = &retry.backoff;
+    let bound =
+        |name: &str, at: &Option<windlass_value::Duration>| at.map(|at| format!(" {name} {at}")).unwrap_or_default();
+    let on = if retry.on.is_empty() { String::new() } else { format!(" on {}", retry.on.join(",")) };
+    let (attempts, interval) = (amount(plan, &retry.attempts), amount(plan, interval));
+    format!("{attempts} tries, {interval} {growth:?}{}{} {jitter:?}{on}", bound("min", min), bound("max", max))
+}
+
+fn amount<T: std::fmt::Display>(plan: &Plan, amount: &Amount<T>) -> String {
+    match amount {
+        Amount::Fixed(value) => value.to_string(),
+        Amount::Computed(value) => expression(plan, *value),
+    }
+}
+
+fn expression(plan: &Plan, id: ExprId) -> String {
+    to_json(&plan.expressions[id.0 as usize].source)
+}

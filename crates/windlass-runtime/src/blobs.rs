@@ -1,0 +1,80 @@
+//! Stored values near the reducer: those it has just made, and those it has just used.
+
+use std::collections::BTreeMap;
+
+use windlass_core::Values;
+use windlass_value::{BlobHash, Stored, Value, encode};
+
+/// Bytes of decoded values that are kept at hand, roughly.
+const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+#[derive(Default)]
+pub struct BlobCache {
+    /// Value, size, and when it was last used.
+    held: std::cell::RefCell<Held>,
+    /// Made since the last commit; they become durable with the tick.
+    fresh: Vec<(BlobHash, Vec<u8>)>,
+}
+
+#[derive(Default)]
+struct Held {
+    values: BTreeMap<BlobHash, (Value, usize, u64)>,
+    by_use: BTreeMap<u64, BlobHash>,
+    bytes: usize,
+    uses: u64,
+}
+
+impl BlobCache {
+    pub fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
+        self.held.get_mut().insert(hash, value, size);
+    }
+
+    pub fn take_fresh(&mut self) -> Vec<(BlobHash, Vec<u8>)> {
+        std::mem::take(&mut self.fresh)
+    }
+}
+
+impl Values for BlobCache {
+    fn get(&self, hash: &BlobHash) -> Option<Value> {
+        self.held.borrow_mut().touch(hash)
+    }
+
+    fn put(&mut self, value: &Value) -> Stored {
+        let bytes = encode(value);
+        let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
+        let size = bytes.len();
+        self.held.get_mut().insert(hash, value.clone(), size);
+        self.fresh.push((hash, bytes));
+        let items = value.as_list().map_or(0, |list| list.len() as u64);
+        Stored { hash, size: size as u64, items, chunked: false }
+    }
+}
+
+impl Held {
+    fn touch(&mut self, hash: &BlobHash) -> Option<Value> {
+        self.uses += 1;
+        let now = self.uses;
+        let (value, _, used) = self.values.get_mut(hash)?;
+        self.by_use.remove(used);
+        *used = now;
+        self.by_use.insert(now, *hash);
+        Some(value.clone())
+    }
+
+    fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
+        self.uses += 1;
+        if let Some((_, old, used)) = self.values.insert(hash, (value, size, self.uses)) {
+            self.bytes -= old;
+            self.by_use.remove(&used);
+        }
+        self.by_use.insert(self.uses, hash);
+        self.bytes += size;
+        // The newest always stays, however large: it is about to be used.
+        while self.bytes > CACHE_BYTES_MAX && self.values.len() > 1 {
+            let Some((_, oldest)) = self.by_use.pop_first() else { break };
+            if let Some((_, size, _)) = self.values.remove(&oldest) {
+                self.bytes -= size;
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Bytes of the journal: records, snapshots, plans, turns. One place knows how they look.
+//!
+//! MessagePack with names: fields can be added with a default, unknown ones are skipped, any tool can show it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_core::plan::Plan;
+use windlass_core::{Command, Event, State, Tick, TurnRecord};
+use windlass_value::BlobHash;
+
+use crate::RuntimeError;
+
+/// A tick as the journal keeps it, with what it led to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TickEntry {
+    pub tick: Tick,
+    /// Of the commands with their evaluated inputs: a replay that differs is found here.
+    pub digest: [u8; 16],
+    pub events: Vec<Event>,
+}
+
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    // Writing into memory cannot fail, and every type here can be written.
+    rmp_serde::to_vec_named(value).unwrap_or_default()
+}
+
+pub fn decode<T: DeserializeOwned>(bytes: &[u8], what: &'static str) -> Result<T, RuntimeError> {
+    rmp_serde::from_slice(bytes).map_err(|error| RuntimeError::Damaged { what, why: error.to_string() })
+}
+
+pub fn plan_hash(plan: &Plan) -> (BlobHash, Vec<u8>) {
+    let bytes = encode(plan);
+    (BlobHash(*blake3::hash(&bytes).as_bytes()), bytes)
+}
+
+pub fn state_bytes(state: &State) -> (Vec<u8>, [u8; 32]) {
+    let bytes = encode(state);
+    let hash = *blake3::hash(&bytes).as_bytes();
+    (bytes, hash)
+}
+
+/// Everything a tick asked the world to do, in order.
+pub fn digest(commands: &[Command]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = Vec::with_capacity(256);
+    for command in commands {
+        buffer.clear();
+        if rmp_serde::encode::write(&mut buffer, command).is_ok() {
+            hasher.update(&buffer);
+        }
+    }
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    digest
+}
+
+/// Turns of one loop, many to a row. The path is the row's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TurnPack(pub Vec<TurnRecord>);
+
+/// The idempotency key of an effect, as tools and receivers see it.
+pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [root.as_bytes(), key.path.as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    for number in [key.generation, key.visit, key.group] {
+        hasher.update(&number.to_le_bytes());
+    }
+    let hex = hasher.finalize().to_hex();
+    format!("wl-{}", &hex[..32])
+}
+
+/// The id of a child run: a repeat of the same call is the same run.
+pub fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
+    format!("{root}-{}", &effect_key(root, key)[3..15])
+}

@@ -1,0 +1,250 @@
+//! The control loop: drain the tick buffer, reduce, journal, execute commands, wait for the next completion.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use windlass_core::{Command, Output, Program, Reduced, Resume, RunResult, State, Tick, TickKind, Values, reduce};
+use windlass_value::{Map, Value};
+
+use crate::RuntimeError;
+use crate::adapter::{Adapter, ChildStart, Next, Waiting};
+use crate::blobs::BlobCache;
+use crate::codec;
+use crate::recovery::holds_stored;
+
+pub struct ControlLoop<A> {
+    program: Arc<Program>,
+    state: State,
+    blobs: BlobCache,
+    adapter: A,
+    buffer: VecDeque<TickKind>,
+    /// Commands whose ticks are not durable yet.
+    owed: Vec<Command>,
+    /// Jobs whose results are in ticks that are not durable yet.
+    finalized: Vec<u64>,
+}
+
+/// Why the loop has let go of a run.
+#[derive(Debug)]
+pub enum Exit {
+    Ended(RunResult),
+    /// It waits in the store for time or a signal.
+    Released,
+    /// The process goes down; whoever opens the store next goes on with it.
+    Closed,
+}
+
+impl<A: Adapter> ControlLoop<A> {
+    /// `first` are the ticks to begin with: the start event, or a restart after a crash.
+    pub fn new(
+        program: Arc<Program>,
+        state: State,
+        blobs: BlobCache,
+        adapter: A,
+        first: Vec<TickKind>,
+    ) -> ControlLoop<A> {
+        ControlLoop { program, state, blobs, adapter, buffer: first.into(), owed: Vec::new(), finalized: Vec::new() }
+    }
+
+    pub async fn run(mut self) -> Result<Exit, RuntimeError> {
+        let result = self.turn_until_exit().await;
+        self.adapter.close().await;
+        result
+    }
+
+    async fn turn_until_exit(&mut self) -> Result<Exit, RuntimeError> {
+        loop {
+            self.drain().await?;
+            self.settle().await?;
+            if let Some(result) = self.state.result() {
+                let result = result.clone();
+                self.adapter.ended(&result);
+                return Ok(Exit::Ended(result));
+            }
+            if !self.buffer.is_empty() {
+                continue;
+            }
+            let quiet = self.state.is_quiet();
+            let waiting =
+                Waiting { until: self.state.next_due(), quiet, children: !self.state.calls.is_empty(), poll: false };
+            match self.adapter.wait_for_next_task(waiting).await {
+                Next::Ticks(ticks) => self.buffer.extend(ticks),
+                Next::Timer => self.buffer.push_back(TickKind::TimerDue),
+                Next::Nothing | Next::Inbox => {}
+                Next::Release => {
+                    self.adapter.release(&self.state, &mut self.blobs).await?;
+                    return Ok(Exit::Released);
+                }
+                Next::Closed => return Ok(Exit::Closed),
+            }
+        }
+    }
+
+    /// Reduces all buffered ticks. A run that computes for long is looked after in between: outside input is let in, and
+    /// what is overdue becomes durable.
+    async fn drain(&mut self) -> Result<(), RuntimeError> {
+        while let Some(kind) = self.buffer.pop_front() {
+            let long = matches!(kind, TickKind::Proceed);
+            self.reduce(kind).await?;
+            if self.state.result().is_some() {
+                break;
+            }
+            if long {
+                if self.owes_effects() || self.adapter.wants_flush() {
+                    self.settle().await?;
+                }
+                let poll = Waiting { until: None, quiet: false, children: false, poll: true };
+                match self.adapter.wait_for_next_task(poll).await {
+                    Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
+                    Next::Closed => self.buffer.clear(),
+                    Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn reduce(&mut self, kind: TickKind) -> Result<(), RuntimeError> {
+        if let TickKind::StepResult { job, .. } = &kind {
+            self.finalized.push(*job);
+        }
+        let kind = self.slim(kind);
+        let at = self.adapter.get_now().max(self.state.now);
+        let tick = Tick { at, seed: self.adapter.entropy(), kind };
+        let output = apply(&self.program, &mut self.state, &mut self.blobs, &tick, &mut self.adapter).await?;
+        self.adapter.on_tick(&tick, &output, &self.state);
+        for command in output.commands {
+            match command {
+                Command::QueueEvent(tick) => self.buffer.push_back(tick),
+                other => self.owed.push(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
+    fn slim(&mut self, kind: TickKind) -> TickKind {
+        let cap = self.program.limits.inline_bytes_max;
+        let blobs = &mut self.blobs;
+        let mut slim = |value: Value| match value.size_up_to(cap) > cap {
+            true => Value::Stored(Arc::new(blobs.put(&value))),
+            false => value,
+        };
+        match kind {
+            TickKind::StepResult { job, dispatch, mut outcome } => {
+                outcome.output = slim(outcome.output);
+                TickKind::StepResult { job, dispatch, outcome }
+            }
+            TickKind::AddEvent { name, payload: Value::Map(map), request } => {
+                let payload = map.iter().map(|(key, value)| (key.clone(), slim(value.clone())));
+                TickKind::AddEvent { name, payload: Value::object(payload), request }
+            }
+            TickKind::AddEvent { name, payload, request } => {
+                TickKind::AddEvent { name, payload: slim(payload), request }
+            }
+            other => other,
+        }
+    }
+
+    fn owes_effects(&self) -> bool {
+        self.owed.iter().any(|command| !matches!(command, Command::PublishEvent(_)))
+    }
+
+    /// Journal first, then effects.
+    async fn settle(&mut self) -> Result<(), RuntimeError> {
+        self.adapter.flush(&self.state, &mut self.blobs).await?;
+        for job in std::mem::take(&mut self.finalized) {
+            self.adapter.finalize_step(job);
+        }
+        for command in std::mem::take(&mut self.owed) {
+            self.execute(command).await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(&mut self, command: Command) -> Result<(), RuntimeError> {
+        match command {
+            Command::QueueEvent(tick) => self.buffer.push_back(tick),
+            Command::RunWorker(job) => {
+                let input = self.put_together(&job.input).await?;
+                self.adapter.run_worker(job, input);
+            }
+            Command::CancelWorker { job } => self.adapter.cancel_worker(job),
+            Command::StartChild { call, definition, input, key } => {
+                let id = codec::child_id(&self.state.run.id, &key);
+                self.adapter.start_child(ChildStart { call, id, definition, input });
+            }
+            Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),
+            Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
+            // The run's end is in its state; the loop sees it there.
+            Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A tool gets plain values: what is stored elsewhere is put back in.
+    async fn put_together(&mut self, value: &Value) -> Result<Value, RuntimeError> {
+        if !holds_stored(value) {
+            return Ok(value.clone());
+        }
+        match value {
+            Value::Stored(stored) => {
+                let content = match self.blobs.get(&stored.hash) {
+                    Some(content) => content,
+                    None => self
+                        .adapter
+                        .load_blob(&stored.hash)
+                        .await?
+                        .ok_or_else(|| RuntimeError::MissingBlob(stored.hash.to_string()))?,
+                };
+                let content = Box::pin(self.put_together(&content)).await?;
+                match (stored.chunked, &content) {
+                    (true, Value::List(chunks)) => {
+                        let items = chunks.iter().flat_map(|chunk| chunk.as_list().unwrap_or_default()).cloned();
+                        Ok(Value::list(items.collect()))
+                    }
+                    _ => Ok(content),
+                }
+            }
+            Value::List(items) => {
+                let mut whole = Vec::with_capacity(items.len());
+                for item in items.iter() {
+                    whole.push(Box::pin(self.put_together(item)).await?);
+                }
+                Ok(Value::list(whole))
+            }
+            Value::Map(map) => {
+                let mut whole = Map::with_capacity(map.len());
+                for (key, value) in map.iter() {
+                    whole.insert(key.clone(), Box::pin(self.put_together(value)).await?);
+                }
+                Ok(Value::map(whole))
+            }
+            plain => Ok(plain.clone()),
+        }
+    }
+}
+
+/// Reduces one tick, fetching stored values as often as it takes.
+pub(crate) async fn apply<A: Adapter>(
+    program: &Program,
+    state: &mut State,
+    blobs: &mut BlobCache,
+    tick: &Tick,
+    adapter: &mut A,
+) -> Result<Output, RuntimeError> {
+    let mut resume = Resume::default();
+    loop {
+        match reduce(program, state, tick, blobs, &mut resume)? {
+            Reduced::Done(output) => return Ok(output),
+            Reduced::NeedBlobs(hashes) => {
+                for hash in hashes {
+                    let value = adapter.load_blob(&hash).await?;
+                    let value = value.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
+                    let size = value.size_up_to(usize::MAX / 2);
+                    blobs.insert(hash, value, size);
+                }
+            }
+        }
+    }
+}

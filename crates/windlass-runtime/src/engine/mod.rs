@@ -1,0 +1,433 @@
+//! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
+
+mod requests;
+mod residents;
+mod wake;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc, watch};
+use windlass_core::plan::Plan;
+use windlass_core::{Event, Limits, Program, START_EVENT, TickKind};
+use windlass_store::{Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunRow, Store, WriterLimits};
+use windlass_value::{BlobHash, Language, Value};
+
+pub use requests::{Answer, Request, request};
+
+use crate::clock::{Clock, real_now};
+use crate::codec;
+use crate::recovery;
+use crate::report::FinalReport;
+use crate::tool::Tools;
+use crate::workers::WorkerPool;
+use crate::{RuntimeError, adapters::Mailbox};
+
+pub struct EngineOptions {
+    pub tools: Tools,
+    pub languages: Vec<Arc<dyn Language>>,
+    pub limits: Limits,
+    /// Jobs at once over all runs.
+    pub jobs_at_once: usize,
+    /// A run that has only waited for this long leaves memory.
+    pub release_after: Duration,
+    /// Wakes every run of the store that nobody owns, not only those this engine has started.
+    pub adopt: bool,
+    /// Commits on the run's own thread when nothing else waits. Right for a process with one run.
+    pub commit_here: bool,
+    /// Called around every commit: fault points for tests.
+    pub commit_hook: Option<CommitHook>,
+    /// How often the store is asked whether another process has written.
+    pub poll_every: Duration,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            tools: Tools::new(),
+            languages: Vec::new(),
+            limits: Limits::default(),
+            jobs_at_once: 1_024,
+            release_after: Duration::from_secs(10),
+            adopt: false,
+            commit_here: false,
+            commit_hook: None,
+            poll_every: Duration::from_millis(50),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub store: Arc<dyn Store>,
+    pub writer: Arc<GroupWriter>,
+    pub owner: Owner,
+    pub pool: WorkerPool,
+    pub languages: Vec<Arc<dyn Language>>,
+    pub limits: Limits,
+    pub release_after: Duration,
+    pub adopt: bool,
+    pub commit_here: bool,
+    pub poll_every: Duration,
+    programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
+    runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
+    pub nudge: tokio::sync::Notify,
+}
+
+/// A run this engine answers for, in memory or not.
+pub(crate) struct Tracked {
+    /// Where its mail goes while it is in memory.
+    pub mailbox: Option<Mailbox>,
+    pub end: watch::Sender<RunEnd>,
+    pub events: Option<broadcast::Sender<Event>>,
+}
+
+/// What a handle can see of a run's fate.
+#[derive(Clone, Debug)]
+pub enum RunEnd {
+    Open,
+    Ended(Arc<FinalReport>),
+    Failed(RuntimeError),
+    /// The engine was closed; the run can be resumed.
+    Left,
+}
+
+pub struct StartOptions {
+    pub id: Option<String>,
+    pub virtual_time: bool,
+    pub parent: Option<(Arc<str>, u64)>,
+    /// Events are wanted live.
+    pub watch: bool,
+}
+
+impl Default for StartOptions {
+    fn default() -> StartOptions {
+        StartOptions { id: None, virtual_time: false, parent: None, watch: true }
+    }
+}
+
+/// How a run was started, for whoever resumes it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RunOptions {
+    pub virtual_time: bool,
+    pub input: BlobHash,
+    pub parent: Option<(Arc<str>, u64)>,
+}
+
+pub struct RunHandle {
+    pub run: Arc<str>,
+    end: watch::Receiver<RunEnd>,
+    pub events: Option<broadcast::Receiver<Event>>,
+}
+
+impl RunHandle {
+    /// Waits until the run has ended, or this engine no longer answers for it.
+    pub async fn wait(&mut self) -> Result<Arc<FinalReport>, RuntimeError> {
+        let end = self.end.wait_for(|end| !matches!(end, RunEnd::Open)).await.map_err(|_| RuntimeError::Closing)?;
+        match &*end {
+            RunEnd::Ended(report) => Ok(report.clone()),
+            RunEnd::Failed(error) => Err(error.clone()),
+            RunEnd::Open | RunEnd::Left => Err(RuntimeError::Closing),
+        }
+    }
+}
+
+impl Engine {
+    /// Must be called inside a tokio runtime.
+    pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<Engine, RuntimeError> {
+        let owner = store.open_owner()?;
+        let write: Arc<dyn Store> = store.clone();
+        let writer = GroupWriter::with(write, WriterLimits::default(), options.commit_hook)?;
+        let inner = Arc::new(Inner {
+            store,
+            writer: Arc::new(writer),
+            owner,
+            pool: WorkerPool::new(options.tools, options.jobs_at_once),
+            languages: options.languages,
+            limits: options.limits,
+            release_after: options.release_after,
+            adopt: options.adopt,
+            commit_here: options.commit_here,
+            poll_every: options.poll_every,
+            programs: Mutex::default(),
+            runs: Mutex::default(),
+            nudge: tokio::sync::Notify::new(),
+        });
+        tokio::spawn(wake::watch(Arc::downgrade(&inner)));
+        Ok(Engine { inner })
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Commits so far, and batches in them.
+    pub fn commits(&self) -> (u64, u64) {
+        (self.inner.writer.commits(), self.inner.writer.batches())
+    }
+
+    /// Runs that are in memory now.
+    pub fn resident(&self) -> usize {
+        self.inner.runs().values().filter(|tracked| tracked.mailbox.is_some()).count()
+    }
+
+    /// Keeps a plan so that runs can be started with it.
+    pub fn add_plan(&self, plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
+        let (hash, body) = codec::plan_hash(&plan);
+        let mut programs = self.inner.programs();
+        if let Some(program) = programs.get(&hash) {
+            return Ok((hash, program.clone()));
+        }
+        let row = PlanRow { hash, dialect: plan.dialect.to_string(), body };
+        let program = Arc::new(self.inner.program_of(plan)?);
+        self.inner.store.put_plan(&row)?;
+        programs.insert(hash, program.clone());
+        Ok((hash, program))
+    }
+
+    /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
+    pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
+        let program = self.inner.program(&plan)?;
+        program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
+        let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
+        let how = RunOptions {
+            virtual_time: options.virtual_time,
+            input: BlobHash(*blake3::hash(&windlass_value::encode(&input)).as_bytes()),
+            parent: options.parent.clone(),
+        };
+        if options.id.is_some()
+            && let Some(row) = self.inner.store.run(&run)?
+        {
+            return self.same_run(&row, plan, &how, options.watch).await;
+        }
+        let now = real_now();
+        let create = NewRun {
+            plan,
+            definition: program.plan.name.to_string(),
+            dialect: program.plan.dialect.to_string(),
+            owner: Some(self.inner.owner.name.clone()),
+            created_at: now,
+            parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
+            options: codec::encode(&how),
+        };
+        let image = recovery::RunImage { state: recovery::new_state(&run, &program, now), blobs: Default::default() };
+        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
+        let handle = self.inner.track(&run, options.watch);
+        let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
+        let launch = residents::Launch {
+            run,
+            program,
+            image,
+            first,
+            epoch: 1,
+            create: Some(create),
+            clock,
+            parent: options.parent,
+        };
+        self.inner.launch(launch).await?;
+        Ok(handle)
+    }
+
+    async fn same_run(
+        &self,
+        row: &RunRow,
+        plan: BlobHash,
+        how: &RunOptions,
+        watch: bool,
+    ) -> Result<RunHandle, RuntimeError> {
+        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        if row.plan != plan || before.input != how.input {
+            return Err(RuntimeError::RunExists(row.run.to_string()));
+        }
+        self.attach(&row.run, false, watch).await
+    }
+
+    /// Goes on with a run after a crash, a release or a pause. For a run that has ended: its report.
+    pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
+        self.attach(run, true, true).await
+    }
+
+    async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let handle = self.inner.track(&row.run, watch);
+        if let Some(bytes) = &row.result {
+            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+            self.inner.tell_end(&row.run, RunEnd::Ended(Arc::new(report)));
+            return Ok(handle);
+        }
+        if self.inner.is_resident(&row.run) {
+            return Ok(handle);
+        }
+        match self.inner.bring_back(&row.run, unpause).await {
+            Ok(()) => Ok(handle),
+            Err(error) => {
+                self.inner.untrack(&row.run);
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks something of a run, wherever it is. Durable when this returns.
+    pub fn request(&self, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
+        let answer = requests::request(&*self.inner.store, run, request_id, request)?;
+        self.inner.nudge_run(run);
+        Ok(answer)
+    }
+
+    /// Lets go of all runs, between two ticks. They can be resumed.
+    pub async fn close(&self) {
+        let mailboxes: Vec<Mailbox> =
+            self.inner.runs().values().filter_map(|tracked| tracked.mailbox.clone()).collect();
+        for mailbox in &mailboxes {
+            // A loop that has just ended needs no telling.
+            let _ = mailbox.send(crate::adapters::Mail::Close);
+        }
+        for mailbox in mailboxes {
+            mailbox.closed().await;
+        }
+    }
+}
+
+impl Inner {
+    pub fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn programs(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlobHash, Arc<Program>>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn program_of(&self, plan: Plan) -> Result<Program, RuntimeError> {
+        let languages: Vec<&dyn Language> = self.languages.iter().map(|language| &**language).collect();
+        Ok(Program::load(plan, &languages, self.limits.clone())?)
+    }
+
+    pub fn program(&self, hash: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
+        if let Some(program) = self.programs().get(hash) {
+            return Ok(program.clone());
+        }
+        let row = self.store.plan(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
+        let plan: Plan = codec::decode(&row.body, "a plan")?;
+        let program = Arc::new(self.program_of(plan)?);
+        self.programs().insert(*hash, program.clone());
+        Ok(program)
+    }
+
+    fn track(&self, run: &Arc<str>, watched: bool) -> RunHandle {
+        let mut runs = self.runs();
+        let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
+            mailbox: None,
+            end: watch::channel(RunEnd::Open).0,
+            events: None,
+        });
+        let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
+        RunHandle { run: run.clone(), end: tracked.end.subscribe(), events }
+    }
+
+    fn untrack(&self, run: &str) {
+        self.runs().remove(run);
+    }
+
+    pub fn is_resident(&self, run: &str) -> bool {
+        self.runs().get(run).is_some_and(|tracked| tracked.mailbox.is_some())
+    }
+
+    pub fn tell_end(&self, run: &str, end: RunEnd) {
+        if let Some(tracked) = self.runs().remove(run) {
+            // Nobody may be waiting.
+            tracked.end.send_replace(end);
+        }
+    }
+
+    /// Loads a run that nobody alive owns and goes on with it.
+    pub async fn bring_back(self: &Arc<Self>, run: &Arc<str>, unpause: bool) -> Result<(), RuntimeError> {
+        let epoch = match self.store.claim(run, &self.owner.name)? {
+            Claim::Owned { epoch } => epoch,
+            Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
+            Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
+            Claim::Ended => return self.ended_meanwhile(run),
+        };
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        let program = self.program(&row.plan)?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let image = match recovery::load(&*self.store, run, &program, row.created_at) {
+            Ok(image) => image,
+            Err(error) => {
+                self.store.release(run, epoch)?;
+                return Err(error);
+            }
+        };
+        let mut first = vec![TickKind::Restart];
+        if unpause && image.state.paused {
+            first.push(TickKind::Resume { request: None });
+        }
+        let clock = match how.virtual_time {
+            // Virtual time goes on from where it stood.
+            true => {
+                let mut clock = Clock::virtual_time();
+                clock.skip_to(image.state.now);
+                clock
+            }
+            false => Clock::Real,
+        };
+        let launch = residents::Launch {
+            run: run.clone(),
+            program,
+            image,
+            first,
+            epoch,
+            create: None,
+            clock,
+            parent: how.parent,
+        };
+        self.launch(launch).await
+    }
+
+    fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        if let Some(bytes) = &row.result {
+            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+            self.tell_end(run, RunEnd::Ended(Arc::new(report)));
+        }
+        Ok(())
+    }
+
+    pub fn nudge_run(&self, run: &str) {
+        if let Some(mailbox) = self.runs().get(run).and_then(|tracked| tracked.mailbox.as_ref()) {
+            // A loop that has just ended will not need it.
+            let _ = mailbox.send(crate::adapters::Mail::Inbox);
+        }
+        self.nudge.notify_one();
+    }
+}
+
+/// Sorts by time of making; unique without asking anybody.
+pub fn new_run_id() -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let mut bytes = [0u8; 16];
+    let ms = real_now().as_ms() as u64;
+    bytes[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
+    bytes[6..].copy_from_slice(
+        &entropy().to_be_bytes().iter().chain(&entropy().to_be_bytes()).copied().take(10).collect::<Vec<_>>(),
+    );
+    let mut number = u128::from_be_bytes(bytes);
+    let mut text = [b'0'; 26];
+    for digit in text.iter_mut().rev() {
+        *digit = DIGITS[(number & 31) as usize];
+        number >>= 5;
+    }
+    text.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// Random bits from the system, through the standard library's own seeding.
+pub(crate) fn entropy() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+pub(crate) type MailPair = (Mailbox, mpsc::UnboundedReceiver<crate::adapters::Mail>);

@@ -1,0 +1,53 @@
+//! What can be asked of a run from outside, by any process on the same store.
+
+use std::sync::Arc;
+
+use windlass_core::TickKind;
+use windlass_store::{InboxRow, InboxVerdict, StoreWrite};
+use windlass_value::Value;
+
+use crate::RuntimeError;
+use crate::clock::real_now;
+use crate::codec;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    Pause,
+    Resume,
+    Cancel { reason: String },
+    Signal { name: String, payload: Value },
+}
+
+/// What became of a request. It is durable in every case but the last.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A live process owns the run and will act on it.
+    Delivered,
+    /// Nobody runs it now: it is acted on when the run is resumed.
+    Kept,
+    /// The same request was made before.
+    Repeated,
+    /// The run has ended: nothing was kept.
+    Ended,
+}
+
+/// Leaves a request in the run's inbox.
+pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
+    let id: Arc<str> = request_id.into();
+    let tick = match request {
+        Request::Pause => TickKind::Pause { request: Some(id.clone()) },
+        Request::Resume => TickKind::Resume { request: Some(id.clone()) },
+        Request::Cancel { reason } => TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()) },
+        Request::Signal { name, payload } => {
+            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()) }
+        }
+    };
+    let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };
+    match store.inbox_put(&row)? {
+        InboxVerdict::Accepted { owner: Some(_) } => Ok(Answer::Delivered),
+        InboxVerdict::Accepted { owner: None } => Ok(Answer::Kept),
+        InboxVerdict::Duplicate => Ok(Answer::Repeated),
+        InboxVerdict::Ended => Ok(Answer::Ended),
+        InboxVerdict::NoSuchRun => Err(RuntimeError::NoSuchRun(run.to_owned())),
+    }
+}

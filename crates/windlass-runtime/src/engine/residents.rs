@@ -1,0 +1,195 @@
+//! Runs in memory: each is a control loop of its own.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::{Program, RunResult, State, TickKind};
+use windlass_store::NewRun;
+
+use super::{Inner, MailPair, RunEnd, entropy};
+use crate::adapter::{Adapter, ChildStart};
+use crate::adapters::{Durable, DurableOptions, IdleRelease, Local, Mail};
+use crate::blobs::BlobCache;
+use crate::clock::Clock;
+use crate::control_loop::{ControlLoop, Exit};
+use crate::forward;
+use crate::recovery::RunImage;
+use crate::report::FinalReport;
+use crate::workers::RunWorkers;
+use crate::{RuntimeError, codec};
+
+pub(crate) struct Launch {
+    pub run: Arc<str>,
+    pub program: Arc<Program>,
+    pub image: RunImage,
+    pub first: Vec<TickKind>,
+    pub epoch: u64,
+    pub create: Option<NewRun>,
+    pub clock: Clock,
+    pub parent: Option<(Arc<str>, u64)>,
+}
+
+impl Inner {
+    /// Puts a run into memory. Returns when its first ticks are durable.
+    pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
+        let Launch { run, program, image, first, epoch, create, clock, parent } = launch;
+        let (mailbox, mail): MailPair = mpsc::unbounded_channel();
+        let (reports_in, reports) = mpsc::unbounded_channel();
+        let events = {
+            let mut runs = self.runs();
+            let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
+            tracked.mailbox = Some(mailbox.clone());
+            tracked.events.clone()
+        };
+        // Messages may have come while nobody was looking.
+        let _ = mailbox.send(Mail::Inbox);
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
+        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let options = DurableOptions {
+            store: self.store.clone(),
+            writer: self.writer.clone(),
+            run: run.clone(),
+            epoch,
+            limits: program.limits.clone(),
+            program: program.clone(),
+            create,
+            parent,
+            commit_here: self.commit_here,
+        };
+        let durable = Durable::new(local, options, &image.state);
+        let (sender, begun) = oneshot::channel();
+        let hosted = Hosted {
+            inner: IdleRelease::new(durable, self.release_after),
+            engine: self.clone(),
+            run: run.clone(),
+            begun: Some(sender),
+            report: None,
+            program: program.clone(),
+        };
+        let looping = ControlLoop::new(program, image.state, image.blobs, hosted, first);
+        let (engine, name) = (self.clone(), run.clone());
+        let task = tokio::spawn(async move {
+            let exit = looping.run().await;
+            engine.left(&name, exit).await
+        });
+        match begun.await {
+            Ok(()) => Ok(()),
+            // The loop ended before anything was durable: its own error says why.
+            Err(_) => match task.await {
+                Ok(Some(error)) => Err(error),
+                Ok(None) => Ok(()),
+                Err(_) => {
+                    Err(RuntimeError::Quarantined { run: run.to_string(), why: "the engine has a defect".to_owned() })
+                }
+            },
+        }
+    }
+
+    /// A control loop has let go of a run. Gives back its error, for a start that waits for it.
+    async fn left(self: Arc<Self>, run: &Arc<str>, exit: Result<Exit, RuntimeError>) -> Option<RuntimeError> {
+        match exit {
+            Ok(Exit::Ended(_)) => None,
+            Ok(Exit::Released) => {
+                if let Some(tracked) = self.runs().get_mut(run) {
+                    tracked.mailbox = None;
+                }
+                self.nudge.notify_one();
+                None
+            }
+            Ok(Exit::Closed) => {
+                self.tell_end(run, RunEnd::Left);
+                None
+            }
+            Err(error) => {
+                self.tell_end(run, RunEnd::Failed(error.clone()));
+                Some(error)
+            }
+        }
+    }
+}
+
+/// The outermost adapter: what only the engine can do.
+struct Hosted<A> {
+    inner: A,
+    engine: Arc<Inner>,
+    run: Arc<str>,
+    program: Arc<Program>,
+    begun: Option<oneshot::Sender<()>>,
+    report: Option<FinalReport>,
+}
+
+impl<A: Adapter> Adapter for Hosted<A> {
+    forward!(inner: get_now, entropy, wait_receive, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, write_to_event_stream, send_event, finalize_step, release, close);
+
+    async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.flush(state, blobs).await?;
+        if let Some(begun) = self.begun.take() {
+            // Whoever started the run may have gone.
+            let _ = begun.send(());
+        }
+        if state.result().is_some() {
+            self.report = Some(FinalReport::of(&self.program, state));
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, result: &RunResult) {
+        self.inner.ended(result);
+        if let Some(report) = self.report.take() {
+            self.engine.tell_end(&self.run, RunEnd::Ended(Arc::new(report)));
+        }
+    }
+
+    fn start_child(&mut self, child: ChildStart) {
+        self.engine.clone().start_child(self.run.clone(), child);
+    }
+
+    fn cancel_child(&mut self, child: &str) {
+        let request = super::Request::Cancel { reason: "its parent no longer wants it".to_owned() };
+        // A child that has ended, or was never started, needs no cancel.
+        let _ = super::request(&*self.engine.store, child, &format!("cancel:{}", self.run), request);
+        self.engine.nudge_run(child);
+    }
+}
+
+impl Inner {
+    /// A child's id comes from its parent and its place there, so starting it twice starts it once.
+    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart) {
+        tokio::spawn(async move {
+            let (call, run) = (child.call, parent.clone());
+            let engine = super::Engine { inner: self.clone() };
+            if let Err(error) = engine.start_named(parent, child).await {
+                let info = windlass_core::ErrorInfo::new("ChildNotStarted", "call", error.to_string());
+                let outcome = windlass_core::TaskOutcome::failure(info);
+                let tick = TickKind::CallResult { call, status: windlass_core::Status::Failed, outcome };
+                let row = windlass_store::InboxRow {
+                    run: run.clone(),
+                    request_id: format!("call:{call}").into(),
+                    body: codec::encode(&tick),
+                    at: crate::clock::real_now(),
+                };
+                if self.store.inbox_put(&row).is_ok() {
+                    self.nudge_run(&run);
+                }
+            }
+        });
+    }
+}
+
+impl super::Engine {
+    /// Starts the child with the plan that carries the definition's name.
+    async fn start_named(&self, parent: Arc<str>, child: ChildStart) -> Result<(), RuntimeError> {
+        let plan = {
+            let programs = self.inner.programs();
+            programs.iter().find(|(_, program)| program.plan.name == child.definition).map(|(hash, _)| *hash)
+        };
+        let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
+        let options = super::StartOptions {
+            id: Some(child.id),
+            parent: Some((parent, child.call)),
+            ..super::StartOptions::default()
+        };
+        let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
+        self.start(plan, input, options).await.map(|_| ())
+    }
+}

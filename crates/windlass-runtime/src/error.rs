@@ -1,0 +1,37 @@
+//! What can go wrong around a run. (What goes wrong inside one is the run's own outcome.)
+
+use windlass_core::{Impossible, PlanError};
+use windlass_store::StoreError;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RuntimeError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Journal and program disagree: the run is set aside, nobody goes on with it.
+    #[error("the run `{run}` is set aside: {why}")]
+    Quarantined { run: String, why: String },
+    #[error("what the store holds of {what} cannot be read: {why}")]
+    Damaged { what: &'static str, why: String },
+    #[error("there is no run `{0}` in this store")]
+    NoSuchRun(String),
+    #[error("the run `{run}` is owned by another live process ({owner})")]
+    Owned { run: String, owner: String },
+    #[error("a run `{0}` exists already, with another definition or input")]
+    RunExists(String),
+    #[error("a stored value ({0}) is missing")]
+    MissingBlob(String),
+    #[error("the input does not fit the definition: {0}")]
+    Input(String),
+    #[error("the engine is shutting down")]
+    Closing,
+    #[error("another process has taken the run over")]
+    Fenced,
+}
+
+impl From<Impossible> for RuntimeError {
+    fn from(error: Impossible) -> RuntimeError {
+        RuntimeError::Quarantined { run: String::new(), why: error.to_string() }
+    }
+}

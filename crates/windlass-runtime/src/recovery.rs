@@ -1,0 +1,147 @@
+//! A run brought back from the store: the newest snapshot, then the ticks after it.
+
+use std::sync::Arc;
+
+use windlass_core::{Output, Program, Reduced, Resume, State, Tick, reduce};
+use windlass_store::StoreRead;
+use windlass_value::{BlobHash, RunView, Timestamp, Value};
+
+use crate::RuntimeError;
+use crate::blobs::BlobCache;
+use crate::codec::{self, TickEntry};
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 256;
+
+/// A run as it is in memory.
+pub struct RunImage {
+    pub state: State,
+    pub blobs: BlobCache,
+}
+
+/// The state of a run that has not begun.
+pub fn new_state(run: &Arc<str>, program: &Program, at: Timestamp) -> State {
+    State::new(RunView {
+        id: run.clone(),
+        name: program.plan.name.clone(),
+        input: Value::Null,
+        parameters: Value::Null,
+        started_at: at,
+    })
+}
+
+/// Rebuilds a run's state. Every tick's digest is compared on the way: a difference sets the run aside.
+pub fn load(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    program: &Program,
+    created_at: Timestamp,
+) -> Result<RunImage, RuntimeError> {
+    let snapshot = store.snapshot(run, None)?;
+    let state = match snapshot {
+        Some(snapshot) => codec::decode(&snapshot.body, "a snapshot")?,
+        None => new_state(run, program, created_at),
+    };
+    let mut image = RunImage { state, blobs: BlobCache::default() };
+    replay_from(store, run, program, &mut image, u64::MAX, &mut |_, _| Ok(()))?;
+    Ok(image)
+}
+
+/// Applies the journal's ticks to an image until `to` ticks have been reduced; `seen` is called after each.
+pub fn replay_from(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    program: &Program,
+    image: &mut RunImage,
+    to: u64,
+    seen: &mut dyn FnMut(&State, &TickEntry) -> Result<(), RuntimeError>,
+) -> Result<(), RuntimeError> {
+    loop {
+        let rows = store.journal(run, image.state.ticks, ROWS_AT_ONCE)?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+            let skip = image.state.ticks.saturating_sub(row.first_tick) as usize;
+            for entry in entries.iter().skip(skip) {
+                if image.state.ticks >= to {
+                    return Ok(());
+                }
+                let output = apply(store, program, image, &entry.tick)?;
+                if codec::digest(&output.commands) != entry.digest {
+                    return Err(differs(run, &image.state, entry));
+                }
+                seen(&image.state, entry)?;
+            }
+        }
+    }
+}
+
+fn differs(run: &Arc<str>, state: &State, entry: &TickEntry) -> RuntimeError {
+    let why = format!(
+        "replaying tick {} ({}) asks for other things than it did when it was journaled",
+        state.ticks,
+        entry.tick.kind.name()
+    );
+    RuntimeError::Quarantined { run: run.to_string(), why }
+}
+
+fn apply(store: &dyn StoreRead, program: &Program, image: &mut RunImage, tick: &Tick) -> Result<Output, RuntimeError> {
+    let mut resume = Resume::default();
+    loop {
+        match reduce(program, &mut image.state, tick, &mut image.blobs, &mut resume)? {
+            Reduced::Done(output) => {
+                // What a replay makes anew is in the store already.
+                image.blobs.take_fresh();
+                return Ok(output);
+            }
+            Reduced::NeedBlobs(hashes) => {
+                for hash in hashes {
+                    let value = stored_value(store, &hash)?;
+                    let size = value.size_up_to(usize::MAX / 2);
+                    image.blobs.insert(hash, value, size);
+                }
+            }
+        }
+    }
+}
+
+pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, RuntimeError> {
+    let bytes = store.blob(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
+    windlass_value::decode(&bytes).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+}
+
+/// A value with everything that is stored elsewhere put back in.
+pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
+    match value {
+        Value::Stored(stored) if stored.chunked => {
+            let table = stored_value(store, &stored.hash)?;
+            let mut items = Vec::with_capacity(stored.items as usize);
+            for chunk in table.as_list().unwrap_or_default() {
+                if let Value::List(part) = resolve(store, chunk)? {
+                    items.extend(part.iter().cloned());
+                }
+            }
+            Ok(Value::list(items))
+        }
+        Value::Stored(stored) => resolve(store, &stored_value(store, &stored.hash)?),
+        Value::List(items) if items.iter().any(holds_stored) => {
+            items.iter().map(|item| resolve(store, item)).collect::<Result<Vec<_>, _>>().map(Value::list)
+        }
+        Value::Map(map) if map.values().any(holds_stored) => {
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve(store, value)?)));
+            entries.collect::<Result<windlass_value::Map, RuntimeError>>().map(Value::map)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+pub(crate) fn holds_stored(value: &Value) -> bool {
+    match value {
+        Value::Stored(_) => true,
+        Value::List(items) => items.iter().any(holds_stored),
+        Value::Map(map) => map.values().any(holds_stored),
+        _ => false,
+    }
+}

@@ -1,0 +1,101 @@
+//! The end of a run as people and programs get it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_core::plan::NodeKind;
+use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, State, Status};
+use windlass_value::{Map, Value};
+
+/// Kept in the run's row when it has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FinalReport {
+    pub status: Status,
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+    /// The top-level steps, in the definition's order.
+    pub steps: Vec<(Arc<str>, StepReport)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    pub status: Status,
+    pub output: Value,
+    pub error: Option<ErrorInfo>,
+    pub looping: Option<LoopSummary>,
+}
+
+impl FinalReport {
+    pub fn of(program: &Program, state: &State) -> FinalReport {
+        let result = state.result().cloned().unwrap_or(windlass_core::RunResult {
+            status: Status::Failed,
+            output: Value::Null,
+            error: None,
+        });
+        FinalReport {
+            status: result.status,
+            output: result.output,
+            error: result.error,
+            steps: steps_of(program, state),
+        }
+    }
+
+    /// The object of `windlass run --json`, without what only the caller knows.
+    pub fn to_value(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("status", self.status.as_str());
+        map.insert("output", self.output.clone());
+        if let Some(error) = &self.error {
+            map.insert("error", error.to_value());
+        }
+        let steps = self.steps.iter().map(|(name, step)| (name.clone(), step.to_value()));
+        map.insert("steps", Value::object(steps));
+        map
+    }
+}
+
+impl StepReport {
+    fn of(outcome: &Outcome) -> StepReport {
+        StepReport {
+            status: outcome.status,
+            output: outcome.output.clone(),
+            error: outcome.error.clone(),
+            looping: outcome.turns.clone(),
+        }
+    }
+
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("status", self.status.as_str());
+        map.insert("output", self.output.clone());
+        if let Some(error) = &self.error {
+            map.insert("error", error.to_value());
+        }
+        if let Some(looping) = &self.looping {
+            map.insert("loop", loop_value(looping));
+        }
+        Value::map(map)
+    }
+}
+
+fn loop_value(looping: &LoopSummary) -> Value {
+    Value::object([
+        ("kind", Value::Str(looping.kind.clone())),
+        ("turns", Value::from(looping.turns)),
+        ("failed", Value::from(looping.failed)),
+        ("reason", Value::from(looping.reason.as_str())),
+    ])
+}
+
+/// The steps that have ended so far; also of a run that has not.
+pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)> {
+    let root = program.node(program.plan.root);
+    let top = match (&root.kind, root.hidden) {
+        (NodeKind::Graph(_) | NodeKind::Net(_), _) | (_, true) => root.kind.children(),
+        (_, false) => vec![program.plan.root],
+    };
+    let Some(scope) = state.scopes.get(state.root_scope) else { return Vec::new() };
+    top.into_iter()
+        .filter_map(|node| Some((program.node(node).name.clone(), StepReport::of(scope.outcome(node)?))))
+        .collect()
+}

@@ -1,0 +1,204 @@
+//! The in-process workers. A job is held under a lease: the worker shows that it is alive, and a report counts only with
+//! the lease's own number.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::sync::{Semaphore, mpsc, watch};
+use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
+use windlass_value::Value;
+
+use crate::codec;
+use crate::tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+
+/// How long a worker may be silent before its job is handed to another.
+const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// How often a worker shows that it is alive.
+const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Shared by all runs of an engine: the tools, and how many jobs run at once in all.
+#[derive(Clone)]
+pub struct WorkerPool {
+    tools: Tools,
+    slots: Arc<Semaphore>,
+}
+
+impl WorkerPool {
+    pub fn new(tools: Tools, jobs_at_once: usize) -> WorkerPool {
+        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)) }
+    }
+
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+}
+
+/// One run's jobs in flight.
+pub struct RunWorkers {
+    pool: WorkerPool,
+    run: Arc<str>,
+    reports: mpsc::UnboundedSender<TickKind>,
+    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+}
+
+struct Lease {
+    dispatch: u32,
+    alive_at: Instant,
+    cancel: watch::Sender<bool>,
+    task: Option<tokio::task::AbortHandle>,
+}
+
+impl RunWorkers {
+    pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
+        RunWorkers { pool, run, reports, leases: Arc::default() }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.leases().len()
+    }
+
+    fn leases(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Lease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a job to a worker. Stored inputs have been loaded by the caller.
+    pub fn run(&self, job: Job, input: Value) {
+        let (cancel, cancelled) = Cancelled::pair();
+        let call = ToolCall {
+            input,
+            key: codec::effect_key(&self.run, &job.key).into(),
+            attempt: job.attempt,
+            run: self.run.clone(),
+            path: job.path.clone(),
+            timeout: job.timeout,
+            cancelled,
+        };
+        let lease = Lease { dispatch: job.dispatch, alive_at: Instant::now(), cancel, task: None };
+        self.leases().insert(job.job, lease);
+        let Some(tool) = self.pool.tools.get(&job.tool).cloned() else {
+            return report(
+                &self.leases,
+                &self.reports,
+                job.job,
+                job.dispatch,
+                no_such_tool(&job.tool, &self.pool.tools),
+            );
+        };
+        let work =
+            work(tool, call, self.pool.slots.clone(), self.leases.clone(), self.reports.clone(), job.job, job.dispatch);
+        let task = tokio::spawn(work).abort_handle();
+        if let Some(lease) = self.leases().get_mut(&job.job) {
+            lease.task = Some(task);
+        }
+    }
+
+    pub fn cancel(&self, job: u64) {
+        if let Some(lease) = self.leases().get(&job) {
+            lease.cancel.send_replace(true);
+        }
+    }
+
+    /// Jobs whose workers have been silent for too long lose their lease; whatever those still report is refused.
+    pub fn expire(&self) -> Vec<TickKind> {
+        let mut lost = Vec::new();
+        self.leases().retain(|job, lease| {
+            let alive = lease.alive_at.elapsed() < LEASE;
+            if !alive {
+                lost.push(TickKind::LeaseLost { job: *job, dispatch: lease.dispatch });
+            }
+            alive
+        });
+        lost
+    }
+}
+
+/// The run leaves this process: nobody is left to report to.
+impl Drop for RunWorkers {
+    fn drop(&mut self) {
+        for lease in self.leases().values() {
+            if let Some(task) = &lease.task {
+                task.abort();
+            }
+        }
+    }
+}
+
+async fn work(
+    tool: Arc<dyn Tool>,
+    call: ToolCall,
+    slots: Arc<Semaphore>,
+    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+    reports: mpsc::UnboundedSender<TickKind>,
+    job: u64,
+    dispatch: u32,
+) {
+    let Ok(_slot) = slots.acquire().await else { return };
+    let timeout = call.timeout;
+    let mut cancelled = call.cancelled.clone();
+    let called = Caught(tool.call(call));
+    let heartbeats = async {
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            let mut leases = leases.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(lease) = leases.get_mut(&job) {
+                lease.alive_at = Instant::now();
+            }
+        }
+    };
+    let deadline = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
+            None => std::future::pending().await,
+        }
+    };
+    // A tool that is called off or out of time is dropped where it stands.
+    let outcome = tokio::select! {
+        biased;
+        outcome = called => outcome,
+        () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+        () = deadline => failure("timeout", "timeout", "the task took longer than its timeout allows"),
+        () = heartbeats => unreachable!("heartbeats never end"),
+    };
+    report(&leases, &reports, job, dispatch, outcome);
+}
+
+fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
+    TaskOutcome::failure(ErrorInfo::new(code, kind, message))
+}
+
+/// A tool whose defects stop the task, not the worker.
+struct Caught(ToolFuture);
+
+impl Future for Caught {
+    type Output = TaskOutcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskOutcome> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| {
+            Poll::Ready(failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle"))
+        })
+    }
+}
+
+/// A report from a lease that is no longer held is dropped here; the reducer would refuse it too.
+fn report(
+    leases: &Mutex<BTreeMap<u64, Lease>>,
+    reports: &mpsc::UnboundedSender<TickKind>,
+    job: u64,
+    dispatch: u32,
+    outcome: TaskOutcome,
+) {
+    let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.get(&job).is_some_and(|lease| lease.dispatch == dispatch) {
+        held.remove(&job);
+        drop(held);
+        // A closed mailbox means that the run has left this process.
+        let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
+    }
+}

@@ -1,0 +1,79 @@
+//! A message is accepted once for each request id, waits in order, and is consumed with the ticks it caused.
+
+use super::Subject;
+use super::make::{commit, creation, empty, message, status, ticks, unread, verdict};
+use crate::{Claim, InboxVerdict, RunBatch, RunStatus, Verdict};
+
+pub(super) fn check(subject: &mut dyn Subject) {
+    accepted_once(subject);
+    consumed_with_its_ticks(subject);
+    sent_to_others(subject);
+    closed_at_the_end(subject);
+}
+
+fn accepted_once(subject: &mut dyn Subject) {
+    let store = subject.store();
+    assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), InboxVerdict::NoSuchRun);
+    commit(&store, vec![creation("r"), creation("s")]);
+    assert_eq!(store.inbox_put(&message("r", "c")).expect("put"), InboxVerdict::Accepted { owner: None });
+    let owner = store.open_owner().expect("an owner");
+    assert_eq!(store.claim("r", &owner.name).expect("claim"), Claim::Owned { epoch: 2 });
+    let owned = InboxVerdict::Accepted { owner: Some(owner.name.clone()) };
+    assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), owned, "names whom to wake");
+    drop(owner);
+    assert_eq!(store.inbox_put(&message("r", "b")).expect("put"), InboxVerdict::Accepted { owner: None });
+
+    assert_eq!(store.inbox_put(&message("r", "a")).expect("put"), InboxVerdict::Duplicate);
+    assert_eq!(store.inbox_put(&message("s", "a")).expect("put"), InboxVerdict::Accepted { owner: None });
+    assert_eq!(unread(&store, "r"), ["c", "a", "b"], "in order of arrival");
+    assert_eq!(store.inbox("r", 1).expect("read"), [message("r", "c")], "as it was sent, and no more than asked for");
+    assert_eq!(store.with_inbox(9).expect("scan"), ["r", "s"]);
+    assert_eq!(store.with_inbox(1).expect("scan"), ["r"]);
+}
+
+fn consumed_with_its_ticks(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let consume = |expected, ids: &[&str]| RunBatch {
+        epoch: 2,
+        consumed: ids.iter().map(|id| (*id).into()).collect(),
+        ..ticks("r", expected, 1)
+    };
+    assert_eq!(verdict(&store, consume(5, &["a"])), Verdict::Conflict);
+    assert_eq!(unread(&store, "r"), ["c", "a", "b"], "a refused batch consumes nothing");
+    commit(&store, vec![consume(0, &["a", "c"])]);
+    assert_eq!(unread(&store, "r"), ["b"]);
+    assert_eq!(unread(&store, "s"), ["a"], "the same id in another run is another message");
+    assert_eq!(
+        store.inbox_put(&message("r", "a")).expect("put"),
+        InboxVerdict::Duplicate,
+        "also after it was consumed"
+    );
+    assert_eq!(unread(&store, "r"), ["b"]);
+
+    assert_eq!(verdict(&store, consume(1, &["b", "a"])), Verdict::Conflict, "a message is applied once");
+    commit(&store, vec![consume(1, &["local"])]);
+    let repeated = store.inbox_put(&message("r", "local")).expect("put");
+    assert_eq!(repeated, InboxVerdict::Duplicate, "a request that never was in the inbox is remembered all the same");
+}
+
+fn sent_to_others(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let send = vec![message("child", "start"), message("s", "hello"), message("s", "a")];
+    commit(&store, vec![RunBatch { epoch: 2, send, ..ticks("r", 2, 1) }]);
+    assert_eq!(unread(&store, "s"), ["a", "hello"], "sent once, with the ticks of the sender");
+    assert_eq!(unread(&store, "child"), ["start"], "a run that is yet to be made has its start waiting");
+    assert!(store.with_inbox(9).expect("scan").contains(&"child".to_owned()));
+    commit(&store, vec![RunBatch { consumed: vec!["start".into()], ..creation("child") }]);
+    assert!(unread(&store, "child").is_empty(), "consumed by the batch that makes the run");
+}
+
+fn closed_at_the_end(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let end = RunBatch { status: Some(status(RunStatus::Cancelled, 7)), ..empty("s", 0) };
+    commit(&store, vec![end]);
+    assert_eq!(store.inbox_put(&message("s", "late")).expect("put"), InboxVerdict::Ended);
+    assert_eq!(store.inbox_put(&message("s", "hello")).expect("put"), InboxVerdict::Duplicate);
+    assert!(!store.with_inbox(9).expect("scan").contains(&"s".to_owned()), "nobody has to wake a run that has ended");
+    commit(&store, vec![RunBatch { send: vec![message("s", "later")], ..ticks("child", 0, 1) }]);
+    assert!(unread(&store, "s").is_empty(), "what is sent to a run that has ended is dropped");
+}

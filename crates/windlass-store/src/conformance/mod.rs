@@ -1,0 +1,78 @@
+//! What every store promises, one module for each promise. A store is one that passes all of them.
+//!
+//! Checks panic with what they have found, as tests do.
+
+mod change_mark;
+mod compare_and_append;
+mod content;
+mod crash;
+mod damage;
+mod durability;
+mod fencing;
+mod inbox;
+mod jobs;
+mod journal;
+mod listing;
+mod make;
+mod ownership;
+mod release;
+mod snapshots;
+mod timers;
+mod trims;
+mod turns;
+mod verdicts;
+
+use std::sync::Arc;
+
+use crate::Store;
+
+/// A store under examination.
+pub trait Subject {
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The process dies without a word, and another one opens what is on the disk. `store` gives that one from now on;
+    /// the owners of the old one are dead.
+    fn crash(&mut self);
+
+    /// Changes a byte of the journal row that holds this tick, behind the store's back.
+    fn damage_journal(&mut self, run: &str, tick: u64);
+
+    /// How many syncs there were, if the store counts them.
+    fn syncs(&self) -> Option<u64> {
+        None
+    }
+}
+
+pub struct Promise {
+    pub name: &'static str,
+    pub check: fn(&mut dyn Subject),
+}
+
+pub const PROMISES: &[Promise] = &[
+    Promise { name: "append compares before it appends", check: compare_and_append::check },
+    Promise { name: "a writer with an old epoch changes nothing", check: fencing::check },
+    Promise { name: "each batch has its own verdict", check: verdicts::check },
+    Promise { name: "what has returned is durable", check: durability::check },
+    Promise { name: "a run has one owner", check: ownership::check },
+    Promise { name: "a run can be given back", check: release::check },
+    Promise { name: "a message is kept once and consumed with its ticks", check: inbox::check },
+    Promise { name: "the journal can be read from any tick and any event", check: journal::check },
+    Promise { name: "snapshots are found by tick", check: snapshots::check },
+    Promise { name: "trimming never loses the way back", check: trims::check },
+    Promise { name: "the turns of a loop can be read page by page", check: turns::check },
+    Promise { name: "timers come due in order", check: timers::check },
+    Promise { name: "blobs and plans are kept by their hash", check: content::check },
+    Promise { name: "runs are listed newest first", check: listing::check },
+    Promise { name: "a job is leased to one worker", check: jobs::check },
+    Promise { name: "others notice that something was written", check: change_mark::check },
+    Promise { name: "a crash takes nothing that was acknowledged", check: crash::check },
+    Promise { name: "damage is noticed", check: damage::check },
+];
+
+/// Runs every check, each on a fresh store.
+pub fn run_all(mut make: impl FnMut() -> Box<dyn Subject>) {
+    for promise in PROMISES {
+        let mut subject = make();
+        (promise.check)(subject.as_mut());
+    }
+}

@@ -1,0 +1,60 @@
+//! Two owners at a time are impossible, whoever asks and however many ask at once.
+
+use std::sync::Barrier;
+
+use super::Subject;
+use super::make::{commit, creation, empty, new_run, run_row, status};
+use crate::{Claim, RunBatch, RunStatus};
+
+pub(super) fn check(subject: &mut dyn Subject) {
+    one_after_the_other(subject);
+    all_at_once(subject);
+}
+
+fn one_after_the_other(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let (first, second) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
+    assert_ne!(first.name, second.name, "names are never given twice");
+    assert!(store.owner_alive(&first.name).expect("alive"));
+    assert!(!store.owner_alive("nobody").expect("alive"));
+    assert!(!store.owner_alive("../windlass").expect("alive"), "a name is not a path");
+
+    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::NoSuchRun);
+    commit(&store, vec![RunBatch { create: Some(new_run(Some(&first.name))), ..creation("r") }]);
+    assert_eq!(run_row(&store, "r").owner.as_deref(), Some(&*first.name));
+    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::HeldBy(first.name.clone()));
+    assert_eq!(run_row(&store, "r").epoch, 1, "a refused claim changes nothing");
+    assert_eq!(store.claim("r", &first.name).expect("claim"), Claim::Owned { epoch: 2 }, "one may claim again");
+
+    let dead = first.name.clone();
+    drop(first);
+    assert!(!store.owner_alive(&dead).expect("alive"), "dropping the sign of life is dying");
+    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::Owned { epoch: 3 });
+
+    let end = RunBatch { epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
+    commit(&store, vec![end]);
+    assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::Ended);
+}
+
+fn all_at_once(subject: &mut dyn Subject) {
+    const CLAIMERS: usize = 6;
+    const ROUNDS: usize = 5;
+    let store = subject.store();
+    let start = Barrier::new(CLAIMERS);
+    for round in 0..ROUNDS {
+        let run = format!("contested-{round}");
+        commit(&store, vec![creation(&run)]);
+        let owners: Vec<_> = (0..CLAIMERS).map(|_| store.open_owner().expect("an owner")).collect();
+        let claim = |owner: &str| {
+            start.wait();
+            store.claim(&run, owner).expect("claim")
+        };
+        let claims: Vec<Claim> = std::thread::scope(|scope| {
+            let threads: Vec<_> = owners.iter().map(|owner| scope.spawn(|| claim(&owner.name))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let won = claims.iter().filter(|claim| **claim == Claim::Owned { epoch: 2 }).count();
+        let refused = claims.iter().filter(|claim| matches!(claim, Claim::HeldBy(_))).count();
+        assert_eq!((won, refused), (1, CLAIMERS - 1), "one wins, the others are told who: {claims:?}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Batches of one transaction do not depend on each other, and a refused one leaves nothing behind.
+
+use windlass_value::{BlobHash, Timestamp};
+
+use super::Subject;
+use super::make::{commit, creation, empty, first_ticks, job, message, run_row, snapshot, ticks, unread, verdict};
+use crate::{Claim, InboxVerdict, RunBatch, TurnRow, Verdict};
+
+pub(super) fn check(subject: &mut dyn Subject) {
+    let store = subject.store();
+    commit(&store, vec![creation("a"), creation("b"), creation("c"), creation("target")]);
+    let owner = store.open_owner().expect("an owner");
+    assert_eq!(store.claim("b", &owner.name).expect("claim"), Claim::Owned { epoch: 2 });
+    store.inbox_put(&message("c", "pending")).expect("put");
+
+    let heavy = RunBatch {
+        snapshot: Some(snapshot(8)),
+        timer: Some(Some(Timestamp(50))),
+        turns: vec![TurnRow { loop_path: "l".into(), first: 0, last: 1, failed: false, body: vec![1] }],
+        blobs: vec![(BlobHash([1; 32]), vec![1])],
+        consumed: vec!["pending".into()],
+        send: vec![message("target", "sent")],
+        jobs: vec![job("c", 1, "http")],
+        ..ticks("c", 7, 1)
+    };
+    let batches = vec![ticks("a", 0, 1), ticks("b", 0, 1), heavy, ticks("missing", 0, 1), ticks("a", 1, 1)];
+    let verdicts = store.append(batches).expect("append");
+    use Verdict::{Committed, Conflict, Fenced};
+    assert_eq!(verdicts, [Committed, Fenced, Conflict, Conflict, Committed], "one verdict each, in order");
+    assert_eq!(first_ticks(&store, "a", 0, 10), [0, 1], "the good ones are kept");
+
+    let refused = run_row(&store, "c");
+    assert_eq!((refused.ticks, refused.timer), (0, None));
+    assert!(store.snapshot("c", None).expect("read").is_none());
+    assert!(store.loops("c").expect("read").is_empty());
+    assert!(store.blob(&BlobHash([1; 32])).expect("read").is_none());
+    assert_eq!(unread(&store, "c"), ["pending"]);
+    assert!(unread(&store, "target").is_empty());
+    assert!(store.lease_jobs("w", &["http"], 9, Timestamp(0), Timestamp(9)).expect("lease").is_empty());
+    assert_eq!(store.inbox_put(&message("c", "pending")).expect("put"), InboxVerdict::Duplicate);
+    assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run goes on as if nothing had been");
+    assert_eq!(store.append(Vec::new()).expect("append"), [], "nothing to do is nothing wrong");
+}

@@ -1,0 +1,307 @@
+//! What the modelled disk holds, and how each write changes it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use windlass_value::{BlobHash, Timestamp};
+
+use super::sealed::Sealed;
+use crate::{
+    InboxRow, JobLease, JobRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RunBatch, RunRow, RunStatus,
+    SnapshotRow, StatusChange, TurnRow, TurnTrim, Verdict,
+};
+
+#[derive(Clone, Default)]
+pub(super) struct Image {
+    pub runs: BTreeMap<i64, Run>,
+    pub numbers: HashMap<Arc<str>, i64>,
+    pub plans: HashMap<BlobHash, PlanRow>,
+    pub blobs: HashMap<BlobHash, Vec<u8>>,
+    /// Every request id a run was ever sent, and where its message is if nobody has consumed it.
+    pub requests: HashMap<Arc<str>, HashMap<Arc<str>, Option<u64>>>,
+    /// Messages nobody has consumed, by position, which is the order of arrival.
+    pub unread: BTreeMap<u64, InboxRow>,
+    /// The positions in `unread` of each run.
+    pub unread_of: HashMap<Arc<str>, BTreeSet<u64>>,
+    pub timers: BTreeSet<(Timestamp, i64)>,
+    next_position: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Run {
+    pub row: RunRow,
+    pub journal: BTreeMap<u64, Sealed<JournalRow>>,
+    pub snapshots: BTreeMap<u64, Sealed<SnapshotRow>>,
+    pub turns: BTreeMap<Arc<str>, BTreeMap<u64, TurnRow>>,
+    pub jobs: BTreeMap<u64, Job>,
+}
+
+#[derive(Clone)]
+pub(super) struct Job {
+    pub row: JobRow,
+    /// Order of arrival among all jobs.
+    pub position: u64,
+    pub lease: Option<(String, Timestamp)>,
+}
+
+impl Job {
+    fn is_open(&self, now: Timestamp) -> bool {
+        self.lease.as_ref().is_none_or(|(_, until)| *until <= now)
+    }
+}
+
+impl Image {
+    pub fn run(&self, run: &str) -> Option<&Run> {
+        self.runs.get(self.numbers.get(run)?)
+    }
+
+    pub fn run_mut(&mut self, run: &str) -> Option<&mut Run> {
+        self.runs.get_mut(self.numbers.get(run)?)
+    }
+
+    pub fn apply(&mut self, batch: RunBatch) -> Verdict {
+        let verdict = self.judge(&batch);
+        if verdict == Verdict::Committed {
+            self.write(batch);
+        }
+        verdict
+    }
+
+    /// Everything that can refuse a batch is looked at before anything is written.
+    fn judge(&self, batch: &RunBatch) -> Verdict {
+        if !batch.is_sound() {
+            return Verdict::Conflict;
+        }
+        let head = match (self.run(&batch.run), &batch.create) {
+            (Some(_), Some(_)) | (None, None) => return Verdict::Conflict,
+            (None, Some(_)) => 0,
+            (Some(run), None) if run.row.epoch != batch.epoch => return Verdict::Fenced,
+            (Some(run), None) => run.row.ticks,
+        };
+        let requests = self.requests.get(&batch.run);
+        let consumed_before =
+            |id: &Arc<str>| requests.and_then(|known| known.get(id)).is_some_and(|unread| unread.is_none());
+        if head != batch.expected || batch.consumed.iter().any(consumed_before) {
+            return Verdict::Conflict;
+        }
+        Verdict::Committed
+    }
+
+    fn write(&mut self, batch: RunBatch) {
+        let run_id = batch.run.clone();
+        if let Some(new) = batch.create {
+            self.create(&run_id, batch.epoch, new);
+        }
+        let next_position = &mut self.next_position;
+        let Some(run) = self.numbers.get(&run_id).and_then(|number| self.runs.get_mut(number)) else { return };
+        if let Some(record) = batch.record {
+            run.append(record);
+        }
+        if let Some(snapshot) = batch.snapshot {
+            run.snapshots.insert(snapshot.tick, Sealed::new(snapshot_row(snapshot)));
+        }
+        run.keep_turns(batch.turns, &batch.turn_trims);
+        run.keep_jobs(batch.jobs, &batch.jobs_ended, next_position);
+        if let Some(before) = batch.trim_before {
+            run.trim(before);
+        }
+        if batch.release {
+            run.row.owner = None;
+        }
+        self.blobs.extend(batch.blobs);
+        for request_id in &batch.consumed {
+            self.consume(&run_id, request_id);
+        }
+        if let Some(timer) = batch.timer {
+            self.set_timer(&run_id, timer);
+        }
+        if let Some(change) = batch.status {
+            self.set_status(&run_id, change);
+        }
+        for message in batch.send {
+            self.send(message);
+        }
+    }
+
+    fn create(&mut self, run: &Arc<str>, epoch: u64, new: NewRun) {
+        let number = self.runs.last_key_value().map_or(1, |(last, _)| last + 1);
+        let row = RunRow {
+            number,
+            run: run.clone(),
+            plan: new.plan,
+            definition: new.definition,
+            dialect: new.dialect,
+            status: RunStatus::Pending,
+            owner: new.owner,
+            epoch,
+            created_at: new.created_at,
+            changed_at: new.created_at,
+            timer: None,
+            parent: new.parent,
+            options: new.options,
+            result: None,
+            ticks: 0,
+        };
+        self.numbers.insert(run.clone(), number);
+        let journal = BTreeMap::new();
+        let run = Run { row, journal, snapshots: BTreeMap::new(), turns: BTreeMap::new(), jobs: BTreeMap::new() };
+        self.runs.insert(number, run);
+    }
+
+    fn set_timer(&mut self, run: &str, timer: Option<Timestamp>) {
+        let Some(run) = self.numbers.get(run).and_then(|number| self.runs.get_mut(number)) else { return };
+        if let Some(old) = run.row.timer {
+            self.timers.remove(&(old, run.row.number));
+        }
+        if let Some(new) = timer {
+            self.timers.insert((new, run.row.number));
+        }
+        run.row.timer = timer;
+    }
+
+    fn set_status(&mut self, run_id: &Arc<str>, change: StatusChange) {
+        let Some(run) = self.run_mut(run_id) else { return };
+        run.row.status = change.status;
+        run.row.changed_at = change.at;
+        run.row.result = change.result;
+        if change.status.is_final() {
+            run.jobs.clear();
+            self.set_timer(run_id, None);
+            self.close_inbox(run_id);
+        }
+    }
+
+    fn close_inbox(&mut self, run: &Arc<str>) {
+        for position in self.unread_of.remove(run).unwrap_or_default() {
+            if let Some(message) = self.unread.remove(&position) {
+                self.requests.entry(run.clone()).or_default().insert(message.request_id, None);
+            }
+        }
+    }
+
+    /// A request that came without a message (from inside the owner's process) is remembered all the same.
+    fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
+        let before = self.requests.entry(run.clone()).or_default().insert(request_id.clone(), None);
+        if let Some(Some(position)) = before {
+            self.unread.remove(&position);
+            if let Some(positions) = self.unread_of.get_mut(run) {
+                positions.remove(&position);
+            }
+        }
+    }
+
+    /// For a run that does not exist yet the message waits; for one that has ended it is dropped.
+    fn send(&mut self, message: InboxRow) {
+        let ended = self.run(&message.run).is_some_and(|run| run.row.status.is_final());
+        if !ended && !self.is_known_request(&message) {
+            self.keep_message(message);
+        }
+    }
+
+    pub fn is_known_request(&self, message: &InboxRow) -> bool {
+        self.requests.get(&message.run).is_some_and(|known| known.contains_key(&message.request_id))
+    }
+
+    pub fn keep_message(&mut self, message: InboxRow) {
+        self.next_position += 1;
+        let position = self.next_position;
+        self.requests.entry(message.run.clone()).or_default().insert(message.request_id.clone(), Some(position));
+        self.unread_of.entry(message.run.clone()).or_default().insert(position);
+        self.unread.insert(position, message);
+    }
+
+    pub fn lease_jobs(
+        &mut self,
+        worker: &str,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Vec<JobRow> {
+        let mut open: Vec<&mut Job> = self
+            .runs
+            .values_mut()
+            .flat_map(|run| run.jobs.values_mut())
+            .filter(|job| tools.contains(&job.row.tool.as_str()) && job.is_open(now))
+            .collect();
+        open.sort_by_key(|job| job.position);
+        open.truncate(limit as usize);
+        open.into_iter()
+            .map(|job| {
+                job.lease = Some((worker.to_owned(), until));
+                job.row.epoch += 1;
+                job.row.clone()
+            })
+            .collect()
+    }
+
+    /// Prolongs a lease if the worker still has it.
+    pub fn heartbeat(&mut self, worker: &str, lease: &JobLease, until: Timestamp) -> bool {
+        let Some(job) = self.run_mut(&lease.run).and_then(|run| run.jobs.get_mut(&lease.job)) else { return false };
+        match &mut job.lease {
+            Some((holder, end)) if holder == worker && job.row.epoch == lease.epoch => {
+                *end = until;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Run {
+    fn append(&mut self, record: Record) {
+        let Record { ticks, first_event, events, body } = record;
+        let first_tick = self.row.ticks;
+        self.journal.insert(first_tick, Sealed::new(JournalRow { first_tick, ticks, first_event, events, body }));
+        self.row.ticks += u64::from(ticks);
+    }
+
+    fn keep_turns(&mut self, turns: Vec<TurnRow>, trims: &[TurnTrim]) {
+        for turn in turns {
+            self.turns.entry(turn.loop_path.clone()).or_default().insert(turn.first, turn);
+        }
+        for trim in trims {
+            if let Some(rows) = self.turns.get_mut(&trim.loop_path) {
+                rows.retain(|_, row| row.failed || row.first < trim.keep_first || row.last >= trim.before);
+            }
+        }
+        self.turns.retain(|_, rows| !rows.is_empty());
+    }
+
+    fn keep_jobs(&mut self, jobs: Vec<JobRow>, ended: &[u64], next_position: &mut u64) {
+        for row in jobs {
+            match self.jobs.get_mut(&row.job) {
+                Some(known) => change_job(known, row),
+                None => {
+                    *next_position += 1;
+                    self.jobs.insert(row.job, Job { row, position: *next_position, lease: None });
+                }
+            }
+        }
+        for job in ended {
+            self.jobs.remove(job);
+        }
+    }
+
+    /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
+    fn trim(&mut self, before: u64) {
+        let Some(newest_snapshot) = self.snapshots.last_key_value().map(|(tick, _)| *tick) else { return };
+        let before = before.min(newest_snapshot);
+        let newest = self.journal.last_key_value().map(|(tick, _)| *tick);
+        self.journal.retain(|tick, row| Some(*tick) == newest || tick + u64::from(row.row.ticks) > before);
+        self.snapshots.retain(|tick, _| *tick >= before);
+    }
+}
+
+/// A higher epoch calls the job back from whoever has it; otherwise the lease goes on with the new body.
+fn change_job(known: &mut Job, row: JobRow) {
+    if row.epoch > known.row.epoch {
+        known.lease = None;
+    }
+    let epoch = row.epoch.max(known.row.epoch);
+    known.row = JobRow { epoch, ..row };
+}
+
+fn snapshot_row(new: NewSnapshot) -> SnapshotRow {
+    SnapshotRow { tick: new.tick, event: new.event, state_hash: new.state_hash, body: new.body }
+}

@@ -1,0 +1,257 @@
+//! A store in memory that models a disk: a write is durable once its sync is done, and a crash forgets the rest.
+//!
+//! Every write call is staged, synced and only then visible; so a crash before the sync loses exactly that call, and a
+//! crash after it keeps the call though the caller was never told. Those are the two faces of every real crash.
+
+mod image;
+mod read;
+mod sealed;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass_value::Timestamp;
+
+use crate::{
+    Claim, InboxRow, InboxVerdict, JobLease, JobRow, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners,
+    StoreWrite, Verdict,
+};
+use image::Image;
+
+/// What the next write meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The disk is full: nothing is written, the store goes on.
+    Full,
+    /// Another process holds the write lock too long: nothing is written, the store goes on.
+    Busy,
+    /// The write itself fails; the store stops.
+    WriteFailed,
+    /// The sync fails, so nobody knows what is on the disk; the store stops.
+    SyncFailed,
+}
+
+/// Where a planned crash happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CrashPoint {
+    BeforeSync,
+    AfterSync,
+}
+
+#[derive(Default)]
+pub struct MemoryStore {
+    disk: Mutex<Disk>,
+    owners: Arc<Mutex<HashSet<String>>>,
+}
+
+#[derive(Default)]
+struct Disk {
+    image: Image,
+    syncs: u64,
+    faults: VecDeque<Fault>,
+    /// How many write calls until the crash, and where in that call.
+    crash: Option<(u64, CrashPoint)>,
+    stopped: Option<StoreError>,
+}
+
+impl MemoryStore {
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    /// How many syncs were done.
+    pub fn syncs(&self) -> u64 {
+        self.disk().syncs
+    }
+
+    /// The machine goes down and comes up again: a store with all that was synced, and no owner alive.
+    pub fn crash(&self) -> MemoryStore {
+        let disk = Disk { image: self.disk().image.clone(), ..Disk::default() };
+        MemoryStore { disk: Mutex::new(disk), owners: Arc::default() }
+    }
+
+    /// The next write call meets this fault. Several calls queue up, one fault for each write.
+    pub fn fail_next(&self, fault: Fault) {
+        self.disk().faults.push_back(fault);
+    }
+
+    /// The n-th write call from now (1 is the next) is written but not synced: lost, and the store stops.
+    pub fn crash_before_sync(&self, n: u64) {
+        self.disk().crash = Some((n, CrashPoint::BeforeSync));
+    }
+
+    /// The n-th write call from now (1 is the next) is synced, but its caller is not told: the store stops.
+    pub fn crash_after_sync(&self, n: u64) {
+        self.disk().crash = Some((n, CrashPoint::AfterSync));
+    }
+
+    /// Flips a bit in the journal row that holds this tick. False if there is none.
+    pub fn damage_journal(&self, run: &str, tick: u64) -> bool {
+        let mut disk = self.disk();
+        let row = disk.image.run_mut(run).and_then(|run| run.journal.range_mut(..=tick).next_back());
+        row.map(|(_, row)| row.damage()).is_some()
+    }
+
+    /// Flips a bit in the snapshot at this tick. False if there is none.
+    pub fn damage_snapshot(&self, run: &str, tick: u64) -> bool {
+        let mut disk = self.disk();
+        let snapshot = disk.image.run_mut(run).and_then(|run| run.snapshots.get_mut(&tick));
+        snapshot.map(|snapshot| snapshot.damage()).is_some()
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Image) -> T) -> Result<T, StoreError> {
+        self.disk().write(change)
+    }
+
+    fn is_alive(&self, owner: &str) -> bool {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).contains(owner)
+    }
+}
+
+impl Disk {
+    fn refuse_if_stopped(&self) -> Result<(), StoreError> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(first) => Err(StoreError::stopped_by(first)),
+        }
+    }
+
+    fn stop(&mut self, error: StoreError) -> StoreError {
+        self.stopped.get_or_insert(error).clone()
+    }
+
+    fn write<T>(&mut self, change: impl FnOnce(&mut Image) -> T) -> Result<T, StoreError> {
+        self.refuse_if_stopped()?;
+        let crash = self.next_crash();
+        if let Some(fault) = self.faults.pop_front() {
+            return Err(self.meet(fault));
+        }
+        if crash == Some(CrashPoint::BeforeSync) {
+            let message = "The store was stopped between a write and its sync.";
+            return Err(self.stop(StoreError::new(StoreErrorKind::Stopped, message)));
+        }
+        let outcome = change(&mut self.image);
+        self.syncs += 1;
+        if crash == Some(CrashPoint::AfterSync) {
+            let message = "The store was stopped after a sync, before it could answer.";
+            return Err(self.stop(StoreError::new(StoreErrorKind::Stopped, message)));
+        }
+        Ok(outcome)
+    }
+
+    fn next_crash(&mut self) -> Option<CrashPoint> {
+        let (calls, point) = self.crash.as_mut()?;
+        *calls = calls.saturating_sub(1);
+        (*calls == 0).then_some(*point)
+    }
+
+    fn meet(&mut self, fault: Fault) -> StoreError {
+        let error = |kind, message: &str| StoreError::new(kind, message);
+        match fault {
+            Fault::Full => error(StoreErrorKind::Full, "The disk is full.").hint("Free some space, then resume."),
+            Fault::Busy => error(StoreErrorKind::Busy, "Another process holds the write lock."),
+            Fault::WriteFailed => self.stop(error(StoreErrorKind::Io, "A write failed.")),
+            Fault::SyncFailed => self.stop(error(StoreErrorKind::Io, "A sync failed.")),
+        }
+    }
+}
+
+impl StoreWrite for MemoryStore {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+        self.write(|image| batches.into_iter().map(|batch| image.apply(batch)).collect())
+    }
+
+    fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
+        self.write(|image| {
+            image.plans.entry(plan.hash).or_insert_with(|| plan.clone());
+        })
+    }
+
+    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+        self.write(|image| {
+            let Some(run) = image.run_mut(run) else { return Claim::NoSuchRun };
+            if run.row.status.is_final() {
+                return Claim::Ended;
+            }
+            match &run.row.owner {
+                Some(holder) if holder != owner && self.is_alive(holder) => Claim::HeldBy(holder.clone()),
+                _ => {
+                    run.row.owner = Some(owner.to_owned());
+                    run.row.epoch += 1;
+                    Claim::Owned { epoch: run.row.epoch }
+                }
+            }
+        })
+    }
+
+    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
+        self.write(|image| {
+            if let Some(run) = image.run_mut(run).filter(|run| run.row.epoch == epoch) {
+                run.row.owner = None;
+            }
+        })
+    }
+
+    fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write(|image| {
+            if image.is_known_request(message) {
+                return InboxVerdict::Duplicate;
+            }
+            let Some(run) = image.run(&message.run) else { return InboxVerdict::NoSuchRun };
+            if run.row.status.is_final() {
+                return InboxVerdict::Ended;
+            }
+            let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
+            image.keep_message(message.clone());
+            InboxVerdict::Accepted { owner }
+        })
+    }
+
+    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError> {
+        self.write(|image| jobs.iter().filter(|lease| !image.heartbeat(worker, lease, until)).cloned().collect())
+    }
+
+    fn lease_jobs(
+        &self,
+        worker: &str,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<JobRow>, StoreError> {
+        self.write(|image| image.lease_jobs(worker, tools, limit, now, until))
+    }
+}
+
+/// The sign of life of an owner in this process.
+struct Alive {
+    name: String,
+    owners: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+impl StoreOwners for MemoryStore {
+    fn open_owner(&self) -> Result<Owner, StoreError> {
+        // Counted over all stores, so that no name comes again after a crash.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        self.disk().refuse_if_stopped()?;
+        let name = format!("memory-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        Ok(Owner::new(name.clone(), Alive { name, owners: self.owners.clone() }))
+    }
+
+    fn owner_alive(&self, owner: &str) -> Result<bool, StoreError> {
+        self.disk().refuse_if_stopped()?;
+        Ok(self.is_alive(owner))
+    }
+}

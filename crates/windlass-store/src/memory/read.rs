@@ -1,0 +1,155 @@
+//! Reads and scans of the memory store.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use windlass_value::{BlobHash, Timestamp};
+
+use super::MemoryStore;
+use super::image::{Image, Run};
+use crate::verify::JournalCheck;
+use crate::{InboxRow, JournalRow, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan, TurnRow};
+
+impl MemoryStore {
+    fn read<T>(&self, look: impl FnOnce(&Image) -> T) -> Result<T, StoreError> {
+        let disk = self.disk();
+        disk.refuse_if_stopped()?;
+        Ok(look(&disk.image))
+    }
+
+    /// Looks at one run; a run that does not exist has nothing.
+    fn read_run<T: Default>(&self, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, StoreError> {
+        self.read(|image| image.run(run).map(look).unwrap_or_default())
+    }
+
+    fn try_read_run<T: Default>(
+        &self,
+        run: &str,
+        look: impl FnOnce(&Run) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.read(|image| image.run(run).map_or_else(|| Ok(T::default()), look))?
+    }
+}
+
+impl StoreRead for MemoryStore {
+    fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError> {
+        self.read_run(run, |run| Some(run.row.clone()))
+    }
+
+    fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
+        self.read(|image| image.plans.get(hash).cloned())
+    }
+
+    fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|image| image.blobs.get(hash).cloned())
+    }
+
+    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
+        self.try_read_run(run, |run| {
+            let newest = run.snapshots.range(..=at_most.unwrap_or(u64::MAX)).next_back();
+            newest.map(|(_, snapshot)| snapshot.read()).transpose()
+        })
+    }
+
+    fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError> {
+        self.try_read_run(run, |run| run.snapshots.values().next().map(|snapshot| snapshot.read()).transpose())
+    }
+
+    fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        self.try_read_run(run, |run| {
+            let start = run.journal.range(..=from).next_back().map_or(0, |(tick, _)| *tick);
+            let rows = run.journal.range(start..).map(|(_, row)| row);
+            let rows = rows.filter(|row| row.row.first_tick + u64::from(row.row.ticks) > from);
+            rows.take(limit as usize).map(|row| row.read()).collect()
+        })
+    }
+
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        self.try_read_run(run, |run| {
+            let holds = |row: &JournalRow| row.events > 0 && row.first_event + u64::from(row.events) > from;
+            // Backwards from the end, because readers of events mostly want the newest.
+            let newer = run.journal.values().rev();
+            let newer = newer.take_while(|row| row.row.events == 0 || holds(&row.row));
+            let mut rows: Vec<_> = newer.filter(|row| holds(&row.row)).collect();
+            rows.reverse();
+            rows.into_iter().take(limit as usize).map(|row| row.read()).collect()
+        })
+    }
+
+    fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
+        self.read(|image| {
+            let positions = image.unread_of.get(run).into_iter().flatten().take(limit as usize);
+            positions.filter_map(|position| image.unread.get(position).cloned()).collect()
+        })
+    }
+
+    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
+        self.read_run(run, |run| {
+            let Some(rows) = run.turns.get(loop_path) else { return Vec::new() };
+            let start = rows.range(..=from).next_back().map_or(0, |(first, _)| *first);
+            let touching = rows.range(start..).map(|(_, row)| row).filter(|row| row.last >= from);
+            touching.take(limit as usize).cloned().collect()
+        })
+    }
+
+    fn loops(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        self.read_run(run, |run| run.turns.keys().map(|path| path.to_string()).collect())
+    }
+}
+
+impl StoreScan for MemoryStore {
+    fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
+        self.read(|image| {
+            let older = image.runs.range(..before.unwrap_or(i64::MAX)).rev().map(|(_, run)| &run.row);
+            older.filter(|row| fits(filter, row)).take(limit as usize).cloned().collect()
+        })
+    }
+
+    fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
+        self.read(|image| {
+            let due = image.timers.iter().take_while(|(timer, _)| *timer <= now).take(limit as usize);
+            due.filter_map(|(_, number)| image.runs.get(number)).map(|run| run.row.clone()).collect()
+        })
+    }
+
+    fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read(|image| image.timers.first().map(|(timer, _)| *timer))
+    }
+
+    fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.read(|image| {
+            let mut seen: HashSet<&Arc<str>> = HashSet::new();
+            let runs = image.unread.values().map(|message| &message.run).filter(|run| seen.insert(run));
+            runs.take(limit as usize).map(|run| run.to_string()).collect()
+        })
+    }
+
+    fn change_mark(&self) -> Result<u64, StoreError> {
+        let disk = self.disk();
+        disk.refuse_if_stopped()?;
+        Ok(disk.syncs)
+    }
+
+    fn verify(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|image| image.runs.values().flat_map(findings).collect())
+    }
+}
+
+fn fits(filter: &RunFilter, row: &RunRow) -> bool {
+    filter.status.is_none_or(|status| row.status == status)
+        && filter.definition.as_ref().is_none_or(|definition| row.definition == *definition)
+        && !(filter.unfinished && row.status.is_final())
+}
+
+fn findings(run: &Run) -> Vec<String> {
+    let newest_snapshot = run.snapshots.last_key_value().map(|(tick, _)| *tick);
+    let mut check = JournalCheck::new(&run.row.run, newest_snapshot);
+    for sealed in run.journal.values() {
+        check.row(&sealed.row);
+        check.findings.extend(sealed.read().err().map(|error| format!("Run {}: {error}", run.row.run)));
+    }
+    for snapshot in run.snapshots.values() {
+        check.findings.extend(snapshot.read().err().map(|error| format!("Run {}: {error}", run.row.run)));
+    }
+    check.finish()
+}

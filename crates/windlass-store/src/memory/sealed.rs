@@ -1,0 +1,67 @@
+//! Rows with their checksum, so that damage can be modelled and is noticed on reading.
+
+use crate::checksum::checksum;
+use crate::{JournalRow, SnapshotRow, StoreError, StoreErrorKind};
+
+pub(super) trait Checked: Clone {
+    fn checksum(&self) -> u32;
+    fn name(&self) -> String;
+    fn body_mut(&mut self) -> &mut Vec<u8>;
+}
+
+#[derive(Clone)]
+pub(super) struct Sealed<R> {
+    pub row: R,
+    checksum: u32,
+}
+
+impl<R: Checked> Sealed<R> {
+    pub fn new(row: R) -> Sealed<R> {
+        Sealed { checksum: row.checksum(), row }
+    }
+
+    pub fn read(&self) -> Result<R, StoreError> {
+        match self.row.checksum() == self.checksum {
+            true => Ok(self.row.clone()),
+            false => {
+                let message = format!("{} is damaged: its checksum does not match.", self.row.name());
+                Err(StoreError::new(StoreErrorKind::Damaged, message))
+            }
+        }
+    }
+
+    pub fn damage(&mut self) {
+        match self.row.body_mut().first_mut() {
+            Some(byte) => *byte ^= 0x40,
+            None => self.checksum ^= 0x40,
+        }
+    }
+}
+
+impl Checked for JournalRow {
+    fn checksum(&self) -> u32 {
+        checksum(&[self.first_tick, self.ticks.into(), self.first_event, self.events.into()], &[&self.body])
+    }
+
+    fn name(&self) -> String {
+        format!("Journal row at tick {}", self.first_tick)
+    }
+
+    fn body_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.body
+    }
+}
+
+impl Checked for SnapshotRow {
+    fn checksum(&self) -> u32 {
+        checksum(&[self.tick, self.event], &[&self.state_hash, &self.body])
+    }
+
+    fn name(&self) -> String {
+        format!("Snapshot at tick {}", self.tick)
+    }
+
+    fn body_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.body
+    }
+}

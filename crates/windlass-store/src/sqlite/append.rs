@@ -1,0 +1,281 @@
+//! One run's part of a transaction: first everything that can refuse it, then the writes.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use windlass_value::BlobHash;
+
+use super::rows::{
+    blob_checksum, inbox_checksum, job_checksum, journal_checksum, options_checksum, result_checksum,
+    snapshot_checksum, turn_checksum,
+};
+use super::trouble::Outcome;
+use crate::{
+    InboxRow, JobRow, JournalRow, NewRun, NewSnapshot, Record, RunBatch, RunStatus, StatusChange, TurnRow, TurnTrim,
+    Verdict,
+};
+
+pub(super) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
+    let number = match judge(transaction, &batch)? {
+        Standing::Refused(verdict) => return Ok(verdict),
+        Standing::Known(number) => number,
+        Standing::New(new) => create(transaction, &batch.run, batch.epoch, new)?,
+    };
+    write(Part { transaction, number }, batch)?;
+    Ok(Verdict::Committed)
+}
+
+enum Standing<'b> {
+    Refused(Verdict),
+    Known(i64),
+    New(&'b NewRun),
+}
+
+/// Looks at the tables, never at what this process remembers: another one may have written since.
+fn judge<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Outcome<Standing<'b>> {
+    if !batch.is_sound() {
+        return Ok(Standing::Refused(Verdict::Conflict));
+    }
+    let (standing, head) = match (find(transaction, &batch.run)?, &batch.create) {
+        (Some(_), Some(_)) | (None, None) => return Ok(Standing::Refused(Verdict::Conflict)),
+        (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(Standing::Refused(Verdict::Fenced)),
+        (Some((number, _)), None) => (Standing::Known(number), head(transaction, number)?),
+        (None, Some(new)) => (Standing::New(new), 0),
+    };
+    if head != batch.expected || was_consumed(transaction, batch)? {
+        return Ok(Standing::Refused(Verdict::Conflict));
+    }
+    Ok(standing)
+}
+
+fn find(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<(i64, u64)>> {
+    let mut select = transaction.prepare_cached("SELECT number, epoch FROM runs WHERE id = ?1")?;
+    Ok(select.query_row([run], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+}
+
+fn head(transaction: &Transaction<'_>, number: i64) -> Outcome<u64> {
+    let mut select = transaction
+        .prepare_cached("SELECT first_tick + ticks FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1")?;
+    Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool> {
+    for request_id in &batch.consumed {
+        let mut select =
+            transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2 AND consumed = 1")?;
+        if select.exists([&batch.run, request_id])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn create(transaction: &Transaction<'_>, run: &Arc<str>, epoch: u64, new: &NewRun) -> Outcome<i64> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO runs (id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
+                           options, options_checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11)",
+    )?;
+    let checksum = options_checksum(run, &new.options);
+    Ok(insert.insert(params![
+        run,
+        new.plan.0,
+        new.definition,
+        new.dialect,
+        RunStatus::Pending.as_str(),
+        new.owner,
+        epoch,
+        new.created_at.0,
+        new.parent,
+        new.options,
+        checksum
+    ])?)
+}
+
+/// A run in a transaction.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    transaction: &'t Transaction<'t>,
+    number: i64,
+}
+
+fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
+    if let Some(record) = batch.record {
+        part.record(batch.expected, record)?;
+    }
+    if let Some(snapshot) = &batch.snapshot {
+        part.snapshot(snapshot)?;
+    }
+    part.turns(&batch.turns, &batch.turn_trims)?;
+    part.jobs(&batch.jobs, &batch.jobs_ended)?;
+    if let Some(before) = batch.trim_before {
+        part.trim(before)?;
+    }
+    if batch.release {
+        part.release()?;
+    }
+    put_blobs(part.transaction, &batch.blobs)?;
+    consume(part.transaction, &batch.run, &batch.consumed)?;
+    if let Some(timer) = batch.timer {
+        let mut update = part.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
+        update.execute(params![part.number, timer.map(|timer| timer.0)])?;
+    }
+    if let Some(change) = &batch.status {
+        part.status(&batch.run, change)?;
+    }
+    batch.send.iter().try_for_each(|message| send(part.transaction, message))
+}
+
+impl Part<'_> {
+    fn record(self, first_tick: u64, record: Record) -> Outcome<()> {
+        let Record { ticks, first_event, events, body } = record;
+        let row = JournalRow { first_tick, ticks, first_event, events, body };
+        let mut insert = self.transaction.prepare_cached(
+            "INSERT INTO journal (run, first_tick, ticks, first_event, events, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        let checksum = journal_checksum(self.number, &row);
+        insert.execute(params![self.number, first_tick, ticks, first_event, events, checksum, row.body])?;
+        Ok(())
+    }
+
+    fn snapshot(self, new: &NewSnapshot) -> Outcome<()> {
+        let mut insert = self.transaction.prepare_cached(
+            "INSERT OR REPLACE INTO snapshots (run, tick, event, state_hash, checksum, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        let checksum = snapshot_checksum(self.number, new.tick, new.event, &new.state_hash, &new.body);
+        insert.execute(params![self.number, new.tick, new.event, new.state_hash, checksum, new.body])?;
+        Ok(())
+    }
+
+    fn turns(self, turns: &[TurnRow], trims: &[TurnTrim]) -> Outcome<()> {
+        for turn in turns {
+            let mut insert = self.transaction.prepare_cached(
+                "INSERT OR REPLACE INTO turns (run, loop_path, first, last, failed, checksum, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?;
+            let checksum = turn_checksum(self.number, turn);
+            let TurnRow { loop_path, first, last, failed, body } = turn;
+            insert.execute(params![self.number, loop_path, first, last, failed, checksum, body])?;
+        }
+        for trim in trims {
+            let mut delete = self.transaction.prepare_cached(
+                "DELETE FROM turns
+                 WHERE run = ?1 AND loop_path = ?2 AND first >= ?3 AND first < ?4 AND last < ?4 AND failed = 0",
+            )?;
+            delete.execute(params![self.number, trim.loop_path, trim.keep_first, trim.before])?;
+        }
+        Ok(())
+    }
+
+    /// A higher epoch calls a job back from whoever has it; otherwise its lease goes on with the new body.
+    fn jobs(self, jobs: &[JobRow], ended: &[u64]) -> Outcome<()> {
+        for job in jobs {
+            let mut upsert = self.transaction.prepare_cached(
+                "INSERT INTO jobs (run, job, tool, epoch, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 ON CONFLICT (run, job) DO UPDATE SET
+                     tool = excluded.tool, checksum = excluded.checksum, body = excluded.body,
+                     worker = CASE WHEN excluded.epoch > epoch THEN NULL ELSE worker END,
+                     lease_until = CASE WHEN excluded.epoch > epoch THEN NULL ELSE lease_until END,
+                     epoch = max(epoch, excluded.epoch)",
+            )?;
+            let checksum = job_checksum(self.number, job);
+            upsert.execute(params![self.number, job.job, job.tool, job.epoch, checksum, job.body])?;
+        }
+        for job in ended {
+            let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1 AND job = ?2")?;
+            delete.execute(params![self.number, job])?;
+        }
+        Ok(())
+    }
+
+    /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
+    fn trim(self, before: u64) -> Outcome<()> {
+        let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
+        let Some(newest) = newest.query_row([self.number], |row| row.get::<_, Option<u64>>(0))? else { return Ok(()) };
+        let before = before.min(newest);
+        let mut delete = self.transaction.prepare_cached(
+            "DELETE FROM journal
+             WHERE run = ?1 AND first_tick < ?2 AND first_tick + ticks <= ?2
+                 AND first_tick < (SELECT max(first_tick) FROM journal WHERE run = ?1)",
+        )?;
+        delete.execute(params![self.number, before])?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM snapshots WHERE run = ?1 AND tick < ?2")?;
+        delete.execute(params![self.number, before])?;
+        Ok(())
+    }
+
+    fn release(self) -> Outcome<()> {
+        let mut update = self.transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE number = ?1")?;
+        update.execute([self.number])?;
+        Ok(())
+    }
+
+    fn status(self, run: &Arc<str>, change: &StatusChange) -> Outcome<()> {
+        let mut update = self.transaction.prepare_cached(
+            "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
+        )?;
+        let checksum = change.result.as_ref().map(|result| result_checksum(run, result));
+        update.execute(params![self.number, change.status.as_str(), change.at.0, change.result, checksum])?;
+        if change.status.is_final() {
+            self.end(run)?;
+        }
+        Ok(())
+    }
+
+    /// A run that has ended waits for nothing and wants nothing.
+    fn end(self, run: &Arc<str>) -> Outcome<()> {
+        let mut update = self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1")?;
+        update.execute([self.number])?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1")?;
+        delete.execute([self.number])?;
+        let mut update =
+            self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;
+        update.execute([run])?;
+        Ok(())
+    }
+}
+
+fn put_blobs(transaction: &Transaction<'_>, blobs: &[(BlobHash, Vec<u8>)]) -> Outcome<()> {
+    for (hash, body) in blobs {
+        let mut insert =
+            transaction.prepare_cached("INSERT OR IGNORE INTO blobs (hash, checksum, body) VALUES (?1, ?2, ?3)")?;
+        insert.execute(params![hash.0, blob_checksum(hash, body), body])?;
+    }
+    Ok(())
+}
+
+/// The row stays, without its body, so that the same request is recognised for ever. One that came without a message
+/// (from inside the owner's process) is remembered all the same.
+fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> Outcome<()> {
+    for request_id in consumed {
+        let mut upsert = transaction.prepare_cached(
+            "INSERT INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, 0, 1, ?3, x'')
+             ON CONFLICT (run, request_id) DO UPDATE SET consumed = 1, checksum = excluded.checksum, body = x''",
+        )?;
+        upsert.execute(params![run, request_id, inbox_checksum(run, request_id, &[])])?;
+    }
+    Ok(())
+}
+
+/// For a run that does not exist yet the message waits; for one that has ended it is dropped.
+fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+    let mut select = transaction.prepare_cached("SELECT status FROM runs WHERE id = ?1")?;
+    let status: Option<String> = select.query_row([&message.run], |row| row.get(0)).optional()?;
+    let ended = status.and_then(|word| RunStatus::parse(&word)).is_some_and(RunStatus::is_final);
+    if !ended {
+        put_message(transaction, message)?;
+    }
+    Ok(())
+}
+
+/// False if the request is known already.
+pub(super) fn put_message(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<bool> {
+    let InboxRow { run, request_id, body, at } = message;
+    let mut insert = transaction.prepare_cached(
+        "INSERT OR IGNORE INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, ?3, 0, ?4, ?5)",
+    )?;
+    let kept = insert.execute(params![run, request_id, at.0, inbox_checksum(run, request_id, body), body])?;
+    Ok(kept == 1)
+}

@@ -1,0 +1,165 @@
+//! Reads of one run.
+
+use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+use windlass_value::BlobHash;
+
+use super::SqliteStore;
+use super::rows::{
+    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS, TURN_COLUMNS, blob_body,
+    inbox_row, journal_row, plan_row, run_row, snapshot_row, turn_row,
+};
+use super::trouble::Outcome;
+use crate::{InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnRow};
+
+impl SqliteStore {
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.read(|transaction| self.all_in(transaction, sql, parameters, decode))
+    }
+
+    pub(super) fn all_in<T>(
+        &self,
+        transaction: &Transaction<'_>,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Outcome<Vec<T>> {
+        let mut select = transaction.prepare_cached(sql)?;
+        select.query_and_then(parameters, |row| decode(row, self.file()))?.collect()
+    }
+
+    fn first<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        decode: impl Fn(&Row<'_>, &std::path::Path) -> Outcome<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.all(sql, parameters, decode)?.pop())
+    }
+}
+
+impl StoreRead for SqliteStore {
+    fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError> {
+        self.first(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE id = ?1"), [run], run_row)
+    }
+
+    fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
+        self.first(&format!("SELECT {PLAN_COLUMNS} FROM plans WHERE hash = ?1"), [hash.0], plan_row)
+    }
+
+    fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        self.first(&format!("SELECT {BLOB_COLUMNS} FROM blobs WHERE hash = ?1"), [hash.0], blob_body)
+    }
+
+    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
+        let at_most = at_most.map_or(i64::MAX, |tick| i64::try_from(tick).unwrap_or(i64::MAX));
+        let sql = format!(
+            "SELECT {SNAPSHOT_COLUMNS} FROM snapshots
+             WHERE run = (SELECT number FROM runs WHERE id = ?1) AND tick <= ?2 ORDER BY tick DESC LIMIT 1"
+        );
+        self.first(&sql, params![run, at_most], snapshot_row)
+    }
+
+    fn oldest_snapshot(&self, run: &str) -> Result<Option<SnapshotRow>, StoreError> {
+        let sql = format!(
+            "SELECT {SNAPSHOT_COLUMNS} FROM snapshots
+             WHERE run = (SELECT number FROM runs WHERE id = ?1) ORDER BY tick LIMIT 1"
+        );
+        self.first(&sql, [run], snapshot_row)
+    }
+
+    fn journal(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        // Starts at the row that may hold tick `from` in its middle, so that nothing before it is walked over.
+        let sql = format!(
+            "SELECT {JOURNAL_COLUMNS} FROM journal
+             WHERE run = ?1 AND first_tick + ticks > ?2 AND first_tick >= coalesce(
+                 (SELECT first_tick FROM journal WHERE run = ?1 AND first_tick <= ?2 ORDER BY first_tick DESC LIMIT 1), 0)
+             ORDER BY first_tick LIMIT ?3"
+        );
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, run)? else { return Ok(Vec::new()) };
+            self.all_in(transaction, &sql, params![number, saturated(from), limit], journal_row)
+        })
+    }
+
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError> {
+        let sql = format!(
+            "SELECT {JOURNAL_COLUMNS} FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
+             ORDER BY first_tick LIMIT ?3"
+        );
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, run)? else { return Ok(Vec::new()) };
+            let tick = tick_of_event(transaction, number, from)?;
+            self.all_in(transaction, &sql, params![number, tick, limit], journal_row)
+        })
+    }
+
+    fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
+        let sql =
+            format!("SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY position LIMIT ?2");
+        self.all(&sql, params![run, limit], inbox_row)
+    }
+
+    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
+        let sql = format!(
+            "SELECT {TURN_COLUMNS} FROM turns
+             WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
+                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                  ORDER BY first DESC LIMIT 1), 0)
+             ORDER BY first LIMIT ?4"
+        );
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, run)? else { return Ok(Vec::new()) };
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], turn_row)
+        })
+    }
+
+    fn loops(&self, run: &str) -> Result<Vec<String>, StoreError> {
+        // From one path to the next through the index, instead of over every turn of every loop.
+        let sql = "WITH RECURSIVE
+             this(number) AS (SELECT number FROM runs WHERE id = ?1),
+             found(path) AS (
+                 SELECT min(loop_path) FROM turns WHERE run = (SELECT number FROM this)
+                 UNION ALL
+                 SELECT (SELECT min(loop_path) FROM turns WHERE run = (SELECT number FROM this) AND loop_path > path)
+                 FROM found WHERE path IS NOT NULL)
+             SELECT path FROM found WHERE path IS NOT NULL";
+        self.all(sql, [run], |row, _| Ok(row.get(0)?))
+    }
+}
+
+/// SQLite knows numbers up to 2^63 - 1; what lies beyond is beyond every tick, too.
+fn saturated(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn number_of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<i64>> {
+    let mut select = transaction.prepare_cached("SELECT number FROM runs WHERE id = ?1")?;
+    Ok(select.query_row([run], |row| row.get(0)).optional()?)
+}
+
+/// The first tick at or after which all rows with events hold `event` or later ones. Events rise with ticks, so it is
+/// found by halving; an index on events would cost a page in every commit.
+fn tick_of_event(transaction: &Transaction<'_>, number: i64, event: u64) -> Outcome<u64> {
+    let mut probe = transaction.prepare_cached(
+        "SELECT first_tick, first_event + events FROM journal WHERE run = ?1 AND first_tick >= ?2 AND events > 0
+         ORDER BY first_tick LIMIT 1",
+    )?;
+    let mut newest = transaction.prepare_cached("SELECT max(first_tick) FROM journal WHERE run = ?1")?;
+    let newest: Option<u64> = newest.query_row([number], |row| row.get(0))?;
+    let (mut low, mut high) = (0, newest.map_or(0, |tick| tick + 1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found: Option<(u64, u64)> =
+            probe.query_row(params![number, middle], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        match found {
+            Some((tick, end)) if end <= event => low = tick + 1,
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(low)
+}

@@ -1,0 +1,159 @@
+//! The writes.
+
+use rusqlite::{OptionalExtension, Transaction, params, params_from_iter, types::ToSqlOutput};
+use windlass_value::Timestamp;
+
+use super::append::{append, put_message};
+use super::rows::{JOB_COLUMNS, job_row, plan_checksum};
+use super::trouble::Outcome;
+use super::{SqliteStore, owners};
+use crate::{
+    Claim, InboxRow, InboxVerdict, JobLease, JobRow, PlanRow, RunBatch, RunStatus, StoreError, StoreWrite, Verdict,
+};
+
+impl StoreWrite for SqliteStore {
+    fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+        self.write(|transaction| batches.into_iter().map(|batch| append(transaction, batch)).collect())
+    }
+
+    fn put_plan(&self, plan: &PlanRow) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO plans (hash, dialect, checksum, body) VALUES (?1, ?2, ?3, ?4)",
+            )?;
+            insert.execute(params![plan.hash.0, plan.dialect, plan_checksum(plan), plan.body])?;
+            Ok(())
+        })
+    }
+
+    fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
+        self.write(|transaction| {
+            let Some(standing) = Standing::of(transaction, run)? else { return Ok(Claim::NoSuchRun) };
+            if standing.ended {
+                return Ok(Claim::Ended);
+            }
+            match standing.owner {
+                Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => {
+                    Ok(Claim::HeldBy(holder))
+                }
+                _ => {
+                    let epoch = standing.epoch + 1;
+                    let mut update =
+                        transaction.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE number = ?1")?;
+                    update.execute(params![standing.number, owner, epoch])?;
+                    Ok(Claim::Owned { epoch })
+                }
+            }
+        })
+    }
+
+    fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut update = transaction.prepare_cached("UPDATE runs SET owner = NULL WHERE id = ?1 AND epoch = ?2")?;
+            update.execute(params![run, epoch])?;
+            Ok(())
+        })
+    }
+
+    fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
+        self.write(|transaction| {
+            if is_known_request(transaction, message)? {
+                return Ok(InboxVerdict::Duplicate);
+            }
+            let Some(standing) = Standing::of(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
+            if standing.ended {
+                return Ok(InboxVerdict::Ended);
+            }
+            put_message(transaction, message)?;
+            let owner = match standing.owner {
+                Some(owner) if owners::is_alive(&self.owners, &owner)? => Some(owner),
+                _ => None,
+            };
+            Ok(InboxVerdict::Accepted { owner })
+        })
+    }
+
+    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError> {
+        self.write(|transaction| {
+            let mut update = transaction.prepare_cached(
+                "UPDATE jobs SET lease_until = ?5
+                 WHERE run = (SELECT number FROM runs WHERE id = ?1) AND job = ?2 AND epoch = ?3 AND worker = ?4",
+            )?;
+            let mut lost = Vec::new();
+            for lease in jobs {
+                if update.execute(params![lease.run, lease.job, lease.epoch, worker, until.0])? == 0 {
+                    lost.push(lease.clone());
+                }
+            }
+            Ok(lost)
+        })
+    }
+
+    fn lease_jobs(
+        &self,
+        worker: &str,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<JobRow>, StoreError> {
+        self.write(|transaction| {
+            let mut jobs = self.open_jobs(transaction, tools, limit, now)?;
+            let mut update = transaction.prepare_cached(
+                "UPDATE jobs SET worker = ?3, lease_until = ?4, epoch = ?5
+                 WHERE run = (SELECT number FROM runs WHERE id = ?1) AND job = ?2",
+            )?;
+            for job in &mut jobs {
+                job.epoch += 1;
+                update.execute(params![job.run, job.job, worker, until.0, job.epoch])?;
+            }
+            Ok(jobs)
+        })
+    }
+}
+
+impl SqliteStore {
+    /// The longest waiting first.
+    fn open_jobs(
+        &self,
+        transaction: &Transaction<'_>,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+    ) -> Outcome<Vec<JobRow>> {
+        let places = (3..3 + tools.len()).map(|place| format!("?{place}")).collect::<Vec<_>>().join(", ");
+        let mut select = transaction.prepare(&format!(
+            "SELECT {JOB_COLUMNS} FROM jobs JOIN runs ON runs.number = jobs.run
+             WHERE (lease_until IS NULL OR lease_until <= ?1) AND tool IN ({places}) ORDER BY position LIMIT ?2"
+        ))?;
+        let numbers = [ToSqlOutput::from(now.0), ToSqlOutput::from(limit)];
+        let parameters = numbers.into_iter().chain(tools.iter().map(|tool| ToSqlOutput::from(*tool)));
+        let rows = select.query_and_then(params_from_iter(parameters), |row| job_row(row, self.file()))?;
+        rows.collect()
+    }
+}
+
+fn is_known_request(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<bool> {
+    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
+    Ok(select.exists([&message.run, &message.request_id])?)
+}
+
+/// What a writer that is not the owner needs to know about a run.
+struct Standing {
+    number: i64,
+    owner: Option<String>,
+    epoch: u64,
+    ended: bool,
+}
+
+impl Standing {
+    fn of(transaction: &Transaction<'_>, run: &str) -> Outcome<Option<Standing>> {
+        let mut select = transaction.prepare_cached("SELECT number, owner, epoch, status FROM runs WHERE id = ?1")?;
+        let found = select.query_row([run], |row| {
+            let status: String = row.get(3)?;
+            let ended = RunStatus::parse(&status).is_some_and(RunStatus::is_final);
+            Ok(Standing { number: row.get(0)?, owner: row.get(1)?, epoch: row.get(2)?, ended })
+        });
+        Ok(found.optional()?)
+    }
+}

@@ -1,0 +1,330 @@
+//! Group commit: one thread takes all that waits, commits once, and answers everybody.
+//!
+//! Nothing is collected on purpose. A lone batch is committed at once; while that takes its time the next ones arrive,
+//! and those are the next group. A caller that may block can spare itself both changes of thread (`submit_here`).
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
+
+use crate::{RunBatch, StoreError, StoreErrorKind, StoreWrite, Verdict};
+
+/// Gets the answer, on the thread that has committed: it must not take long, and need not.
+pub type Reply = Box<dyn FnOnce(Result<Verdict, StoreError>) + Send>;
+
+/// Called around every commit, on the thread that commits.
+pub type CommitHook = Box<dyn FnMut(CommitPoint) + Send>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommitPoint {
+    /// Which commit of this writer, counted from 1.
+    pub number: u64,
+    pub when: CommitMoment,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommitMoment {
+    Before,
+    /// The store has answered; the callers have not been told yet.
+    After,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct WriterLimits {
+    /// How much one commit takes at most.
+    pub group_batches_max: usize,
+    pub group_bytes_max: usize,
+    /// How much waits before `submit` blocks.
+    pub queue_batches_max: usize,
+    pub queue_bytes_max: usize,
+}
+
+impl Default for WriterLimits {
+    fn default() -> WriterLimits {
+        WriterLimits {
+            group_batches_max: 512,
+            group_bytes_max: 8 * 1024 * 1024,
+            queue_batches_max: 8_192,
+            queue_bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
+
+pub struct GroupWriter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    thread_id: ThreadId,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something has arrived, or nothing more will.
+    arrived: Condvar,
+    /// There is room again.
+    taken: Condvar,
+    limits: WriterLimits,
+    committer: Mutex<Committer>,
+    commits: AtomicU64,
+    batches: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// Who has taken a group and is not done with it, replies included: so replies come in the order of commits.
+    committing: Option<ThreadId>,
+    closed: bool,
+    /// Why the thread has ended, if it has.
+    stopped: Option<StoreError>,
+}
+
+struct Waiting {
+    batch: RunBatch,
+    reply: Reply,
+    bytes: usize,
+}
+
+impl GroupWriter {
+    pub fn new(store: Arc<dyn StoreWrite>) -> Result<GroupWriter, StoreError> {
+        GroupWriter::with(store, WriterLimits::default(), None)
+    }
+
+    pub fn with(
+        store: Arc<dyn StoreWrite>,
+        limits: WriterLimits,
+        hook: Option<CommitHook>,
+    ) -> Result<GroupWriter, StoreError> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            arrived: Condvar::new(),
+            taken: Condvar::new(),
+            limits,
+            committer: Mutex::new(Committer { store, hook, number: 0 }),
+            commits: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+        });
+        let working = shared.clone();
+        let thread = std::thread::Builder::new().name("windlass-writer".to_owned()).spawn(move || working.work());
+        let thread = thread.map_err(|error| {
+            StoreError::new(StoreErrorKind::Stopped, format!("Could not start the thread that writes: {error}."))
+        })?;
+        Ok(GroupWriter { shared, thread_id: thread.thread().id(), thread: Some(thread) })
+    }
+
+    /// Hands a batch over; batches are committed in the order of their arrival. Blocks while the queue is full: what
+    /// cannot be written must not be computed either. A reply may submit again and is never blocked.
+    pub fn submit(&self, batch: RunBatch, reply: Reply) {
+        self.submit_many(vec![(batch, reply)]);
+    }
+
+    /// The same for several: they arrive together, nothing in between.
+    pub fn submit_many(&self, batches: Vec<(RunBatch, Reply)>) {
+        let mut queue = self.shared.queue();
+        let is_in_reply = queue.committing == Some(std::thread::current().id());
+        while !is_in_reply && self.shared.is_full(&queue) && queue.stopped.is_none() {
+            queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.shared.hand_over(queue, batches);
+    }
+
+    /// Commits the batch on this very thread if nothing else waits or is being committed, and otherwise hands it over.
+    /// For a lone run this takes as long as the commit and no longer; the caller must be allowed to block for a sync.
+    pub fn submit_here(&self, batch: RunBatch, reply: Reply) {
+        let mut queue = self.shared.queue();
+        let idle = queue.waiting.is_empty() && queue.committing.is_none() && queue.stopped.is_none();
+        if !idle {
+            drop(queue);
+            return self.submit(batch, reply);
+        }
+        queue.committing = Some(std::thread::current().id());
+        drop(queue);
+        self.shared.commit(vec![Waiting { bytes: 0, batch, reply }]);
+    }
+
+    /// Gives the batch back instead of blocking.
+    pub fn try_submit(&self, batch: RunBatch, reply: Reply) -> Result<(), Box<(RunBatch, Reply)>> {
+        let queue = self.shared.queue();
+        if self.shared.is_full(&queue) && queue.stopped.is_none() {
+            return Err(Box::new((batch, reply)));
+        }
+        self.shared.hand_over(queue, vec![(batch, reply)]);
+        Ok(())
+    }
+
+    /// How often the store was asked to commit.
+    pub fn commits(&self) -> u64 {
+        self.shared.commits.load(Ordering::Relaxed)
+    }
+
+    /// How many batches those commits held.
+    pub fn batches(&self) -> u64 {
+        self.shared.batches.load(Ordering::Relaxed)
+    }
+}
+
+/// What was submitted is still committed.
+impl Drop for GroupWriter {
+    fn drop(&mut self) {
+        self.shared.queue().closed = true;
+        self.shared.arrived.notify_one();
+        if let Some(thread) = self.thread.take().filter(|_| std::thread::current().id() != self.thread_id) {
+            // A panic has been answered already; there is nothing left to say about it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_full(&self, queue: &Queue) -> bool {
+        queue.waiting.len() >= self.limits.queue_batches_max || queue.bytes >= self.limits.queue_bytes_max
+    }
+
+    fn hand_over(&self, mut queue: MutexGuard<'_, Queue>, batches: Vec<(RunBatch, Reply)>) {
+        if let Some(stopped) = queue.stopped.clone() {
+            drop(queue);
+            batches.into_iter().for_each(|(_, reply)| answer(reply, Err(StoreError::stopped_by(&stopped))));
+            return;
+        }
+        queue.push(batches);
+        drop(queue);
+        self.arrived.notify_one();
+    }
+
+    fn work(&self) {
+        while let Some(group) = self.next_group() {
+            self.commit(group);
+        }
+    }
+
+    /// Waits for work. None when there will be no more.
+    fn next_group(&self) -> Option<Vec<Waiting>> {
+        let mut queue = self.queue();
+        while queue.committing.is_some() || (queue.waiting.is_empty() && !queue.closed && queue.stopped.is_none()) {
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let group = queue.take_group(&self.limits);
+        queue.committing = (!group.is_empty()).then(|| std::thread::current().id());
+        drop(queue);
+        self.taken.notify_all();
+        (!group.is_empty()).then_some(group)
+    }
+
+    /// To be called by whoever has set `committing`.
+    fn commit(&self, group: Vec<Waiting>) {
+        let (batches, replies): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|waiting| (waiting.batch, waiting.reply)).unzip();
+        let count = batches.len() as u64;
+        let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = catch_unwind(AssertUnwindSafe(|| committer.commit(batches)));
+        drop(committer);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.batches.fetch_add(count, Ordering::Relaxed);
+        let has_panicked = outcome.is_err();
+        answer_all(replies, outcome.unwrap_or_else(|_| Err(panicked())));
+        if has_panicked {
+            self.stop(&panicked());
+        }
+        self.is_done();
+    }
+
+    /// Wakes the thread only if there is something to do: for a lone run that would cost more than the rest.
+    fn is_done(&self) {
+        let mut queue = self.queue();
+        queue.committing = None;
+        let is_work_left = !queue.waiting.is_empty() || queue.closed || queue.stopped.is_some();
+        drop(queue);
+        if is_work_left {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// After a panic nobody knows what the store has done: everybody is told so, now and later.
+    fn stop(&self, error: &StoreError) {
+        let mut queue = self.queue();
+        queue.stopped = Some(error.clone());
+        queue.bytes = 0;
+        let left: Vec<Waiting> = queue.waiting.drain(..).collect();
+        drop(queue);
+        self.taken.notify_all();
+        for waiting in left {
+            answer(waiting.reply, Err(StoreError::stopped_by(error)));
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, batches: Vec<(RunBatch, Reply)>) {
+        for (batch, reply) in batches {
+            let bytes = batch.bytes();
+            self.bytes += bytes;
+            self.waiting.push_back(Waiting { batch, reply, bytes });
+        }
+    }
+
+    /// At least one, however large it is.
+    fn take_group(&mut self, limits: &WriterLimits) -> Vec<Waiting> {
+        let (mut count, mut bytes) = (0, 0);
+        for waiting in self.waiting.iter().take(limits.group_batches_max) {
+            if count > 0 && bytes + waiting.bytes > limits.group_bytes_max {
+                break;
+            }
+            count += 1;
+            bytes += waiting.bytes;
+        }
+        self.bytes -= bytes;
+        self.waiting.drain(..count).collect()
+    }
+}
+
+struct Committer {
+    store: Arc<dyn StoreWrite>,
+    hook: Option<CommitHook>,
+    number: u64,
+}
+
+impl Committer {
+    fn commit(&mut self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
+        let count = batches.len();
+        self.number += 1;
+        self.reach(CommitMoment::Before);
+        let outcome = self.store.append(batches);
+        self.reach(CommitMoment::After);
+        outcome.and_then(|verdicts| match verdicts.len() == count {
+            true => Ok(verdicts),
+            false => {
+                let message = format!("The store gave {} verdicts for {count} batches.", verdicts.len());
+                Err(StoreError::new(StoreErrorKind::Damaged, message))
+            }
+        })
+    }
+
+    fn reach(&mut self, when: CommitMoment) {
+        if let Some(hook) = &mut self.hook {
+            hook(CommitPoint { number: self.number, when });
+        }
+    }
+}
+
+fn panicked() -> StoreError {
+    let message = "The thread that writes has panicked in a commit.";
+    StoreError::new(StoreErrorKind::Stopped, message).hint("Start again; this is a bug to report.")
+}
+
+fn answer_all(replies: Vec<Reply>, outcome: Result<Vec<Verdict>, StoreError>) {
+    match outcome {
+        Ok(verdicts) => replies.into_iter().zip(verdicts).for_each(|(reply, verdict)| answer(reply, Ok(verdict))),
+        Err(error) => replies.into_iter().for_each(|reply| answer(reply, Err(error.clone()))),
+    }
+}
+
+/// A caller whose reply panics harms only itself.
+fn answer(reply: Reply, outcome: Result<Verdict, StoreError>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| reply(outcome)));
+}

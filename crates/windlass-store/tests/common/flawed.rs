@@ -1,0 +1,214 @@
+//! Stores with one flaw each.
+
+use std::sync::{Mutex, PoisonError};
+
+use windlass_store::{
+    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, Owner, PlanRow, RunBatch, RunFilter,
+    RunRow, SnapshotRow, StoreError, StoreOwners, StoreRead, StoreScan, StoreWrite, TurnRow, Verdict,
+};
+use windlass_value::{BlobHash, Timestamp};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flaw {
+    None,
+    AppendsAnywhere,
+    IgnoresEpochs,
+    OneForAll,
+    ForgetsTheLastWrite,
+    SyncsTwice,
+    StealsRuns,
+    KeepsRuns,
+    AcceptsRepeats,
+    NeverConsumes,
+    SkipsPartialRows,
+    IgnoresSnapshotTick,
+    NeverTrims,
+    NeverTrimsTurns,
+    LatestTimerFirst,
+    LosesEmptyBlobs,
+    OldestRunFirst,
+    KeepsLeases,
+    ConstantMark,
+    FindsNothing,
+}
+
+type Outcome<T> = Result<T, StoreError>;
+
+pub struct FlawedStore {
+    flaw: Flaw,
+    pub inner: MemoryStore,
+    pub before_last_write: Mutex<MemoryStore>,
+}
+
+impl FlawedStore {
+    pub fn new(flaw: Flaw, inner: MemoryStore) -> FlawedStore {
+        FlawedStore { flaw, before_last_write: Mutex::new(inner.crash()), inner }
+    }
+
+    fn remember(&self) {
+        if self.flaw == Flaw::ForgetsTheLastWrite {
+            *self.before_last_write.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.crash();
+        }
+    }
+
+    fn spoil(&self, batch: &mut RunBatch) {
+        let run = self.inner.run(&batch.run).ok().flatten();
+        match (self.flaw, run) {
+            (Flaw::AppendsAnywhere, Some(run)) => batch.expected = run.ticks,
+            (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.epoch,
+            (Flaw::NeverConsumes, _) => batch.consumed.clear(),
+            (Flaw::NeverTrims, _) => batch.trim_before = None,
+            (Flaw::NeverTrimsTurns, _) => batch.turn_trims.clear(),
+            _ => {}
+        }
+    }
+}
+
+impl StoreWrite for FlawedStore {
+    fn append(&self, mut batches: Vec<RunBatch>) -> Outcome<Vec<Verdict>> {
+        self.remember();
+        batches.iter_mut().for_each(|batch| self.spoil(batch));
+        let verdicts = self.inner.append(batches)?;
+        let all_well = verdicts.iter().all(|verdict| *verdict == Verdict::Committed);
+        match self.flaw == Flaw::OneForAll && !all_well {
+            true => Ok(vec![Verdict::Conflict; verdicts.len()]),
+            false => Ok(verdicts),
+        }
+    }
+
+    fn put_plan(&self, plan: &PlanRow) -> Outcome<()> {
+        self.remember();
+        self.inner.put_plan(plan)
+    }
+
+    fn claim(&self, run: &str, owner: &str) -> Outcome<Claim> {
+        self.remember();
+        if let (Flaw::StealsRuns, Some(row)) = (self.flaw, self.inner.run(run)?) {
+            self.inner.release(run, row.epoch)?;
+        }
+        self.inner.claim(run, owner)
+    }
+
+    fn release(&self, run: &str, epoch: u64) -> Outcome<()> {
+        self.remember();
+        match self.flaw {
+            Flaw::KeepsRuns => Ok(()),
+            _ => self.inner.release(run, epoch),
+        }
+    }
+
+    fn inbox_put(&self, message: &InboxRow) -> Outcome<InboxVerdict> {
+        self.remember();
+        match self.inner.inbox_put(message)? {
+            InboxVerdict::Duplicate if self.flaw == Flaw::AcceptsRepeats => Ok(InboxVerdict::Accepted { owner: None }),
+            verdict => Ok(verdict),
+        }
+    }
+
+    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Outcome<Vec<JobLease>> {
+        self.remember();
+        let lost = self.inner.heartbeat(worker, jobs, until)?;
+        Ok(if self.flaw == Flaw::KeepsLeases { Vec::new() } else { lost })
+    }
+
+    fn lease_jobs(
+        &self,
+        worker: &str,
+        tools: &[&str],
+        limit: u32,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Outcome<Vec<JobRow>> {
+        self.remember();
+        self.inner.lease_jobs(worker, tools, limit, now, until)
+    }
+}
+
+impl StoreRead for FlawedStore {
+    fn run(&self, run: &str) -> Outcome<Option<RunRow>> {
+        self.inner.run(run)
+    }
+
+    fn plan(&self, hash: &BlobHash) -> Outcome<Option<PlanRow>> {
+        self.inner.plan(hash)
+    }
+
+    fn blob(&self, hash: &BlobHash) -> Outcome<Option<Vec<u8>>> {
+        let blob = self.inner.blob(hash)?;
+        Ok(blob.filter(|body| self.flaw != Flaw::LosesEmptyBlobs || !body.is_empty()))
+    }
+
+    fn snapshot(&self, run: &str, at_most: Option<u64>) -> Outcome<Option<SnapshotRow>> {
+        self.inner.snapshot(run, at_most.filter(|_| self.flaw != Flaw::IgnoresSnapshotTick))
+    }
+
+    fn oldest_snapshot(&self, run: &str) -> Outcome<Option<SnapshotRow>> {
+        self.inner.oldest_snapshot(run)
+    }
+
+    fn journal(&self, run: &str, from: u64, limit: u32) -> Outcome<Vec<JournalRow>> {
+        let mut rows = self.inner.journal(run, from, limit)?;
+        rows.retain(|row| self.flaw != Flaw::SkipsPartialRows || row.first_tick >= from);
+        Ok(rows)
+    }
+
+    fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Outcome<Vec<JournalRow>> {
+        self.inner.journal_by_event(run, from, limit)
+    }
+
+    fn inbox(&self, run: &str, limit: u32) -> Outcome<Vec<InboxRow>> {
+        self.inner.inbox(run, limit)
+    }
+
+    fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<TurnRow>> {
+        self.inner.turns(run, loop_path, from, limit)
+    }
+
+    fn loops(&self, run: &str) -> Outcome<Vec<String>> {
+        self.inner.loops(run)
+    }
+}
+
+impl StoreScan for FlawedStore {
+    fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Outcome<Vec<RunRow>> {
+        let mut rows = self.inner.runs(filter, before, limit)?;
+        if self.flaw == Flaw::OldestRunFirst {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    fn due(&self, now: Timestamp, limit: u32) -> Outcome<Vec<RunRow>> {
+        let mut rows = self.inner.due(now, limit)?;
+        if self.flaw == Flaw::LatestTimerFirst {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    fn next_due(&self) -> Outcome<Option<Timestamp>> {
+        self.inner.next_due()
+    }
+
+    fn with_inbox(&self, limit: u32) -> Outcome<Vec<String>> {
+        self.inner.with_inbox(limit)
+    }
+
+    fn change_mark(&self) -> Outcome<u64> {
+        Ok(if self.flaw == Flaw::ConstantMark { 7 } else { self.inner.change_mark()? })
+    }
+
+    fn verify(&self) -> Outcome<Vec<String>> {
+        Ok(if self.flaw == Flaw::FindsNothing { Vec::new() } else { self.inner.verify()? })
+    }
+}
+
+impl StoreOwners for FlawedStore {
+    fn open_owner(&self) -> Outcome<Owner> {
+        self.inner.open_owner()
+    }
+
+    fn owner_alive(&self, owner: &str) -> Outcome<bool> {
+        self.inner.owner_alive(owner)
+    }
+}

@@ -1,0 +1,97 @@
+//! The suite can fail: for each promise there is a store that breaks it, and is caught.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use common::flawed::{Flaw, FlawedStore};
+use windlass_store::conformance::{PROMISES, Subject};
+use windlass_store::{MemoryStore, Store};
+
+/// Each flaw, and a word from the name of the promise that it breaks.
+const BROKEN: &[(Flaw, &str)] = &[
+    (Flaw::AppendsAnywhere, "append compares"),
+    (Flaw::IgnoresEpochs, "old epoch"),
+    (Flaw::OneForAll, "own verdict"),
+    (Flaw::ForgetsTheLastWrite, "durable"),
+    (Flaw::SyncsTwice, "durable"),
+    (Flaw::StealsRuns, "one owner"),
+    (Flaw::KeepsRuns, "given back"),
+    (Flaw::AcceptsRepeats, "kept once"),
+    (Flaw::NeverConsumes, "kept once"),
+    (Flaw::SkipsPartialRows, "any tick"),
+    (Flaw::IgnoresSnapshotTick, "found by tick"),
+    (Flaw::NeverTrims, "way back"),
+    (Flaw::NeverTrimsTurns, "page by page"),
+    (Flaw::LatestTimerFirst, "come due"),
+    (Flaw::LosesEmptyBlobs, "by their hash"),
+    (Flaw::OldestRunFirst, "newest first"),
+    (Flaw::KeepsLeases, "one worker"),
+    (Flaw::ConstantMark, "others notice"),
+    (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
+    (Flaw::FindsNothing, "damage is noticed"),
+];
+
+#[test]
+fn every_promise_can_be_broken() {
+    // The panics are what we want to see; their traces are not.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut covered = BTreeSet::new();
+    let mut missed = Vec::new();
+    for (flaw, word) in BROKEN {
+        let mut fitting = PROMISES.iter().filter(|promise| promise.name.contains(word));
+        let (Some(promise), None) = (fitting.next(), fitting.next()) else { panic!("{word:?} names one promise") };
+        covered.insert(promise.name);
+        let mut subject = FlawedSubject::new(*flaw);
+        if catch_unwind(AssertUnwindSafe(|| (promise.check)(&mut subject))).is_ok() {
+            missed.push((*flaw, promise.name));
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "flaws that nobody noticed: {missed:?}");
+    assert_eq!(covered.len(), PROMISES.len(), "every promise has a store that breaks it");
+}
+
+#[test]
+fn without_a_flaw_every_promise_is_kept() {
+    for promise in PROMISES {
+        (promise.check)(&mut FlawedSubject::new(Flaw::None));
+    }
+}
+
+struct FlawedSubject {
+    flaw: Flaw,
+    store: Arc<FlawedStore>,
+}
+
+impl FlawedSubject {
+    fn new(flaw: Flaw) -> FlawedSubject {
+        FlawedSubject { flaw, store: Arc::new(FlawedStore::new(flaw, MemoryStore::new())) }
+    }
+}
+
+impl Subject for FlawedSubject {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn crash(&mut self) {
+        let lagging: &Mutex<MemoryStore> = &self.store.before_last_write;
+        let left = match self.flaw {
+            Flaw::ForgetsTheLastWrite => lagging.lock().unwrap_or_else(PoisonError::into_inner).crash(),
+            _ => self.store.inner.crash(),
+        };
+        self.store = Arc::new(FlawedStore::new(self.flaw, left));
+    }
+
+    fn damage_journal(&mut self, run: &str, tick: u64) {
+        assert!(self.store.inner.damage_journal(run, tick), "there is a row to damage");
+    }
+
+    fn syncs(&self) -> Option<u64> {
+        let factor = if self.flaw == Flaw::SyncsTwice { 2 } else { 1 };
+        Some(self.store.inner.syncs() * factor)
+    }
+}

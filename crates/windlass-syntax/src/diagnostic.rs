@@ -1,0 +1,160 @@
+//! What is wrong with a file, and where.
+
+use serde::Serialize;
+
+use crate::render::{self, Colour};
+use crate::{Source, Span};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One problem: a stable code, a sentence, the place, and what to do about it.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    pub code: &'static str,
+    pub severity: Severity,
+    pub message: String,
+    pub span: Span,
+    /// Other places that belong to the problem.
+    pub labels: Vec<Label>,
+    pub hint: Option<String>,
+    /// Names on that line with their values, if they are known.
+    pub values: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Label {
+    pub span: Span,
+    pub text: String,
+}
+
+impl Diagnostic {
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            code,
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            labels: Vec::new(),
+            hint: None,
+            values: Vec::new(),
+        }
+    }
+
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<impl Into<String>>) -> Diagnostic {
+        self.hint = hint.map(Into::into).or(self.hint);
+        self
+    }
+
+    #[must_use]
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// The form for programs.
+    pub fn report(&self, source: &Source) -> Report {
+        let (start, end) = (source.position(self.span.start), source.position(self.span.end));
+        Report {
+            code: self.code,
+            severity: self.severity,
+            message: self.message.clone(),
+            file: source.name.to_string(),
+            line: start.line,
+            column: start.column,
+            end_line: end.line,
+            end_column: end.column,
+            hint: self.hint.clone(),
+        }
+    }
+}
+
+/// A problem as a program reads it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    pub code: &'static str,
+    pub severity: Severity,
+    pub message: String,
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+    pub end_line: usize,
+    pub end_column: usize,
+    pub hint: Option<String>,
+}
+
+/// The problems of one file.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    pub fn new() -> Diagnostics {
+        Diagnostics::default()
+    }
+
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    pub fn extend(&mut self, other: Diagnostics) {
+        self.0.extend(other.0);
+    }
+
+    /// Brings the problems into the order of the file.
+    #[must_use]
+    pub fn sorted(mut self) -> Diagnostics {
+        self.0.sort_by(|a, b| (a.span, a.code, &a.message).cmp(&(b.span, b.code, &b.message)));
+        self.0.dedup_by(|a, b| a.span == b.span && a.code == b.code && a.message == b.message);
+        self
+    }
+
+    pub fn reports(&self, source: &Source) -> Vec<Report> {
+        self.0.iter().map(|diagnostic| diagnostic.report(source)).collect()
+    }
+
+    /// Text for people: each problem with its line and a caret.
+    pub fn render(&self, source: &Source, colour: Colour) -> String {
+        let parts: Vec<String> = self.0.iter().map(|diagnostic| render::render(diagnostic, source, colour)).collect();
+        parts.join("\n\n")
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}

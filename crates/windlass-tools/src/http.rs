@@ -1,0 +1,124 @@
+//! The tool `http`: one request, its redirects, one outcome.
+//!
+//! Whatever the server says becomes data; whatever goes wrong becomes an error with a code that retries can match. Error
+//! texts show neither query strings nor user names, and no value of a request header.
+
+mod client;
+mod content;
+mod failure;
+mod guard;
+mod redirect;
+mod reply;
+mod request;
+mod uri;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::Duration;
+
+use client::Client;
+use request::Request;
+
+/// What one engine allows its HTTP calls.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// The most decoded bytes of a reply's body that are read.
+    pub reply_bytes_max: usize,
+    /// Loopback, private and other non-public addresses may be called: `windlass run` trusts its file, a server does not.
+    pub allow_private: bool,
+    pub user_agent: String,
+    /// For calls that name no timeout of their own.
+    pub default_timeout: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> HttpOptions {
+        HttpOptions {
+            reply_bytes_max: 16 << 20,
+            allow_private: false,
+            user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
+            default_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// Calls HTTP services. All calls of one tool share its connections.
+#[derive(Clone)]
+pub struct HttpTool(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    user_agent: HeaderValue,
+    reply_bytes_max: usize,
+    default_timeout: Duration,
+}
+
+impl HttpTool {
+    pub fn new(options: HttpOptions) -> HttpTool {
+        HttpTool(Arc::new(Inner {
+            client: Client::new(options.allow_private),
+            user_agent: request::lossless_header(&options.user_agent),
+            reply_bytes_max: options.reply_bytes_max,
+            default_timeout: options.default_timeout,
+        }))
+    }
+}
+
+impl Tool for HttpTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let mut cancelled = call.cancelled.clone();
+            inner.run(&call, cancelled.wait()).await
+        })
+    }
+}
+
+impl Inner {
+    /// Sends the request unless `stop` comes first; gives up when the time is over.
+    async fn run(&self, call: &ToolCall, stop: impl Future<Output = ()>) -> TaskOutcome {
+        let request = match Request::from_call(call, &self.user_agent) {
+            Ok(request) => request,
+            Err(error) => return TaskOutcome::failure(error),
+        };
+        let (method, shown) = (request.method.clone(), request.uri.clone());
+        let limit = request.timeout.unwrap_or(self.default_timeout).to_std();
+        tokio::select! {
+            biased;
+            () = stop => TaskOutcome::failure(failure::cancelled(&method, &shown)),
+            outcome = self.exchange(request) => outcome,
+            () = tokio::time::sleep(limit) => TaskOutcome::failure(failure::timeout(&method, &shown, limit)),
+        }
+    }
+
+    async fn exchange(&self, request: Request) -> TaskOutcome {
+        match self.follow(request).await {
+            Ok((request, response)) => reply::outcome(&request, response, self.reply_bytes_max).await,
+            Err(error) => TaskOutcome::failure(error),
+        }
+    }
+
+    /// Goes where redirects lead. Every hop passes the same address check as the first request.
+    async fn follow(&self, mut request: Request) -> Result<(Request, Response<Incoming>), ErrorInfo> {
+        let mut hops = 0;
+        loop {
+            let response = self.client.send(&request).await?;
+            let Some(max) = request.redirects_max else { return Ok((request, response)) };
+            let Some(location) = redirect::location(&response) else { return Ok((request, response)) };
+            if hops == max {
+                return Err(failure::too_many_redirects(&request, max));
+            }
+            hops += 1;
+            request = redirect::next(request, response.status(), &location)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

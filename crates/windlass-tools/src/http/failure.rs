@@ -1,0 +1,113 @@
+//! Every way a call can fail, in words. Only safe parts of the request appear here.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::time::Duration;
+
+use hyper::{Method, StatusCode, Uri};
+use windlass_core::ErrorInfo;
+
+use super::guard::Blocked;
+use super::request::Request;
+use super::uri::shown;
+
+/// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
+pub(super) fn bad_request(what: &str, message: impl Display, hint: &str) -> ErrorInfo {
+    ErrorInfo::new(format!("BadRequest{what}"), "input", message.to_string()).hint(hint)
+}
+
+pub(super) fn cancelled(method: &Method, uri: &Uri) -> ErrorInfo {
+    ErrorInfo::new("Cancelled", "cancelled", format!("{method} {} was cancelled", shown(uri)))
+}
+
+pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration) -> ErrorInfo {
+    let message = format!("{method} {} gave no complete reply within {limit:?}", shown(uri));
+    ErrorInfo::new("timeout", "timeout", message)
+}
+
+pub(super) fn status(request: &Request, status: StatusCode) -> ErrorInfo {
+    let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
+    let message = format!("{} {} answered {}{reason}", request.method, shown(&request.uri), status.as_str());
+    ErrorInfo::new(status.as_str(), "http", message).replied()
+}
+
+pub(super) fn bad_json(request: &Request, problem: &str, excerpt: &str) -> ErrorInfo {
+    let place = shown(&request.uri);
+    let message =
+        format!("{} {place} answered with a JSON content type, but {problem}; it begins: {excerpt}", request.method);
+    ErrorInfo::new("BadJson", "http", message)
+        .hint("the server should send JSON, or another content-type: then the body is given as text")
+        .replied()
+}
+
+pub(super) fn too_large(request: &Request, max: usize) -> ErrorInfo {
+    let message = format!("{} {} sent a body of more than {max} bytes", request.method, shown(&request.uri));
+    ErrorInfo::new("ReplyTooLarge", "limit", message)
+        .hint("ask for less at a time (a page, a filter), or raise the limit of reply bytes")
+        .replied()
+}
+
+pub(super) fn bad_encoding(request: &Request, problem: &str) -> ErrorInfo {
+    let message = format!("{} {} sent a body that cannot be decoded: {problem}", request.method, shown(&request.uri));
+    ErrorInfo::new("BadEncoding", "http", message).hint("gzip, deflate and identity are understood").replied()
+}
+
+pub(super) fn too_many_redirects(request: &Request, max: usize) -> ErrorInfo {
+    let message = format!("{} {} redirects again after {max} redirects", request.method, shown(&request.uri));
+    ErrorInfo::new("TooManyRedirects", "http", message)
+        .hint("`redirect: manual` gives the redirect itself as the reply")
+        .replied()
+}
+
+pub(super) fn bad_redirect(request: &Request, problem: &str) -> ErrorInfo {
+    let message = format!("{} {} redirects to an unusable address: {problem}", request.method, shown(&request.uri));
+    ErrorInfo::new("BadRedirect", "http", message).replied()
+}
+
+pub(super) fn blocked(method: &Method, uri: &Uri) -> ErrorInfo {
+    let message = format!("{method} {} leads to an address that is not public", shown(uri));
+    ErrorInfo::new("BlockedAddress", "input", message)
+        .hint("this engine calls public addresses only; `windlass run` also calls local ones")
+}
+
+/// No usable reply: refused, unknown host, broken off, bad certificate.
+pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'static)) -> ErrorInfo {
+    let chain = chain(error);
+    if chain.iter().any(|link| link.is::<Blocked>()) {
+        return blocked(method, uri);
+    }
+    let reason = chain.last().map(ToString::to_string).unwrap_or_default();
+    let info = ErrorInfo::new("connection", "connection", format!("{method} {}: {reason}", shown(uri)));
+    match hint_for(&reason) {
+        Some(hint) => info.hint(hint),
+        None => info,
+    }
+}
+
+fn hint_for(reason: &str) -> Option<&'static str> {
+    let reason = reason.to_ascii_lowercase();
+    let hints = [
+        ("refused", "is the service running, and is the port right?"),
+        ("lookup", "is the host name spelled right, and is there a network?"),
+        ("certificate", "the certificate must be for this host, in date and signed by a root this machine trusts"),
+    ];
+    hints.into_iter().find(|(word, _)| reason.contains(word)).map(|(_, hint)| hint)
+}
+
+/// The error and its causes. `io::Error` hides the error it wraps from `source`, so that one is asked separately.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> Vec<&'a (dyn Error + 'static)> {
+    let mut links = vec![error];
+    let mut last = error;
+    while let Some(cause) = cause_of(last) {
+        links.push(cause);
+        last = cause;
+    }
+    links
+}
+
+fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<std::io::Error>() {
+        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    }
+}

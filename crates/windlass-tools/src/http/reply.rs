@@ -1,0 +1,191 @@
+//! From a response to an outcome. The body is read piece by piece and counted after decoding, so neither a long reply nor
+//! a small one that unpacks to a huge one takes more memory than the limit allows.
+
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
+use http_body_util::BodyExt;
+use hyper::Response;
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap};
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_value::{Map, Timestamp, Value};
+
+use super::content::{NotJson, body_value};
+use super::failure;
+use super::request::Request;
+
+/// Bodies beyond this are parsed off the async threads: other calls should not wait for them.
+const PARSE_INLINE_BYTES: usize = 256 << 10;
+const EXCERPT_CHARS: usize = 80;
+
+pub(super) async fn outcome(request: &Request, response: Response<Incoming>, bytes_max: usize) -> TaskOutcome {
+    let (head, body) = response.into_parts();
+    let content_type = text(&head.headers, header::CONTENT_TYPE);
+    let (body, problem) = match read(request, &head.headers, body, bytes_max).await {
+        Ok(bytes) => match parse(content_type, bytes).await {
+            Ok(body) => (body, None),
+            Err(bad) => {
+                let excerpt = excerpt(request, &bad.start);
+                // A server in trouble often sends a page in place of its JSON; then the status says more.
+                let error = head.status.is_success().then(|| failure::bad_json(request, &bad.problem, &excerpt));
+                (bad.body, error)
+            }
+        },
+        Err(error) if !error.replied => return TaskOutcome::failure(error),
+        Err(error) => (Value::Null, Some(error)),
+    };
+    let error = problem.or_else(|| (!head.status.is_success()).then(|| failure::status(request, head.status)));
+    let mut output = Map::with_capacity(3);
+    output.insert("statusCode", i64::from(head.status.as_u16()));
+    output.insert("headers", headers_value(&head.headers));
+    output.insert("body", body);
+    TaskOutcome { output: Value::map(output), error, meta: meta(&head.headers) }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn headers_value(headers: &HeaderMap) -> Value {
+    let mut map = Map::with_capacity(headers.keys_len());
+    for name in headers.keys() {
+        let values: Vec<_> =
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        map.insert(name.as_str(), values.join(", "));
+    }
+    Value::map(map)
+}
+
+async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, NotJson> {
+    if bytes.len() <= PARSE_INLINE_BYTES {
+        return body_value(content_type.as_deref(), bytes);
+    }
+    let parsing = tokio::task::spawn_blocking(move || body_value(content_type.as_deref(), bytes));
+    // Only a runtime that is shutting down drops such a task.
+    parsing.await.unwrap_or(Ok(Value::Null))
+}
+
+fn excerpt(request: &Request, start: &str) -> String {
+    request.without_secrets(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+}
+
+async fn read(request: &Request, headers: &HeaderMap, mut body: Incoming, max: usize) -> Result<Vec<u8>, ErrorInfo> {
+    let mut sink = Sink::new(text(headers, header::CONTENT_ENCODING).as_deref(), max);
+    if matches!(sink, Sink::Plain(_)) && body.size_hint().lower() > max as u64 {
+        return Err(failure::too_large(request, max));
+    }
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::FileTooLarge => failure::too_large(request, max),
+        _ => failure::bad_encoding(request, &error.to_string()),
+    };
+    let mut is_empty = true;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure::connection(&request.method, &request.uri, &error))?;
+        if let Some(bytes) = frame.data_ref().filter(|bytes| !bytes.is_empty()) {
+            is_empty = false;
+            sink.write(bytes).map_err(refused)?;
+        }
+    }
+    // No body (HEAD, 304) also means: nothing to unpack.
+    if is_empty { Ok(Vec::new()) } else { sink.finish().map_err(refused) }
+}
+
+/// Where the pieces of a body go.
+enum Sink {
+    Plain(Bounded),
+    Gzip(Box<MultiGzDecoder<Bounded>>),
+    Zlib(Box<ZlibDecoder<Bounded>>),
+    Unknown(String),
+}
+
+impl Sink {
+    fn new(encoding: Option<&str>, max: usize) -> Sink {
+        let room = Bounded { bytes: Vec::new(), max };
+        match encoding.unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Sink::Plain(room),
+            "gzip" | "x-gzip" => Sink::Gzip(Box::new(MultiGzDecoder::new(room))),
+            "deflate" => Sink::Zlib(Box::new(ZlibDecoder::new(room))),
+            other => Sink::Unknown(other.chars().take(40).collect()),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Plain(room) => room.write_all(bytes),
+            Sink::Gzip(decoder) => decoder.write_all(bytes),
+            Sink::Zlib(decoder) => decoder.write_all(bytes),
+            Sink::Unknown(name) => Err(io::Error::other(format!("its encoding is `{name}`"))),
+        }
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Sink::Plain(room) => Ok(room.bytes),
+            Sink::Gzip(decoder) => Ok(decoder.finish()?.bytes),
+            Sink::Zlib(decoder) => Ok(decoder.finish()?.bytes),
+            Sink::Unknown(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Takes bytes up to a limit, then refuses.
+struct Bounded {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.max - self.bytes.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// When the server wants to be asked again, for the retry to heed.
+fn meta(headers: &HeaderMap) -> Value {
+    let wait = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(retry_after_ms);
+    wait.map_or(Value::Null, |ms| Value::object([("retryAfterMs", ms)]))
+}
+
+/// Seconds, or a date.
+fn retry_after_ms(text: &str) -> Option<i64> {
+    if let Ok(seconds) = text.trim().parse::<u32>() {
+        return Some(i64::from(seconds) * 1000);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let ms = http_date(text)?.as_ms() - i64::try_from(now.as_millis()).ok()?;
+    Some(ms.max(0))
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`; the two forms that were given up in 1997 are not read.
+fn http_date(text: &str) -> Option<Timestamp> {
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut parts = text.trim().strip_suffix(" GMT")?.split_once(", ")?.1.split(' ');
+    let (day, month, year, clock) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let month = months.iter().position(|name| *name == month)? + 1;
+    Timestamp::parse_rfc3339(&format!("{year}-{month:02}-{day}T{clock}Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_both_forms_of_retry_after() {
+        assert_eq!(retry_after_ms("120"), Some(120_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT"), Some(0));
+        assert!(retry_after_ms("Sat, 01 Jan 2400 00:00:00 GMT").unwrap() > 1_000_000_000);
+        assert_eq!(retry_after_ms("-1"), None);
+        assert_eq!(retry_after_ms("soon"), None);
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Timestamp::parse_rfc3339("1994-11-06T08:49:37Z"));
+    }
+}

@@ -1,0 +1,283 @@
+//! From a call's input to a request.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use windlass_core::ErrorInfo;
+use windlass_runtime::ToolCall;
+use windlass_value::{Duration, Map, Value, to_json};
+
+use super::failure::bad_request;
+use super::uri::{self, Target};
+
+const REDIRECTS_MAX: usize = 10;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
+const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
+const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
+
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) timeout: Option<Duration>,
+    /// None: a redirect is a reply like any other.
+    pub(super) redirects_max: Option<usize>,
+}
+
+impl Request {
+    pub(super) fn from_call(call: &ToolCall, user_agent: &HeaderValue) -> Result<Request, ErrorInfo> {
+        let Some(input) = call.input.as_map() else {
+            let message = format!("the input is {}, not an object", call.input.kind());
+            return Err(bad_request("Input", message, "an http call takes an object with at least `uri`"));
+        };
+        let Target { uri, login } = target(input)?;
+        let mut headers = headers(input)?;
+        let body = body(input, &mut headers)?;
+        add_cookie(input, &mut headers)?;
+        add_authentication(input, login, &mut headers)?;
+        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        add_identity(call, &mut headers);
+        Ok(Request {
+            method: method(input)?,
+            uri,
+            headers,
+            body,
+            timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
+            redirects_max: redirects_max(input)?,
+        })
+    }
+
+    /// What goes over the wire; a redirect may need it again, so the parts stay.
+    pub(super) fn message(&self) -> hyper::Request<Full<Bytes>> {
+        let mut message = hyper::Request::new(Full::new(self.body.clone()));
+        *message.method_mut() = self.method.clone();
+        *message.uri_mut() = self.uri.clone();
+        *message.headers_mut() = self.headers.clone();
+        message
+    }
+
+    /// Replaces every secret of this request that a server's text repeats.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let headers = self.headers.iter().filter(|(name, _)| is_secret(name));
+        let mut secrets: Vec<String> = headers.flat_map(|(_, value)| secrets_in(value)).collect();
+        secrets.retain(|secret| secret.len() >= 3);
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    }
+}
+
+/// Headers whose values are, or may be, secrets.
+pub(super) fn is_secret(name: &HeaderName) -> bool {
+    let words = ["auth", "cookie", "key", "secret", "token", "passw", "signature", "session", "credential"];
+    *name != IDEMPOTENCY_KEY && words.iter().any(|word| name.as_str().contains(word))
+}
+
+/// The value, its part after the scheme (`Bearer …`), and the login inside a Basic one.
+fn secrets_in(value: &HeaderValue) -> Vec<String> {
+    let whole = String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let part = whole.split_once(' ').map(|(_, part)| part.to_owned());
+    let login = part.as_ref().and_then(|part| BASE64.decode(part).ok()).and_then(|login| String::from_utf8(login).ok());
+    let password = login.as_ref().and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
+    [Some(whole), part, login, password].into_iter().flatten().collect()
+}
+
+/// Text for a place that holds text only; none for objects, arrays and values that are not loaded.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(text) => Some(text.to_string()),
+        Value::Null => Some(String::new()),
+        Value::List(_) | Value::Map(_) | Value::Stored(_) => None,
+        number_or_bool => Some(to_json(number_or_bool)),
+    }
+}
+
+/// Any text as a header value: what a header cannot carry is escaped as in addresses, the same way every time.
+pub(super) fn lossless_header(text: &str) -> HeaderValue {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        return value;
+    }
+    let escaped: String = text
+        .bytes()
+        .map(|byte| match byte {
+            0x20..=0x7e => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect();
+    HeaderValue::from_str(&escaped).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
+    input.get(name).filter(|value| !value.is_null())
+}
+
+fn object<'a>(input: &'a Map, name: &str, code: &str) -> Result<Option<&'a Map>, ErrorInfo> {
+    let Some(value) = given(input, name) else { return Ok(None) };
+    let problem = || bad_request(code, format!("`{name}` is {}", value.kind()), "an object of names and values is expected");
+    value.as_map().map(Some).ok_or_else(problem)
+}
+
+fn method(input: &Map) -> Result<Method, ErrorInfo> {
+    let Some(value) = given(input, "method") else { return Ok(Method::GET) };
+    let name = value.as_str().unwrap_or_default().trim().to_ascii_uppercase();
+    let method = Method::from_bytes(name.as_bytes()).ok().filter(|method| method != Method::CONNECT);
+    method.ok_or_else(|| {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+        bad_request("Method", format!("`{shown}` is no method"), "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS are usual")
+    })
+}
+
+fn target(input: &Map) -> Result<Target, ErrorInfo> {
+    let hint = "give the whole address as `uri`, for example `https://host/path`";
+    let Some(value) = given(input, "uri").or_else(|| given(input, "url")) else {
+        return Err(bad_request("Uri", "there is no `uri`", hint));
+    };
+    let problem = || bad_request("Uri", format!("`uri` is {}, not a string", value.kind()), hint);
+    uri::parse(value.as_str().ok_or_else(problem)?, object(input, "queries", "Query")?)
+}
+
+fn headers(input: &Map) -> Result<HeaderMap, ErrorInfo> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in object(input, "headers", "Header")?.into_iter().flat_map(Map::iter) {
+        if value.is_null() {
+            continue;
+        }
+        let key = header_name(name)?;
+        // Length and connection are the client's to decide; definitions copied from elsewhere often name them.
+        if key != header::CONTENT_LENGTH && key != header::CONNECTION && key.as_str() != "keep-alive" {
+            headers.append(key, header_value(name, value)?);
+        }
+    }
+    Ok(headers)
+}
+
+fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
+    let refused = [header::TRANSFER_ENCODING, header::UPGRADE, header::TE, header::TRAILER, header::EXPECT];
+    let key = HeaderName::from_bytes(name.trim().as_bytes()).ok().filter(|key| !refused.contains(key));
+    key.ok_or_else(|| {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+        bad_request(
+            "Header",
+            format!("a request cannot have the header `{shown}`"),
+            "names are letters, digits and hyphens; how a body is transferred cannot be chosen",
+        )
+    })
+}
+
+fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
+    let text = text_of(value).unwrap_or_else(|| to_json(value));
+    let mut value = HeaderValue::from_bytes(text.trim().as_bytes()).map_err(|_| {
+        let message = format!("the value of the header `{name}` cannot be sent");
+        bad_request("Header", message, "header values are one line, without control characters")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn body(input: &Map, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
+    let Some(value) = given(input, "body") else { return Ok(Bytes::new()) };
+    let (bytes, content_type) = match value {
+        Value::Str(text) => (Bytes::copy_from_slice(text.as_bytes()), HeaderValue::from_static("text/plain; charset=utf-8")),
+        Value::Stored(_) => {
+            return Err(bad_request("Body", "the body is not loaded", "this is a fault of the engine, please report it"));
+        }
+        value => match binary(value)? {
+            Some(binary) => binary,
+            None => (to_json(value).into(), HeaderValue::from_static("application/json")),
+        },
+    };
+    headers.entry(header::CONTENT_TYPE).or_insert(content_type);
+    Ok(bytes)
+}
+
+/// The form in which replies give binary bodies can also be sent.
+fn binary(value: &Value) -> Result<Option<(Bytes, HeaderValue)>, ErrorInfo> {
+    let parts = (value.get("$content-type").and_then(Value::as_str), value.get("$content").and_then(Value::as_str));
+    let (Some(content_type), Some(content)) = parts else { return Ok(None) };
+    let bytes = BASE64.decode(content).map_err(|_| {
+        bad_request("Body", "`$content` of the body is not base64", "use base64(…) or the body of another reply")
+    })?;
+    Ok(Some((bytes.into(), header_value("content-type", &content_type.into())?)))
+}
+
+fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
+    if let Some(cookie) = given(input, "cookie") {
+        headers.insert(header::COOKIE, header_value("cookie", cookie)?);
+    }
+    Ok(())
+}
+
+/// `authentication` wins over a login in the address; an `authorization` header of the definition wins over that login.
+fn add_authentication(
+    input: &Map,
+    login: Option<(String, String)>,
+    headers: &mut HeaderMap,
+) -> Result<(), ErrorInfo> {
+    let from_input = object(input, "authentication", "Authentication")?.map(authentication).transpose()?.flatten();
+    let value = match (from_input, login) {
+        (Some(value), _) => value,
+        (None, Some((user, password))) if !headers.contains_key(header::AUTHORIZATION) => basic(&user, &password),
+        _ => return Ok(()),
+    };
+    headers.insert(header::AUTHORIZATION, header_value("authorization", &value.into())?);
+    Ok(())
+}
+
+fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
+    let field = |name: &str| {
+        let text = map.get(name).and_then(text_of);
+        text.ok_or_else(|| bad_auth(format!("`authentication` has no usable `{name}`")))
+    };
+    let kind = field("type")?;
+    match kind.to_ascii_lowercase().as_str() {
+        "none" => Ok(None),
+        "basic" => Ok(Some(basic(&field("username")?, &field("password")?))),
+        "raw" => Ok(Some(field("value")?)),
+        _ => Err(bad_auth(format!("there is no authentication of type `{}`", kind.chars().take(40).collect::<String>()))),
+    }
+}
+
+fn bad_auth(message: String) -> ErrorInfo {
+    bad_request("Authentication", message, "known are Basic (username, password), Raw (value) and None")
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", BASE64.encode(format!("{user}:{password}")))
+}
+
+/// Who calls, and which effect it is: a receiver that remembers keys does it once.
+fn add_identity(call: &ToolCall, headers: &mut HeaderMap) {
+    headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| lossless_header(&call.key));
+    headers.insert(RUN, lossless_header(&call.run));
+    headers.insert(PATH, lossless_header(&call.path));
+    headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
+}
+
+fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
+    let Some(value) = given(input, "timeout") else { return Ok(None) };
+    let seconds = |seconds: f64| Duration((seconds * 1e6) as u64);
+    let timeout = match value {
+        Value::Str(text) => Duration::parse_iso(text).or_else(|| text.trim().parse().ok().map(seconds)),
+        value => value.as_f64().map(seconds),
+    };
+    let problem = || bad_request("Timeout", "`timeout` is no span of time", "give seconds, or `PT30S`; more than zero");
+    timeout.filter(|timeout| *timeout > Duration::ZERO).map(Some).ok_or_else(problem)
+}
+
+fn redirects_max(input: &Map) -> Result<Option<usize>, ErrorInfo> {
+    let problem = || bad_request("Redirect", "`redirect` is not understood", "`follow`, `manual`, or at most how many (to 10)");
+    match given(input, "redirect") {
+        None | Some(Value::Bool(true)) => Ok(Some(REDIRECTS_MAX)),
+        Some(Value::Bool(false)) => Ok(None),
+        Some(Value::Str(word)) if word.eq_ignore_ascii_case("follow") => Ok(Some(REDIRECTS_MAX)),
+        Some(Value::Str(word)) if word.eq_ignore_ascii_case("manual") => Ok(None),
+        Some(Value::Int(max)) => {
+            usize::try_from(*max).ok().filter(|max| *max <= REDIRECTS_MAX).map(Some).ok_or_else(problem)
+        }
+        Some(_) => Err(problem()),
+    }
+}

@@ -1,0 +1,192 @@
+//! Addresses: from the definition's text to something that can be called, and to something that can be shown.
+
+use std::fmt::Write;
+
+use hyper::Uri;
+use windlass_core::ErrorInfo;
+use windlass_value::{Map, Value};
+
+use super::failure::bad_request;
+use super::request::text_of;
+
+pub(super) struct Target {
+    pub(super) uri: Uri,
+    /// User and password that stood before the host. They travel as a header, never in the address.
+    pub(super) login: Option<(String, String)>,
+}
+
+pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorInfo> {
+    let text = text.trim();
+    let (scheme, rest) = split_scheme(text)?;
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (login, host) = match authority.rsplit_once('@') {
+        Some((login, host)) => (Some(split_login(login)), host),
+        None => (None, authority),
+    };
+    let slash = if tail.starts_with('/') { "" } else { "/" };
+    let mut path = format!("{slash}{}", escape(tail, is_plain_in_address));
+    append_queries(&mut path, queries)?;
+    let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(path).build();
+    let uri = uri.ok().filter(has_usable_host).ok_or_else(|| bad_uri(text, "it is not a valid address"))?;
+    Ok(Target { uri, login })
+}
+
+/// The address for messages: no query, and no user, as there is none in it.
+pub(super) fn shown(uri: &Uri) -> String {
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let query = if uri.query().is_some() { "?…" } else { "" };
+    format!("{scheme}://{authority}{}{query}", uri.path())
+}
+
+fn split_scheme(text: &str) -> Result<(&'static str, &str), ErrorInfo> {
+    let known = ["http", "https"];
+    let (scheme, rest) = text.split_once("://").ok_or_else(|| bad_uri(text, "it has no scheme"))?;
+    let scheme = known.into_iter().find(|known| scheme.eq_ignore_ascii_case(known));
+    Ok((scheme.ok_or_else(|| bad_uri(text, "its scheme is not http or https"))?, rest))
+}
+
+/// A port that does not fit would silently become the default port.
+fn has_usable_host(uri: &Uri) -> bool {
+    let Some(authority) = uri.authority() else { return false };
+    let after_host = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    !authority.host().is_empty() && (after_host.is_empty() || authority.port_u16().is_some())
+}
+
+fn split_login(login: &str) -> (String, String) {
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    (unescape(user), unescape(password))
+}
+
+fn append_queries(path: &mut String, queries: Option<&Map>) -> Result<(), ErrorInfo> {
+    for (name, value) in queries.into_iter().flat_map(Map::iter) {
+        match value {
+            Value::Null => {}
+            Value::List(items) => items.iter().try_for_each(|item| append_query(path, name, item))?,
+            value => append_query(path, name, value)?,
+        }
+    }
+    Ok(())
+}
+
+fn append_query(path: &mut String, name: &str, value: &Value) -> Result<(), ErrorInfo> {
+    let value = text_of(value).ok_or_else(|| {
+        let message = format!("the query `{name}` is {}", value.kind());
+        bad_request("Query", message, "a query value is a string, a number, a boolean or a list of these")
+    })?;
+    let joint = if !path.contains('?') {
+        "?"
+    } else if path.ends_with(['?', '&']) {
+        ""
+    } else {
+        "&"
+    };
+    let (name, value) = (escape(name, is_unreserved), escape(&value, is_unreserved));
+    // Writing to a string cannot fail.
+    let _ = write!(path, "{joint}{name}={value}");
+    Ok(())
+}
+
+fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
+    let message = format!("the address `{}` cannot be called: {problem}", shown_raw(text));
+    bad_request("Uri", message, "write a whole address such as `https://host/path`; other alphabets in a host as punycode")
+}
+
+/// As much of an unusable address as is surely no secret. Where it cannot be parsed, a user part may be anywhere before
+/// the last `@`.
+fn shown_raw(text: &str) -> String {
+    let scheme = text.find("://").map_or("", |at| &text[..at + 3]);
+    let rest = match text.rsplit_once('@') {
+        Some((_, rest)) => rest,
+        None => &text[scheme.len()..],
+    };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    scheme.chars().chain(rest.chars()).filter(|c| !c.is_control()).take(200).collect()
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// What people may have escaped already stays as it is; blanks and other alphabets are escaped for them.
+fn is_plain_in_address(byte: u8) -> bool {
+    is_unreserved(byte) || b"%/?:@!$&'()*+,;=[]".contains(&byte)
+}
+
+fn escape(text: &str, plain: fn(u8) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if plain(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = after.get(..2).filter(|_| first == b'%').and_then(hex_byte);
+        out.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn hex_byte(digits: &[u8]) -> Option<u8> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    u8::from_str_radix(text, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> String {
+        parse(text, None).map(|target| target.uri.to_string()).unwrap_or_else(|error| error.message.to_string())
+    }
+
+    #[test]
+    fn completes_addresses() {
+        assert_eq!(parsed(" HTTP://h "), "http://h/");
+        assert_eq!(parsed("http://h?a=b#c"), "http://h/?a=b");
+        assert_eq!(parsed("http://h/a b/ü%20?q={x}"), "http://h/a%20b/%C3%BC%20?q=%7Bx%7D");
+        assert_eq!(parsed("http://[::1]:8080/x"), "http://[::1]:8080/x");
+    }
+
+    #[test]
+    fn takes_the_login_out() {
+        let target = parse("https://me:p%40ss@h:8/x", None).ok().unwrap();
+        assert_eq!(target.uri.to_string(), "https://h:8/x");
+        assert_eq!(target.login, Some(("me".to_owned(), "p@ss".to_owned())));
+    }
+
+    #[test]
+    fn adds_queries() {
+        let queries: Map = [
+            ("a b", Value::from("1&2")),
+            ("n", Value::Null),
+            ("l", Value::list(vec![Value::Int(1), Value::Bool(true)])),
+        ]
+        .into_iter()
+        .collect();
+        let target = parse("http://h/p?x=1", Some(&queries)).ok().unwrap();
+        assert_eq!(target.uri.to_string(), "http://h/p?x=1&a%20b=1%262&l=1&l=true");
+        assert_eq!(shown(&target.uri), "http://h/p?…");
+    }
+
+    #[test]
+    fn refuses_without_showing_secrets() {
+        for text in
+            ["h/x", "ftp://u:pw@h", "http://u:pw@/x", "http://u:pw@h:99999/", "http://h st/", "http://u:p?pw@h:x/?k=pw", ""]
+        {
+            let error = parse(text, None).err().unwrap();
+            assert_eq!(&*error.code, "BadRequestUri", "{text}");
+            assert!(!error.message.contains("pw"), "{}", error.message);
+        }
+    }
+}

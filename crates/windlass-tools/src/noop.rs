@@ -1,0 +1,16 @@
+//! A tool without an effect.
+
+use std::future::ready;
+
+use windlass_core::TaskOutcome;
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+
+/// Gives its input back at once. Benchmarks use it to see what the engine alone costs.
+#[derive(Clone, Copy, Default)]
+pub struct NoopTool;
+
+impl Tool for NoopTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        Box::pin(ready(TaskOutcome::success(call.input)))
+    }
+}
