@@ -6,7 +6,9 @@ use std::sync::Arc;
 use windlass_value::{Expression, Language, Map, Value};
 
 use crate::Limits;
-use crate::plan::{ENCODING_VERSION, ExprId, Node, NodeId, NodeKind, Plan, SEMANTICS_VERSION, VariableKind};
+use crate::plan::{
+    Action, Directive, ENCODING_VERSION, ExprId, Node, NodeId, NodeKind, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
+};
 
 pub struct Program {
     pub plan: Plan,
@@ -179,7 +181,11 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
             for (child, after) in
                 graph.children.iter().enumerate().flat_map(|(i, c)| c.after.iter().map(move |a| (i, a)))
             {
-                dependents[after.child as usize].push(child as u32);
+                // Two edges between the same two children are one dependent.
+                let waiting: &mut Vec<u32> = &mut dependents[after.child as usize];
+                if waiting.last() != Some(&(child as u32)) {
+                    waiting.push(child as u32);
+                }
             }
             facts[index].dependents = dependents;
         }
@@ -202,10 +208,15 @@ fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<Nod
     }
 }
 
+/// A task that is tried again may wait, and tells of it.
+fn task_computes(task: &Task) -> bool {
+    let retries = |rule: &Rule| matches!(rule.directive, Directive::Retry(_));
+    !matches!(task.action, Action::Effect(_)) && task.retry.is_none() && !task.rules.iter().any(retries)
+}
+
 fn computes_itself(node: &Node) -> bool {
-    use crate::plan::Action;
     match &node.kind {
-        NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().all(|task| !matches!(task.action, Action::Effect(_))),
+        NodeKind::Pipeline(pipeline) => node.retry.is_none() && pipeline.tasks.iter().all(task_computes),
         NodeKind::Graph(_) | NodeKind::Branch(_) => node.retry.is_none(),
         NodeKind::Loop(looping) => looping.delay.is_none() && node.retry.is_none(),
         NodeKind::Net(_) | NodeKind::Wait(_) | NodeKind::Call(_) => false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Timestamp, Value};
 
 use crate::plan::{Check, NodeKind};
-use crate::state::{Body, Frame, FrameId, State, WaitFrame};
+use crate::state::{Body, Frame, FrameId, JUDGE, State, WaitFrame};
 use crate::{Program, Reason};
 
 /// A live node, without the machinery around it.
@@ -57,7 +57,7 @@ fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner
     let node = program.node(frame.node);
     let is_loop = matches!(node.kind, NodeKind::Loop(_));
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
-        let turn = if is_loop { Some(*slot) } else { turn.filter(|_| node.hidden) };
+        let turn = if is_loop { Some(*slot & !JUDGE) } else { turn.filter(|_| node.hidden) };
         views(program, state, *child, turn, inner)
     });
     if node.hidden {

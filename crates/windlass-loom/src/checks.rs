@@ -40,13 +40,8 @@ impl Compiler<'_> {
     fn check_action(&mut self, found: &Use) {
         let lower = found.name.to_lowercase();
         let seen = self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower));
-        let seen = seen.map(|named| (named.name.clone(), named.node));
-        if let Some((name, node)) = seen {
+        if let Some(node) = seen.map(|named| named.node) {
             self.check_order(found, node);
-            if *name != *found.name {
-                let message = format!("the action is called `{name}`, not `{}`", found.name);
-                self.error(codes::UNKNOWN_ACTION, found.span, message, "letter case matters in names of actions");
-            }
             return;
         }
         let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower));

@@ -22,6 +22,12 @@ impl Compiler<'_> {
         let above = &self.plan.nodes[readers[shared - 1].0 as usize];
         let problem = match &above.kind {
             NodeKind::Graph(graph) if is_after(graph, *reader, *target) => return,
+            NodeKind::Graph(graph) if is_after(graph, *target, *reader) => {
+                let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
+                let message = format!("`{reader}` reads `{}`, but `{target}` runs after it", found.name);
+                Diagnostic::warning(codes::NOT_AFTER, found.span, message)
+                    .hint("in a loop, variables('loopResult') has the results of the turn before")
+            }
             NodeKind::Graph(_) => {
                 let (reader, target) = (&self.plan.node(*reader).name, &self.plan.node(*target).name);
                 let message = format!("`{reader}` reads `{}`, but does not run after `{target}`", found.name);

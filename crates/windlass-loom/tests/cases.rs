@@ -1,12 +1,16 @@
 //! A case is a file: `cases/ok/*.json` with the plan beside it, `cases/bad/*.json` with what is said about it.
 //! `UPDATE=1 cargo test` writes what came out; then read the difference.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_core::plan::Plan;
+use windlass_core::{Limits, Program};
+use windlass_expr::wdl::Wdl;
 use windlass_loom::{Compiled, Options, compile};
 use windlass_syntax::{Colour, Diagnostics, Source};
 
@@ -48,6 +52,7 @@ fn good_definitions_compile_to_their_plans() {
         let text = match compile(&source, &options(&path)) {
             Ok(Compiled { plan, warnings }) => {
                 well_formed(&plan);
+                Program::load(plan.clone(), &[&Wdl], Limits::default()).unwrap();
                 let said =
                     if warnings.is_empty() { String::new() } else { warnings.render(&source, Colour::Never) + "\n" };
                 support::summary(&plan) + &said

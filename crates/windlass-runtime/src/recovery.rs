@@ -145,3 +145,10 @@ pub(crate) fn holds_stored(value: &Value) -> bool {
         _ => false,
     }
 }
+
+/// How far a run is in the store: ticks and turns, by its newest snapshot. None before the first.
+pub fn peek(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
+    let Some(snapshot) = store.snapshot(run, None)? else { return Ok(None) };
+    let state: State = codec::decode(&snapshot.body, "a snapshot")?;
+    Ok(Some((state.ticks, state.turns)))
+}

@@ -31,7 +31,7 @@ fn main() -> Outcome<()> {
     measure_opening(&directory)?;
     measure_lone(&directory, round, pages)?;
     for group in [64, 256] {
-        measure_group(&directory, group, round)?;
+        measure_group(&directory, group, round, pages)?;
     }
     std::fs::remove_dir_all(&directory)?;
     Ok(())
@@ -167,8 +167,9 @@ impl Lone {
     }
 }
 
-fn measure_group(directory: &Path, group: usize, round: Duration) -> Outcome<()> {
-    let store = SqliteStore::open(&directory.join(format!("group-{group}")), SqliteOptions::default())?;
+fn measure_group(directory: &Path, group: usize, round: Duration, checkpoint_pages: u32) -> Outcome<()> {
+    let options = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&directory.join(format!("group-{group}")), options)?;
     let runs: Vec<Arc<str>> = (0..group).map(|number| format!("run-{number}").into()).collect();
     store.append(runs.iter().cloned().map(new_run).collect())?;
     let mut tick = 0;

@@ -82,7 +82,7 @@ pub trait StoreScan: Send + Sync {
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError>;
     /// When the earliest timer of all is due.
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
-    /// Unfinished runs that have unconsumed messages.
+    /// Unfinished runs that have unconsumed messages, and runs that are yet to be made by theirs; longest waiting first.
     fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError>;
     /// A number that changes whenever another process may have written. Cheap: meant to be polled.
     fn change_mark(&self) -> Result<u64, StoreError>;

@@ -66,7 +66,7 @@ impl RunStatus {
 #[derive(Clone, Debug, Default)]
 pub struct RunBatch {
     pub run: Arc<str>,
-    /// The epoch of the writer's claim. A lower one than the store's is refused.
+    /// The epoch of the writer's claim. Any other than the store's is refused.
     pub epoch: u64,
     /// How many ticks the journal holds before this batch.
     pub expected: u64,
@@ -81,15 +81,19 @@ pub struct RunBatch {
     pub turns: Vec<TurnRow>,
     pub turn_trims: Vec<TurnTrim>,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
-    /// Request ids of messages whose ticks are in this batch.
+    /// Request ids of messages whose ticks are in this batch. One that never was in the inbox is remembered too; one
+    /// that was consumed before makes the batch a conflict.
     pub consumed: Vec<Arc<str>>,
-    /// Messages for other runs: starts of children, their ends. Written in the same transaction.
+    /// Messages for other runs: starts of children, their ends. Written in the same transaction. They wait for a run
+    /// that does not exist yet, and are dropped for one that has ended.
     pub send: Vec<InboxRow>,
-    /// New or changed jobs for workers in other processes.
+    /// New or changed jobs for workers in other processes. A changed job stays with its worker, unless the row has a
+    /// higher epoch than the store: that calls it back.
     pub jobs: Vec<JobRow>,
     /// Jobs that have ended or were called back.
     pub jobs_ended: Vec<u64>,
-    /// Journal rows whose ticks all come before this number, and snapshots older than it, may go.
+    /// Journal rows whose ticks all come before this number, and snapshots older than it, may go. The store
+    /// keeps what follows the newest snapshot, that snapshot, and the newest row.
     pub trim_before: Option<u64>,
     /// Gives the run back in the same transaction.
     pub release: bool,
@@ -149,6 +153,7 @@ pub struct NewSnapshot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
+    /// A final one also clears the timer, ends the jobs and closes the inbox.
     pub status: RunStatus,
     pub at: Timestamp,
     /// The run's result object, when it has ended.
@@ -179,7 +184,9 @@ pub enum Verdict {
     Committed,
     /// Another owner has claimed the run since.
     Fenced,
-    /// The journal is not where the batch expected it to be, or the run to make exists, or the run does not exist.
+    /// The journal is not where the batch expected it to be, the run to make exists, the run does not exist, a message
+    /// was consumed before, or the parts of the batch do not fit each other (a record without ticks, a snapshot ahead
+    /// of the journal).
     Conflict,
 }
 

@@ -122,7 +122,8 @@ fn a_cut_file_is_refused() {
 #[test]
 fn what_is_not_our_file_is_refused_and_left_alone() {
     let text = b"Dear diary, today I did not become a database. ".repeat(50);
-    let cases: [(&str, &dyn Fn(&Path), StoreErrorKind); 4] = [
+    type Make<'m> = &'m dyn Fn(&Path);
+    let cases: [(&str, Make<'_>, StoreErrorKind); 4] = [
         ("a text", &|file| fs::write(file, &text).expect("written"), StoreErrorKind::Damaged),
         ("nothing at all", &|file| fs::write(file, b"").expect("written"), StoreErrorKind::Version),
         ("somebody else's database", &|file| make_foreign(file, 0, 0), StoreErrorKind::Version),

@@ -98,9 +98,16 @@ pub struct Report {
     pub hint: Option<String>,
 }
 
+/// The most problems that are kept of each severity: beyond that, nobody reads them.
+const KEPT_MAX: usize = 1_000;
+
 /// The problems of one file.
 #[derive(Clone, Debug, Default)]
-pub struct Diagnostics(Vec<Diagnostic>);
+pub struct Diagnostics {
+    kept: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+}
 
 impl Diagnostics {
     pub fn new() -> Diagnostics {
@@ -108,44 +115,60 @@ impl Diagnostics {
     }
 
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        self.0.push(diagnostic);
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        if *count <= KEPT_MAX {
+            self.kept.push(diagnostic);
+        }
     }
 
     pub fn has_errors(&self) -> bool {
-        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.errors > 0
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.kept.len()
+    }
+
+    /// How many were too many to keep.
+    pub fn left_out(&self) -> usize {
+        self.errors.saturating_sub(KEPT_MAX) + self.warnings.saturating_sub(KEPT_MAX)
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
-        self.0.iter()
+        self.kept.iter()
     }
 
     pub fn extend(&mut self, other: Diagnostics) {
-        self.0.extend(other.0);
+        other.kept.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
     /// Brings the problems into the order of the file.
     #[must_use]
     pub fn sorted(mut self) -> Diagnostics {
-        self.0.sort_by(|a, b| (a.span, a.code, &a.message).cmp(&(b.span, b.code, &b.message)));
-        self.0.dedup_by(|a, b| a.span == b.span && a.code == b.code && a.message == b.message);
+        self.kept.sort_by(|a, b| (a.span, a.code, &a.message).cmp(&(b.span, b.code, &b.message)));
+        self.kept.dedup_by(|a, b| a.span == b.span && a.code == b.code && a.message == b.message);
         self
     }
 
     pub fn reports(&self, source: &Source) -> Vec<Report> {
-        self.0.iter().map(|diagnostic| diagnostic.report(source)).collect()
+        self.kept.iter().map(|diagnostic| diagnostic.report(source)).collect()
     }
 
     /// Text for people: each problem with its line and a caret.
     pub fn render(&self, source: &Source, colour: Colour) -> String {
-        let parts: Vec<String> = self.0.iter().map(|diagnostic| render::render(diagnostic, source, colour)).collect();
+        let mut parts: Vec<String> =
+            self.kept.iter().map(|diagnostic| render::render(diagnostic, source, colour)).collect();
+        if self.left_out() > 0 {
+            parts.push(format!("and {} more", self.left_out()));
+        }
         parts.join("\n\n")
     }
 }
@@ -155,6 +178,6 @@ impl IntoIterator for Diagnostics {
     type IntoIter = std::vec::IntoIter<Diagnostic>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.kept.into_iter()
     }
 }

@@ -93,12 +93,19 @@ pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str
     nearest(name, candidates).map(|found| format!("did you mean `{found}`?"))
 }
 
+/// More names than this help nobody.
+const NAMES_SHOWN_MAX: usize = 24;
+
 /// Names for a sentence, each once, in order.
 pub fn list_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable_by_key(|name| name.to_lowercase());
     names.dedup();
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    let shown: Vec<String> = names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(NAMES_SHOWN_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 pub(crate) const WRONG_KIND: &str = "WND-1021";

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, Title};
 
 use crate::{Diagnostic, Severity, Source, Span};
 
@@ -15,26 +15,63 @@ pub enum Colour {
 /// Places further apart than this many lines get excerpts of their own.
 const TOGETHER_LINES: usize = 40;
 
+/// Lines of more bytes than this are shown in part.
+const LINE_BYTES_MAX: usize = 1_000;
+
 pub(crate) fn render(diagnostic: &Diagnostic, source: &Source, colour: Colour) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code).element(excerpt(
-        source,
-        diagnostic.span,
-        None,
-        diagnostic.labels.iter().filter(|label| near(source, diagnostic.span, label.span)),
-    ));
-    for label in diagnostic.labels.iter().filter(|label| !near(source, diagnostic.span, label.span)) {
-        group = group.element(excerpt(source, label.span, Some(&label.text), []));
-    }
-    group = footer(group, diagnostic);
+    let title = level.primary_title(diagnostic.message.as_str()).id(diagnostic.code);
+    let group = match line_of(source, diagnostic.span) {
+        line if line.end - line.start > LINE_BYTES_MAX => {
+            title.element(origin(source, diagnostic.span)).element(part(source, diagnostic.span, line))
+        }
+        _ => whole(title, diagnostic, source),
+    };
+    let group = footer(group, diagnostic);
     let renderer = match colour {
         Colour::Never => Renderer::plain(),
         Colour::Always => Renderer::styled(),
     };
     renderer.render(&[group])
+}
+
+/// The problem's lines, and those of its labels.
+fn whole<'a>(title: Title<'a>, diagnostic: &'a Diagnostic, source: &'a Source) -> Group<'a> {
+    let short = |label: &&crate::Label| {
+        let line = line_of(source, label.span);
+        line.end - line.start <= LINE_BYTES_MAX
+    };
+    let near = |label: &&crate::Label| near(source, diagnostic.span, label.span);
+    let labels = || diagnostic.labels.iter().filter(short);
+    let mut group = title.element(excerpt(source, diagnostic.span, None, labels().filter(near)));
+    for label in labels().filter(|label| !near(label)) {
+        group = group.element(excerpt(source, label.span, Some(&label.text), []));
+    }
+    group
+}
+
+fn origin(source: &Source, span: Span) -> Origin<'_> {
+    let place = source.position(span.start);
+    Origin::path(source.name.as_ref()).line(place.line).char_column(place.column)
+}
+
+/// What is around a place in a very long line.
+fn part(source: &Source, span: Span, line: Span) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+    let start = source.clamp(span.start.saturating_sub(60).max(line.start));
+    let end = source.clamp(span.start.saturating_add(100).min(line.end)).max(start);
+    let caret = source.clamp(span.start.clamp(start, end)) - start..source.clamp(span.end.clamp(start, end)) - start;
+    Snippet::source(&source.text[start..end])
+        .line_start(source.position(span.start).line)
+        .path(None::<&str>)
+        .annotation(AnnotationKind::Primary.span(caret))
+}
+
+fn line_of(source: &Source, span: Span) -> Span {
+    let line = source.position(span.start).line;
+    source.line_span(line, line)
 }
 
 fn footer<'a>(mut group: Group<'a>, diagnostic: &'a Diagnostic) -> Group<'a> {

@@ -1,5 +1,7 @@
 //! The parser's promises: strict JSON, exact places, hints for the usual slips, no way to crash it.
 
+#![allow(clippy::unwrap_used)]
+
 use windlass_syntax::{Colour, Diagnostics, Kind, Node, ParseLimits, Source, parse_json, to_value};
 use windlass_value::to_json;
 

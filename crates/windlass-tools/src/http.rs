@@ -10,7 +10,7 @@ mod guard;
 mod redirect;
 mod reply;
 mod request;
-mod uri;
+pub(crate) mod uri;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
             client: Client::new(options.allow_private),
-            user_agent: request::lossless_header(&options.user_agent),
+            user_agent: request::escaped_header(&options.user_agent),
             reply_bytes_max: options.reply_bytes_max,
             default_timeout: options.default_timeout,
         }))

@@ -1,5 +1,7 @@
 //! What tasks can do in the world, one file a tool.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod http;
 mod noop;
 #[cfg(feature = "test-service")]

@@ -23,6 +23,8 @@ pub(crate) struct Locals<'a> {
     pub previous: Option<&'a Value>,
     /// A turn that has no scope of its own: a condition before the first.
     pub turn: Option<&'a Turn>,
+    /// A node that is about to end, with its outcome so far.
+    pub own: Option<(NodeId, &'a Arc<Outcome>)>,
 }
 
 impl Reducer<'_> {
@@ -133,6 +135,10 @@ impl<'a> View<'a> {
     }
 
     fn find_node(&self, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
+        let own = self.locals.own.filter(|(node, _)| self.program.named(self.program.facts(*node).home, name) == Some(*node));
+        if own.is_some() {
+            return own;
+        }
         self.chain().find_map(|scope| {
             let node = self.program.named(scope.owner, name)?;
             scope.outcome(node).map(|outcome| (node, outcome))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
+use super::eval::Locals;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Closing, Ended, Frame, FrameId, Item, Phase, ScopeId, Timer};
@@ -62,7 +63,9 @@ impl Reducer<'_> {
     pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let program = self.program;
-        let (node, scope, first) = (program.node(frame.node), frame.scope, frame.attempt == 1);
+        let (node, scope) = (program.node(frame.node), frame.scope);
+        // The node's time counts from its first entry, over all its attempts.
+        let time_from = if frame.attempt == 1 { self.now() } else { frame.started_at };
         let timeout = match &node.timeout {
             Some(timeout) => Some(self.duration(&timeout.after, scope)?),
             None => None,
@@ -76,9 +79,11 @@ impl Reducer<'_> {
             NodeKind::Wait(wait) => self.enter_wait(id, wait)?,
             NodeKind::Call(call) => self.enter_call(id, call)?,
         }
-        // The node's time counts from its first entry, over all its attempts.
-        if let (Some(timeout), true) = (timeout, first) {
-            let key = self.set_timer(self.now() + timeout, Timer::Deadline(id));
+        // It may have ended as soon as it was entered.
+        if let Some(timeout) = timeout
+            && self.state.frames.get(id).is_some_and(|frame| frame.deadline.is_none())
+        {
+            let key = self.set_timer(time_from + timeout, Timer::Deadline(id));
             if let Some(frame) = self.state.frames.get_mut(id) {
                 frame.deadline = Some(key);
             }
@@ -111,7 +116,7 @@ impl Reducer<'_> {
         let Some(frame) = self.state.frames.get(id) else { return };
         if frame.live > 0 {
             let Ended { status, error, output, .. } = ended;
-            return self.close(id, Closing { status, error, output });
+            return self.close(id, Closing { status, error, output, own: true });
         }
         if let Some(error) = &mut ended.error
             && error.path.is_empty()
@@ -125,7 +130,7 @@ impl Reducer<'_> {
             Status::Failed => node.retry.is_some(),
             Status::Skipped | Status::Cancelled | Status::TimedOut => false,
         };
-        match more && frame.closing.is_none() {
+        match more && frame.closing.as_ref().is_none_or(|closing| closing.own) {
             true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
             false => self.end(id, ended),
         }
@@ -134,11 +139,12 @@ impl Reducer<'_> {
     /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
     pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
-        if frame.closing.is_some() {
+        if frame.closing.as_ref().is_some_and(|closing| !closing.own) {
             self.close_if_empty(id);
             return Ok(());
         }
-        let (node, scope, tries) = (self.program.node(frame.node), frame.scope, frame.attempt);
+        let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
+        let node = self.program.node(node_id);
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
             && let Some(wait) = self.retry_after(retry, error, tries, scope)?
         {
@@ -147,7 +153,10 @@ impl Reducer<'_> {
         }
         let mut ended = ended.clone();
         if let (Some(expression), Status::Succeeded) = (node.output, ended.status) {
-            ended.output = self.eval(expression, scope)?;
+            // The node's own outcome is there under its name, before it is kept.
+            let own = Arc::new(ended.clone().outcome(started_at, self.now()));
+            let locals = Locals { own: Some((node_id, &own)), ..Locals::default() };
+            ended.output = self.eval_with(expression, scope, locals)?;
         }
         self.end(id, ended);
         Ok(())
@@ -165,16 +174,7 @@ impl Reducer<'_> {
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let output = self.slim(ended.output);
-        let outcome = Arc::new(Outcome {
-            status: ended.status,
-            output,
-            error: ended.error,
-            inputs: ended.inputs,
-            attempts: ended.attempts,
-            started_at,
-            ended_at,
-            turns: ended.turns,
-        });
+        let outcome = Arc::new(Ended { output, ..ended }.outcome(started_at, ended_at));
         if !node.hidden {
             if !quiet {
                 self.tell_ended(id, &outcome);
@@ -248,12 +248,19 @@ impl Reducer<'_> {
     /// until its worker confirms or its grace is over.
     pub(crate) fn close(&mut self, id: FrameId, closing: Closing) {
         let Some(frame) = self.state.frames.get_mut(id) else { return };
-        if frame.closing.is_some() {
+        let own = closing.own;
+        let before = frame.closing.as_ref().map(|before| before.own);
+        if before.is_some_and(|before| !before || own) {
             return;
         }
         frame.closing = Some(closing);
-        for key in [frame.deadline.take(), frame.alarm.take()].into_iter().flatten() {
+        // A frame that ends by itself may be entered anew, in what is left of its time.
+        let deadline = if own { None } else { frame.deadline.take() };
+        for key in [deadline, frame.alarm.take()].into_iter().flatten() {
             self.state.timers.remove(&key);
+        }
+        if before.is_some() {
+            return self.close_if_empty(id);
         }
         self.forget_loop_time(id);
         let Some(frame) = self.state.frames.get(id) else { return };
@@ -282,8 +289,11 @@ impl Reducer<'_> {
         if matches!(frame.body, Body::Loop(_)) {
             return self.loop_called_off(id, closing);
         }
-        let Closing { status, mut error, output } = closing;
+        let Closing { status, mut error, output, own } = closing;
         let attempts = frame.attempt;
+        if own {
+            return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+        }
         if let Some(error) = &mut error
             && error.path.is_empty()
         {
@@ -319,6 +329,10 @@ impl Reducer<'_> {
     ) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(parent) else { return Ok(()) };
         if frame.closing.is_some() && !matches!(frame.body, Body::Loop(_)) {
+            if matches!(frame.body, Body::Net(_)) {
+                // Every firing has a scope of its own.
+                self.state.scopes.remove(scope);
+            }
             self.child_gone(parent);
             self.close_if_empty(parent);
             return Ok(());

@@ -16,6 +16,7 @@ mod write;
 use windlass_value::{BlobHash, Timestamp};
 
 use crate::state::{FrameId, Item, Phase, State};
+use crate::tick::START_EVENT;
 use crate::{Command, ErrorInfo, Program, Tick, TickKind, TurnRecord, Values};
 
 /// What a tick led to.
@@ -102,7 +103,8 @@ impl Reducer<'_> {
         if tick.at < self.state.now {
             return Err(impossible(format!("its time {} is before the state's {}", tick.at, self.state.now)));
         }
-        if self.state.phase == Phase::Created && !matches!(tick.kind, TickKind::AddEvent { .. }) {
+        let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
+        if self.state.phase == Phase::Created && !starts {
             return Err(impossible("the run has not started".to_owned()));
         }
         if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {

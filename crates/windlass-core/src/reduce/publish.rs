@@ -1,12 +1,13 @@
 //! What is seen from outside: events, paths, and values that are too large to travel.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, FrameId};
+use crate::state::{Body, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
 impl Reducer<'_> {
@@ -69,7 +70,8 @@ impl Reducer<'_> {
     pub(crate) fn tell_idle(&mut self) {
         let idle = self.state.is_idle();
         if idle && !self.state.idle_told {
-            let waits = self.state.waits.keys().map(|name| Value::Str(name.clone())).collect::<Vec<_>>();
+            let waits: BTreeSet<Arc<str>> = self.state.waits.keys().cloned().chain(self.kinds_from_outside()).collect();
+            let waits = waits.into_iter().map(Value::Str).collect();
             self.publish("".into(), "workflow.idle", [("waits", Value::list(waits))]);
         }
         self.state.idle_told = idle;
@@ -105,10 +107,8 @@ impl Reducer<'_> {
         if let Some(parent) = frame.parent {
             self.write_path(parent, text);
             let above = self.state.frames.get(parent).map(|frame| &self.program.node(frame.node).kind);
-            if let Some(NodeKind::Loop(looping)) = above
-                && looping.body == frame.node
-            {
-                text.push_str(&format!("[{}]", frame.slot));
+            if let Some(NodeKind::Loop(_)) = above {
+                text.push_str(&format!("[{}]", frame.slot & !JUDGE));
             }
         }
         let node = self.program.node(frame.node);

@@ -62,7 +62,9 @@ impl Reducer<'_> {
             frame.attempt += 1;
             frame.generation = generation;
             frame.alarm = Some(key);
-            frame.body = Body::Backoff;
+            frame.closing = None;
+            let before = std::mem::replace(&mut frame.body, Body::Backoff);
+            self.forget(id, &before);
         }
     }
 
@@ -75,13 +77,9 @@ impl Reducer<'_> {
     }
 }
 
-/// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A mistake in an expression is not
-/// tried again unless it is named.
+/// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A policy that names none takes all.
 fn matches(retry: &Retry, error: &ErrorInfo) -> bool {
-    if retry.on.is_empty() {
-        return &*error.kind != "expression";
-    }
-    retry.on.iter().any(|wanted| {
+    retry.on.is_empty() || retry.on.iter().any(|wanted| {
         let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
             error.code.len() == 3
                 && error.code.starts_with(hundred)

@@ -3,7 +3,7 @@
 use windlass_value::Timestamp;
 
 use super::Reducer;
-use crate::state::{Body, Closing, FrameId, Item, Timer, TimerKey};
+use crate::state::{Body, Closing, Frame, FrameId, Item, Timer, TimerKey};
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
@@ -20,10 +20,11 @@ impl Reducer<'_> {
             if entry.key().0 > self.state.now {
                 break;
             }
+            let key = *entry.key();
             match entry.remove() {
                 Timer::Deadline(frame) => self.deadline(frame),
                 Timer::LoopTime(frame) => self.loop_time_over(frame),
-                Timer::Alarm(frame) => self.alarm(frame),
+                Timer::Alarm(frame) => self.alarm(frame, key),
                 Timer::Grace(job) => self.job_gone(job),
                 Timer::Run => self.run_time_over(),
             }
@@ -40,8 +41,9 @@ impl Reducer<'_> {
         self.close(id, Closing::failed(timeout.status, error));
     }
 
-    fn alarm(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
+    fn alarm(&mut self, id: FrameId, key: TimerKey) {
+        let known = |frame: &&mut Frame| frame.alarm == Some(key);
+        let Some(frame) = self.state.frames.get_mut(id).filter(known) else { return };
         frame.alarm = None;
         match &frame.body {
             Body::Backoff => {
@@ -54,6 +56,12 @@ impl Reducer<'_> {
             Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. } => {
                 unreachable!("a frame that never delays had an alarm")
             }
+        }
+    }
+
+    pub(crate) fn clear_alarm(&mut self, id: FrameId) {
+        if let Some(key) = self.state.frames.get_mut(id).and_then(|frame| frame.alarm.take()) {
+            self.state.timers.remove(&key);
         }
     }
 

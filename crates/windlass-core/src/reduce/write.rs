@@ -44,6 +44,14 @@ impl Reducer<'_> {
         Ok(value)
     }
 
+    /// Makes sure that a write, and one after it, can read what they change.
+    pub(crate) fn fetch_for(&self, write: &Write, scope: ScopeId, operand: &Value) -> Result<(), Stop> {
+        if let Some(current) = self.current(self.target(write.level, scope), &write.name) {
+            self.resolve(&current.value)?;
+        }
+        self.resolve(operand).map(|_| ())
+    }
+
     /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is.
     fn append_in_place(&mut self, target: ScopeId, name: &Arc<str>, item: &Value) -> Result<bool, Stop> {
         let Some(scope) = self.state.scopes.get_mut(target) else { return Ok(false) };

@@ -38,16 +38,21 @@ pub struct Closing {
     pub status: Status,
     pub error: Option<ErrorInfo>,
     pub output: Value,
+    /// The frame's own end, not a call from outside: its retry and its way to say what it gives still apply.
+    pub own: bool,
 }
+
+/// A loop's judge has its turn's index as its slot, with this bit.
+pub const JUDGE: u64 = 1 << 63;
 
 impl Closing {
     /// Called off because of something further out.
     pub fn cancelled() -> Closing {
-        Closing { status: Status::Cancelled, error: None, output: Value::Null }
+        Closing { status: Status::Cancelled, error: None, output: Value::Null, own: false }
     }
 
     pub fn failed(status: Status, error: ErrorInfo) -> Closing {
-        Closing { status, error: Some(error), output: Value::Null }
+        Closing { status, error: Some(error), output: Value::Null, own: false }
     }
 }
 
@@ -83,6 +88,8 @@ pub struct PipelineFrame {
     pub task_started_at: Timestamp,
     pub previous: Value,
     pub inputs: Value,
+    /// Something was sent under the current key, with these inputs; another try under it sends the same.
+    pub sent: bool,
     pub job: Option<u64>,
 }
 
@@ -119,18 +126,20 @@ pub struct LoopFrame {
     pub begun: u64,
     pub ended: u64,
     pub failed: u64,
+    /// Turns that were called off with or by the loop; neither successes nor failures.
+    pub cancelled: u64,
     pub turns: BTreeMap<u64, FrameId>,
     pub last_index: Option<u64>,
     pub last_status: Option<Status>,
     pub last_error: Option<ErrorInfo>,
     pub first_error: Option<ErrorInfo>,
+    /// Why the loop stops as failed.
+    pub cause: Option<ErrorInfo>,
     pub previous: Value,
     pub results: Results,
     pub condition_met: bool,
     /// No further turn begins; the loop ends when the live ones have.
     pub stopping: Option<Reason>,
-    /// The scope of the turn that a judge is looking at.
-    pub judged: Option<ScopeId>,
     pub stall: Option<(Value, u64)>,
     /// Quiet turns that no event has told of yet: the first, and how many of them failed.
     pub untold: Option<(u64, u64)>,

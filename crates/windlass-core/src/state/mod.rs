@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
-    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, LoopFrame, NetFrame, PipelineFrame,
+    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame, PipelineFrame,
     PlaceFrame, Results, Token, WaitFrame,
 };
 pub use slab::{Id, Slab};
@@ -184,6 +184,13 @@ pub struct Ended {
     pub turns: Option<crate::LoopSummary>,
 }
 
+impl Ended {
+    pub fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
+        let Ended { status, output, error, inputs, attempts, turns } = self;
+        Outcome { status, output, error, inputs, attempts, started_at, ended_at, turns }
+    }
+}
+
 impl State {
     pub fn new(run: RunView) -> State {
         let mut scopes = Slab::default();
@@ -247,7 +254,9 @@ impl State {
 
     /// Nothing but an outside event can move it. (A wait's deadline is not work.)
     pub fn is_idle(&self) -> bool {
-        self.is_quiet() && self.phase == Phase::Running && !self.waits.is_empty() && self.calls.is_empty() && {
+        let waiting = !self.waits.is_empty() || !self.nets.is_empty();
+        let nothing_open = self.jobs.is_empty() && self.calls.is_empty() && self.agenda.is_empty();
+        waiting && nothing_open && self.phase == Phase::Running && {
             let delayed = |timer: &Timer| match timer {
                 Timer::Alarm(frame) => !matches!(
                     self.frames.get(*frame).map(|frame| &frame.body),

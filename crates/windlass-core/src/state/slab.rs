@@ -93,6 +93,10 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let id = Id { index: index as u32, stamp: entry.stamp, kind: PhantomData };

@@ -41,7 +41,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
 }
 
 fn row_of_three(row: u64) -> RunBatch {
-    let events = if row % 2 == 0 { 2 } else { 0 };
+    let events = if row.is_multiple_of(2) { 2 } else { 0 };
     let record = Record { ticks: 3, first_event: if events == 0 { 0 } else { row }, events, body: body(row) };
     RunBatch { record: Some(record), ..empty("r", row * 3) }
 }

@@ -48,7 +48,8 @@ impl Client {
         }
         let message = request.message();
         let pending = if uri.scheme_str() == Some("https") {
-            let secure = self.secure.get_or_init(|| tls(machine_roots()).map(|config| pool(over_tls(self.guard, config))));
+            let secure =
+                self.secure.get_or_init(|| tls(machine_roots()).map(|config| pool(over_tls(self.guard, config))));
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)
         } else {
             self.plain.request(message)
@@ -92,3 +93,6 @@ fn machine_roots() -> RootCertStore {
     roots.add_parsable_certificates(found);
     roots
 }
+
+#[cfg(test)]
+mod tests;

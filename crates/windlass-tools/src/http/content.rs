@@ -42,9 +42,9 @@ fn is_json(media: &str) -> bool {
 }
 
 fn is_text(media: &str) -> bool {
-    let words = ["xml", "javascript", "yaml", "x-www-form-urlencoded", "graphql", "ndjson", "jsonl", "x-sh", "sql"];
-    let subtype = media.strip_prefix("application/").unwrap_or_default();
-    media.starts_with("text/") || media.ends_with("+xml") || words.iter().any(|word| subtype.trim_start_matches("x-") == *word || subtype == *word)
+    let names = ["xml", "javascript", "yaml", "www-form-urlencoded", "graphql", "ndjson", "jsonl", "sql", "toml"];
+    let subtype = media.strip_prefix("application/").unwrap_or_default().trim_start_matches("x-");
+    media.starts_with("text/") || media.ends_with("+xml") || media.ends_with("+yaml") || names.contains(&subtype)
 }
 
 fn json(bytes: Vec<u8>, content_type: Option<&str>) -> Result<Value, NotJson> {

@@ -96,19 +96,11 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Any text as a header value: what a header cannot carry is escaped as in addresses, the same way every time.
-pub(super) fn lossless_header(text: &str) -> HeaderValue {
-    if let Ok(value) = HeaderValue::from_str(text) {
-        return value;
-    }
-    let escaped: String = text
-        .bytes()
-        .map(|byte| match byte {
-            0x20..=0x7e => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect();
-    HeaderValue::from_str(&escaped).unwrap_or_else(|_| HeaderValue::from_static(""))
+/// Any text as a header value: what is not plain ASCII is escaped as in addresses, the same way every time.
+pub(super) fn escaped_header(text: &str) -> HeaderValue {
+    let is_plain = |byte: u8| matches!(byte, 0x20..=0x7e);
+    let value = if text.bytes().all(is_plain) { text.to_owned() } else { uri::escape(text, is_plain) };
+    HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
@@ -117,7 +109,8 @@ fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
 
 fn object<'a>(input: &'a Map, name: &str, code: &str) -> Result<Option<&'a Map>, ErrorInfo> {
     let Some(value) = given(input, name) else { return Ok(None) };
-    let problem = || bad_request(code, format!("`{name}` is {}", value.kind()), "an object of names and values is expected");
+    let problem =
+        || bad_request(code, format!("`{name}` is {}", value.kind()), "an object of names and values is expected");
     value.as_map().map(Some).ok_or_else(problem)
 }
 
@@ -127,7 +120,11 @@ fn method(input: &Map) -> Result<Method, ErrorInfo> {
     let method = Method::from_bytes(name.as_bytes()).ok().filter(|method| method != Method::CONNECT);
     method.ok_or_else(|| {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-        bad_request("Method", format!("`{shown}` is no method"), "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS are usual")
+        bad_request(
+            "Method",
+            format!("`{shown}` is no method"),
+            "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS are usual",
+        )
     })
 }
 
@@ -181,9 +178,15 @@ fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
 fn body(input: &Map, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
     let Some(value) = given(input, "body") else { return Ok(Bytes::new()) };
     let (bytes, content_type) = match value {
-        Value::Str(text) => (Bytes::copy_from_slice(text.as_bytes()), HeaderValue::from_static("text/plain; charset=utf-8")),
+        Value::Str(text) => {
+            (Bytes::copy_from_slice(text.as_bytes()), HeaderValue::from_static("text/plain; charset=utf-8"))
+        }
         Value::Stored(_) => {
-            return Err(bad_request("Body", "the body is not loaded", "this is a fault of the engine, please report it"));
+            return Err(bad_request(
+                "Body",
+                "the body is not loaded",
+                "this is a fault of the engine, please report it",
+            ));
         }
         value => match binary(value)? {
             Some(binary) => binary,
@@ -212,11 +215,7 @@ fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
 }
 
 /// `authentication` wins over a login in the address; an `authorization` header of the definition wins over that login.
-fn add_authentication(
-    input: &Map,
-    login: Option<(String, String)>,
-    headers: &mut HeaderMap,
-) -> Result<(), ErrorInfo> {
+fn add_authentication(input: &Map, login: Option<(String, String)>, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
     let from_input = object(input, "authentication", "Authentication")?.map(authentication).transpose()?.flatten();
     let value = match (from_input, login) {
         (Some(value), _) => value,
@@ -237,7 +236,9 @@ fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
         "none" => Ok(None),
         "basic" => Ok(Some(basic(&field("username")?, &field("password")?))),
         "raw" => Ok(Some(field("value")?)),
-        _ => Err(bad_auth(format!("there is no authentication of type `{}`", kind.chars().take(40).collect::<String>()))),
+        _ => {
+            Err(bad_auth(format!("there is no authentication of type `{}`", kind.chars().take(40).collect::<String>())))
+        }
     }
 }
 
@@ -251,9 +252,9 @@ fn basic(user: &str, password: &str) -> String {
 
 /// Who calls, and which effect it is: a receiver that remembers keys does it once.
 fn add_identity(call: &ToolCall, headers: &mut HeaderMap) {
-    headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| lossless_header(&call.key));
-    headers.insert(RUN, lossless_header(&call.run));
-    headers.insert(PATH, lossless_header(&call.path));
+    headers.entry(IDEMPOTENCY_KEY).or_insert_with(|| escaped_header(&call.key));
+    headers.insert(RUN, escaped_header(&call.run));
+    headers.insert(PATH, escaped_header(&call.path));
     headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
 }
 
@@ -269,7 +270,8 @@ fn timeout(input: &Map) -> Result<Option<Duration>, ErrorInfo> {
 }
 
 fn redirects_max(input: &Map) -> Result<Option<usize>, ErrorInfo> {
-    let problem = || bad_request("Redirect", "`redirect` is not understood", "`follow`, `manual`, or at most how many (to 10)");
+    let problem =
+        || bad_request("Redirect", "`redirect` is not understood", "`follow`, `manual`, or at most how many (to 10)");
     match given(input, "redirect") {
         None | Some(Value::Bool(true)) => Ok(Some(REDIRECTS_MAX)),
         Some(Value::Bool(false)) => Ok(None),

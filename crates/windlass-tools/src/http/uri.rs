@@ -90,7 +90,11 @@ fn append_query(path: &mut String, name: &str, value: &Value) -> Result<(), Erro
 
 fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
     let message = format!("the address `{}` cannot be called: {problem}", shown_raw(text));
-    bad_request("Uri", message, "write a whole address such as `https://host/path`; other alphabets in a host as punycode")
+    bad_request(
+        "Uri",
+        message,
+        "write a whole address such as `https://host/path`; other alphabets in a host as punycode",
+    )
 }
 
 /// As much of an unusable address as is surely no secret. Where it cannot be parsed, a user part may be anywhere before
@@ -114,7 +118,7 @@ fn is_plain_in_address(byte: u8) -> bool {
     is_unreserved(byte) || b"%/?:@!$&'()*+,;=[]".contains(&byte)
 }
 
-fn escape(text: &str, plain: fn(u8) -> bool) -> String {
+pub(super) fn escape(text: &str, plain: fn(u8) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if plain(byte) {
@@ -126,7 +130,7 @@ fn escape(text: &str, plain: fn(u8) -> bool) -> String {
     out
 }
 
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -181,9 +185,15 @@ mod tests {
 
     #[test]
     fn refuses_without_showing_secrets() {
-        for text in
-            ["h/x", "ftp://u:pw@h", "http://u:pw@/x", "http://u:pw@h:99999/", "http://h st/", "http://u:p?pw@h:x/?k=pw", ""]
-        {
+        for text in [
+            "h/x",
+            "ftp://u:pw@h",
+            "http://u:pw@/x",
+            "http://u:pw@h:99999/",
+            "http://h st/",
+            "http://u:p?pw@h:x/?k=pw",
+            "",
+        ] {
             let error = parse(text, None).err().unwrap();
             assert_eq!(&*error.code, "BadRequestUri", "{text}");
             assert!(!error.message.contains("pw"), "{}", error.message);

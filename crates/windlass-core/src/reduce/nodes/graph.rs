@@ -48,7 +48,7 @@ impl<'a> Reducer<'a> {
     fn start_ready(&mut self, id: FrameId) {
         loop {
             let Some((graph, body)) = self.graph_of(id) else { return };
-            if graph.in_flight.is_some_and(|limit| body.running >= limit) {
+            if graph.in_flight.is_some_and(|limit| body.running >= limit.max(1)) {
                 return;
             }
             let Some(child) = self.graph_mut(id).and_then(|body| body.ready.pop_front()) else { return };
@@ -163,7 +163,7 @@ impl<'a> Reducer<'a> {
     fn cancel_rest(&mut self, id: FrameId, status: Status) {
         let error = self.graph_of(id).and_then(|(_, body)| body.error.clone());
         let output = self.graph_of(id).map_or(Value::Null, |(graph, _)| self.graph_output(id, graph));
-        self.close(id, Closing { status, error, output });
+        self.close(id, Closing { status, error, output, own: true });
     }
 
     fn end_graph_if_done(&mut self, id: FrameId) {

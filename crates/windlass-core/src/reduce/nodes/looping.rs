@@ -10,11 +10,8 @@ use windlass_value::{Duration, Timestamp, Value};
 use crate::plan::{Check, Collect, Exhausted, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, Ended, FrameId, Item, Items, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
+use crate::state::{Body, Closing, Ended, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
 use crate::{ErrorInfo, LoopSummary, Outcome, Reason, Status, TurnRecord};
-
-/// The slot of a loop's judge; turns use their index.
-const JUDGE: u64 = u64::MAX;
 
 /// What the looks after a turn found.
 #[derive(Default)]
@@ -24,6 +21,20 @@ struct Found {
     watched: Option<Value>,
     error: Option<ErrorInfo>,
     delay: Option<Duration>,
+}
+
+impl Found {
+    /// A look that fails ends the loop as failed; one that lacks values is repeated.
+    fn or_failed(&mut self, looked: Result<(), Stop>) -> Result<(), Stop> {
+        match looked {
+            Err(Stop::Failed(error)) => {
+                self.stop = Some(Reason::Failed);
+                self.error = Some(*error);
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 impl<'a> Reducer<'a> {
@@ -151,6 +162,16 @@ impl<'a> Reducer<'a> {
                 }
                 return Ok(());
             }
+            if let Some(reason) = limit_reached(body, self.now()) {
+                let quiet = body.turns.is_empty();
+                if let Some(body) = self.loop_mut(id) {
+                    body.stopping = Some(reason);
+                }
+                if quiet {
+                    self.conclude_loop(id, reason);
+                }
+                return Ok(());
+            }
             if body.turns.len() as u64 >= body.in_flight {
                 return Ok(());
             }
@@ -190,8 +211,8 @@ impl<'a> Reducer<'a> {
         outcome: &Arc<Outcome>,
         scope: ScopeId,
     ) -> Result<(), Stop> {
-        if slot == JUDGE {
-            return self.judge_ended(id, outcome);
+        if slot & JUDGE != 0 {
+            return self.judge_ended(id, slot, outcome, scope);
         }
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let closing = frame.closing.is_some();
@@ -202,14 +223,15 @@ impl<'a> Reducer<'a> {
         };
         self.child_gone(id);
         let started_at = self.turn_started_at(scope);
+        let judged = judged(looping, outcome, &found);
         self.note_turn(id, looping, slot, outcome, started_at, &found);
         if closing {
             self.state.scopes.remove(scope);
             self.close_if_empty(id);
             return Ok(());
         }
-        if found.stop.is_none() && looping.judge.is_some() && !outcome.status.is_bad() && self.not_stopping(id) {
-            self.begin_judge(id, looping, scope);
+        if judged && self.not_stopping(id) {
+            self.begin_judge(id, looping, slot, scope);
             return Ok(());
         }
         self.state.scopes.remove(scope);
@@ -220,15 +242,22 @@ impl<'a> Reducer<'a> {
     /// All that is evaluated after a turn. A look that fails ends the loop as failed.
     fn look(&mut self, id: FrameId, looping: &Loop, outcome: &Outcome, scope: ScopeId) -> Result<Found, Stop> {
         let mut found = Found::default();
-        match self.try_look(id, looping, outcome, scope, &mut found) {
-            Ok(()) => {}
-            Err(Stop::Failed(error)) => {
-                found.stop = Some(Reason::Failed);
-                found.error = Some(*error);
-            }
-            Err(need) => return Err(need),
+        let looked = self.try_look(id, looping, outcome, scope, &mut found);
+        found.or_failed(looked)?;
+        if !judged(looping, outcome, &found) {
+            let rested = self.look_at_delay(id, looping, &mut found);
+            found.or_failed(rested)?;
         }
         Ok(found)
+    }
+
+    /// Between turns only: a loop that ends does not even work its delay out.
+    fn look_at_delay(&mut self, id: FrameId, looping: &Loop, found: &mut Found) -> Result<(), Stop> {
+        let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
+        if found.stop.is_none() && body.stopping.is_none() && goes_on(body, self.now()) {
+            found.delay = self.loop_delay(id, looping)?;
+        }
+        Ok(())
     }
 
     fn try_look(
@@ -271,7 +300,6 @@ impl<'a> Reducer<'a> {
             }
             found.watched = Some(value);
         }
-        found.delay = self.loop_delay(id, looping)?;
         Ok(())
     }
 
@@ -299,15 +327,20 @@ impl<'a> Reducer<'a> {
         started_at: Timestamp,
         found: &Found,
     ) {
-        let bad = outcome.status.is_bad();
+        let reason = self.last_reason(id, looping, outcome, found);
+        let closing = self.state.frames.get(id).is_some_and(|frame| frame.closing.is_some());
         let quiet_from = self.program.limits.loop_quiet_from_turn;
         let loop_quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
         let quiet = loop_quiet || (index >= quiet_from && self.program.facts(looping.body).computes_only);
         let Some(body) = self.loop_mut(id) else { return };
+        // A turn that the loop calls off says nothing about how the loop ends.
+        let called_off = outcome.status == Status::Cancelled && (closing || body.stopping.is_some());
+        let bad = outcome.status.is_bad() && !called_off;
         body.turns.remove(&index);
         body.ended += 1;
         body.failed += u64::from(bad);
-        if body.last_index.is_none_or(|last| index >= last) {
+        body.cancelled += u64::from(called_off);
+        if !called_off && body.last_index.is_none_or(|last| index >= last) {
             body.last_index = Some(index);
             body.last_status = Some(outcome.status);
             body.last_error = outcome.error.clone();
@@ -346,8 +379,20 @@ impl<'a> Reducer<'a> {
             condition: found.condition,
             result: outcome.output.clone(),
             error: outcome.error.clone(),
-            reason: found.stop,
+            reason,
         });
+    }
+
+    /// Why the loop ends with this turn, if it is the last to end. (A judge decides later.)
+    fn last_reason(&self, id: FrameId, looping: &Loop, outcome: &Outcome, found: &Found) -> Option<Reason> {
+        let frame = self.state.frames.get(id).filter(|frame| frame.live == 0)?;
+        if let Some(closing) = &frame.closing {
+            return Some(called_off_because(closing));
+        }
+        let (_, body) = self.loop_of(id)?;
+        let decided = found.stop.or(body.stopping);
+        let exhausted = || limit_reached(body, self.now()).or((!goes_on(body, self.now())).then_some(Reason::Items));
+        decided.or_else(|| exhausted().filter(|_| !judged(looping, outcome, found)))
     }
 
     fn tell_turn(
@@ -379,7 +424,7 @@ impl<'a> Reducer<'a> {
         let Some(body) = self.loop_mut(id) else { return };
         if let Some(reason) = found.stop.filter(|_| body.stopping.is_none()) {
             body.stopping = Some(reason);
-            body.last_error = found.error.clone().or(body.last_error.take());
+            body.cause = found.error;
             let finish = matches!(looping.on_turn_failure, TurnFailure::Stop { running_finish: true });
             if live > 0 && !finish {
                 self.call_off_turns(id);
@@ -403,6 +448,8 @@ impl<'a> Reducer<'a> {
     fn delay_or_go_on(&mut self, id: FrameId, delay: Option<Duration>) {
         match delay.filter(|delay| delay.0 > 0) {
             None => self.state.agenda.push_back(Item::NextTurn(id)),
+            // Of turns that run at once, the first to end begins the delay; the next ones begin when it is over.
+            Some(_) if self.state.frames.get(id).is_some_and(|frame| frame.alarm.is_some()) => {}
             Some(delay) => {
                 let key = self.set_timer(self.now() + delay, Timer::Alarm(id));
                 if let Some(frame) = self.state.frames.get_mut(id) {
@@ -421,10 +468,7 @@ impl<'a> Reducer<'a> {
 
     /// The loop has had its time: a turn that outlives it is cut off.
     pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) {
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
-        if let Some(key) = frame.alarm.take() {
-            self.state.timers.remove(&key);
-        }
+        self.clear_alarm(id);
         let Some(body) = self.loop_mut(id) else { return };
         body.time_key = None;
         if body.stopping.is_none() {
@@ -440,33 +484,34 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    fn begin_judge(&mut self, id: FrameId, looping: &Loop, scope: ScopeId) {
+    fn begin_judge(&mut self, id: FrameId, looping: &Loop, index: u64, scope: ScopeId) {
         let Some(judge) = looping.judge else { return };
-        let child = self.begin_child(id, judge, JUDGE, scope, false);
+        let child = self.begin_child(id, judge, index | JUDGE, scope, false);
         if let Some(body) = self.loop_mut(id) {
-            body.judged = Some(scope);
-            body.turns.insert(JUDGE, child);
+            body.turns.insert(index | JUDGE, child);
         }
     }
 
     /// A judge that gives no verdict does not stop the loop.
-    fn judge_ended(&mut self, id: FrameId, outcome: &Outcome) -> Result<(), Stop> {
+    fn judge_ended(&mut self, id: FrameId, slot: u64, outcome: &Outcome, scope: ScopeId) -> Result<(), Stop> {
         let verdict = self.resolve(&outcome.output)?;
         let Some((looping, _)) = self.loop_of(id) else { return Ok(()) };
-        let delay = self.loop_delay(id, looping)?;
-        self.child_gone(id);
         let closing = self.state.frames.get(id).is_some_and(|frame| frame.closing.is_some());
-        let Some(body) = self.loop_mut(id) else { return Ok(()) };
-        body.turns.remove(&JUDGE);
-        if let Some(scope) = body.judged.take() {
-            self.state.scopes.remove(scope);
-        }
-        if closing {
-            self.close_if_empty(id);
-            return Ok(());
-        }
         let done = verdict.get("done").and_then(Value::as_bool) == Some(true);
-        self.after_turn(id, looping, Found { stop: done.then_some(Reason::Judge), delay, ..Found::default() });
+        let mut found = Found { stop: done.then_some(Reason::Judge), ..Found::default() };
+        if !closing {
+            let rested = self.look_at_delay(id, looping, &mut found);
+            found.or_failed(rested)?;
+        }
+        self.child_gone(id);
+        if let Some(body) = self.loop_mut(id) {
+            body.turns.remove(&slot);
+        }
+        self.state.scopes.remove(scope);
+        match closing {
+            true => self.close_if_empty(id),
+            false => self.after_turn(id, looping, found),
+        }
         Ok(())
     }
 
@@ -484,21 +529,25 @@ impl<'a> Reducer<'a> {
         self.tell_loop_done(id, status, reason);
         let output = self.loop_output(id, looping, status, reason);
         self.forget_loop_time(id);
+        self.clear_alarm(id);
         self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
     }
 
     /// The loop was called off from outside; what it has is kept.
     pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) {
         let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        let Some((looping, _)) = self.loop_of(id) else { return };
-        let reason = if closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled };
+        let Some((looping, body)) = self.loop_of(id) else { return };
+        let (reason, told) = (called_off_because(&closing), body.concluded);
         let turns = self.loop_summary(id, looping, reason);
-        self.tell_loop_done(id, closing.status, reason);
+        if !told {
+            self.tell_loop_done(id, closing.status, reason);
+        }
         let output = self.loop_output(id, looping, closing.status, reason);
-        self.end(
-            id,
-            Ended { status: closing.status, output, error: closing.error, inputs: Value::Null, attempts, turns },
-        );
+        let Closing { status, mut error, .. } = closing;
+        if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
+            error.path = self.path(id);
+        }
+        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
     }
 
     fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
@@ -512,7 +561,7 @@ impl<'a> Reducer<'a> {
         let Body::Loop(body) = &frame.body else { return };
         let stats = Value::object([
             ("total", Value::from(body.ended)),
-            ("success", Value::from(body.ended - body.failed)),
+            ("success", Value::from(body.ended - body.failed - body.cancelled)),
             ("failed", Value::from(body.failed)),
         ]);
         let fields = [
@@ -533,7 +582,7 @@ impl<'a> Reducer<'a> {
                 let Some((_, body)) = self.loop_of(id) else { return Value::Null };
                 let stats = Value::object([
                     ("total", Value::from(body.ended)),
-                    ("success", Value::from(body.ended - body.failed)),
+                    ("success", Value::from(body.ended - body.failed - body.cancelled)),
                     ("failed", Value::from(body.failed)),
                 ]);
                 Value::object([("results", results), ("stats", stats)])
@@ -561,16 +610,17 @@ fn new_loop_frame(
         begun: 0,
         ended: 0,
         failed: 0,
+        cancelled: 0,
         turns: Default::default(),
         last_index: None,
         last_status: None,
         last_error: None,
         first_error: None,
+        cause: None,
         previous: Value::Null,
         results: Results::default(),
         condition_met: false,
         stopping: None,
-        judged: None,
         stall: None,
         untold: None,
         concluded: false,
@@ -601,6 +651,22 @@ fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
     body.time_at.is_some_and(|at| now >= at).then_some(Reason::Timeout)
 }
 
+/// Another turn may begin: there are items left, and no limit is reached.
+fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
+    let items_left = body.items.as_ref().is_none_or(|items| body.begun < items.count);
+    items_left && limit_reached(body, now).is_none()
+}
+
+/// The judge looks at a turn that has ended well and has not ended the loop.
+fn judged(looping: &Loop, outcome: &Outcome, found: &Found) -> bool {
+    looping.judge.is_some() && found.stop.is_none() && !outcome.status.is_bad()
+}
+
+fn called_off_because(closing: &Closing) -> Reason {
+    let timed_out = closing.error.as_ref().is_some_and(|error| &*error.kind == "timeout");
+    if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
+}
+
 fn stops(policy: TurnFailure, failed: u64) -> bool {
     match policy {
         TurnFailure::Stop { .. } => true,
@@ -612,7 +678,7 @@ fn stops(policy: TurnFailure, failed: u64) -> bool {
 /// How a loop that stopped for this reason ends.
 fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
     match reason {
-        Reason::Failed => (Status::Failed, body.last_error.clone()),
+        Reason::Failed => (Status::Failed, body.cause.clone()),
         Reason::Cancelled => (Status::Cancelled, None),
         Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
             if looping.on_exhausted == Exhausted::Fail =>

@@ -10,7 +10,7 @@ use windlass_value::{Map, Value};
 use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable};
+use crate::state::{Body, Closing, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl<'a> Reducer<'a> {
@@ -62,7 +62,7 @@ impl<'a> Reducer<'a> {
             return self.fail_net(id, error);
         }
         if net.end == NetEnd::Stop(token.kind.clone()) {
-            return self.end_with(id, Status::Succeeded, token.payload, None);
+            return self.end_net(id, Status::Succeeded, token.payload, None);
         }
         let accepting: Vec<usize> = net
             .places
@@ -287,7 +287,21 @@ impl<'a> Reducer<'a> {
     }
 
     fn fail_net(&mut self, id: FrameId, error: ErrorInfo) {
-        self.end_with(id, Status::Failed, Value::Null, Some(error));
+        self.end_net(id, Status::Failed, Value::Null, Some(error));
+    }
+
+    /// From here on no token moves; bodies that still run are called off.
+    fn end_net(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
+        self.close(id, Closing { status, error, output, own: true });
+    }
+
+    /// What open nets accept from outside.
+    pub(in crate::reduce) fn kinds_from_outside(&self) -> impl Iterator<Item = Arc<str>> {
+        let nets = self.state.nets.iter().filter_map(|id| self.net_of(*id)).map(|(net, _)| net);
+        nets.flat_map(|net| {
+            let outside = |kind: &&Arc<str>| !emitted_inside(net, kind);
+            net.places.iter().flat_map(|place| &place.accepts).filter(outside).cloned().collect::<Vec<_>>()
+        })
     }
 
     fn quiet_net(&mut self, id: FrameId, net: &Net) {
@@ -298,7 +312,7 @@ impl<'a> Reducer<'a> {
         match &net.end {
             NetEnd::Quiet => {
                 let output = body.last_output.clone();
-                self.end_with(id, Status::Succeeded, output, None);
+                self.end_net(id, Status::Succeeded, output, None);
             }
             // Somebody outside may still send what a place accepts from nobody inside.
             NetEnd::Stop(_) if net.places.iter().any(|place| waits_for_outside(net, place)) => {}
@@ -328,11 +342,12 @@ struct Emitted {
 
 /// A place that accepts a kind no place and no arc inside is declared to emit.
 fn waits_for_outside(net: &Net, place: &Place) -> bool {
-    let emitted = |kind: &Arc<str>| {
-        *kind == net.start
-            || net.places.iter().any(|place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind))
-    };
-    place.accepts.iter().any(|kind| !emitted(kind))
+    place.accepts.iter().any(|kind| !emitted_inside(net, kind))
+}
+
+fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
+    let emits = |place: &Place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind);
+    *kind == net.start || net.places.iter().any(emits)
 }
 
 fn open_work(body: &mut NetFrame, lineage: &[u64]) {

@@ -80,10 +80,16 @@ impl<'a> Reducer<'a> {
                 Ok(())
             }
             Action::Effect(effect) => {
-                let input = self.eval_with(effect.input, scope, locals)?;
+                let input = match body.sent {
+                    true => Ok(body.inputs.clone()),
+                    false => caught(self.eval_with(effect.input, scope, locals))?,
+                };
                 let timeout = task.timeout.as_ref().map(|timeout| self.duration(timeout, scope)).transpose()?;
                 self.task_begun(id);
-                self.hand_out(id, effect.tool.clone(), input, timeout);
+                match input {
+                    Ok(input) => self.hand_out(id, effect.tool.clone(), input, timeout),
+                    Err(error) => self.computed(id, Err(error))?,
+                }
                 Ok(())
             }
         }
@@ -140,6 +146,7 @@ impl<'a> Reducer<'a> {
         let generation = frame.generation;
         let Body::Pipeline(body) = &mut frame.body else { return };
         body.job = Some(job);
+        body.sent = true;
         body.inputs = input.clone();
         let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
         let label = self.program_task(id).map(|task| task.label.clone()).unwrap_or_default();
@@ -196,6 +203,10 @@ impl<'a> Reducer<'a> {
                 previous = self.eval_with(expression, scope, locals)?;
             }
         }
+        for (write, value) in &writes {
+            // All that the writes need is at hand before the first is made.
+            self.fetch_for(write, scope, value)?;
+        }
         for (write, value) in writes {
             let value = self.write(write, scope, Some(value))?;
             self.tell_patched(id, write, &value);
@@ -248,6 +259,9 @@ impl<'a> Reducer<'a> {
 
     fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) {
         let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
+        if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
+            return;
+        }
         let task = &pipeline.tasks[body.pc as usize];
         let only_computes = !matches!(task.action, Action::Effect(_));
         if only_computes && pipeline.tasks.len() == 1 {
@@ -303,6 +317,7 @@ impl<'a> Reducer<'a> {
             body.pc = pc;
             body.attempt = 0;
             body.group = 0;
+            body.sent = false;
             body.previous = previous;
             self.state.agenda.push_back(Item::Task(id));
         }
@@ -320,6 +335,7 @@ impl<'a> Reducer<'a> {
             && !same_key
         {
             body.group += 1;
+            body.sent = false;
         }
     }
 
@@ -340,7 +356,7 @@ impl<'a> Reducer<'a> {
             info.path = self.path(id);
         }
         self.end_with(id, Status::Succeeded, Value::Null, None);
-        self.end_early(Closing { status, error: info, output: Value::Null });
+        self.end_early(Closing { status, error: info, output: Value::Null, own: false });
     }
 }
 

@@ -18,7 +18,9 @@ impl Reducer<'_> {
             && stored.chunked
         {
             let root = self.values.get(&stored.hash).ok_or_else(|| Stop::Need(vec![stored.hash]))?;
-            let chunks = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
+            let chunks: Vec<Stored> = root.as_list().unwrap_or_default().iter().filter_map(stored_of).collect();
+            // It was cut when it was stored, perhaps under another limit.
+            let chunk_items = chunks.first().map_or(chunk_items, |first| first.items.max(1));
             return self.within_limit(Items { count: stored.items, held: Held::Chunks { chunks, chunk_items } });
         }
         let value = self.resolve(value)?;

@@ -44,13 +44,21 @@ impl Reducer<'_> {
             let at = kept.iter().position(|payload| meets(payload, requirements))?;
             kept.remove(at)
         });
+        if self.state.signals.get(&name).is_some_and(|kept| kept.is_empty()) {
+            self.state.signals.remove(&name);
+        }
         match kept {
-            Some(payload) => self.end_with(id, Status::Succeeded, payload, None),
+            Some(payload) => self.signalled(id, payload),
             None => self.state.waits.entry(name).or_default().push_back(id),
         }
     }
 
+    /// From here on the wait is nobody's any more, even if its end has to be worked out first.
     pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) {
+        self.clear_alarm(id);
+        if let Some(body) = self.state.frames.get(id).map(|frame| frame.body.clone()) {
+            self.forget(id, &body);
+        }
         self.end_with(id, Status::Succeeded, payload, None);
     }
 

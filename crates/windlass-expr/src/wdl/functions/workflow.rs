@@ -95,6 +95,7 @@ fn record(node: NodeView) -> Vec<(&'static str, Value)> {
         ("inputs", node.inputs),
         ("outputs", node.output),
         ("status", Value::from(status_name(node.status))),
+        ("attempts", Value::from(node.attempts)),
         ("error", node.error),
     ]
 }

@@ -1,0 +1,76 @@
+//! The workflows that are measured, as people would write them.
+
+use windlass_core::Limits;
+use windlass_core::plan::Plan;
+use windlass_syntax::Source;
+use windlass_value::Duration;
+
+/// Limits raised far enough for the long loops.
+pub fn limits() -> Limits {
+    Limits {
+        loop_turns_max: u64::MAX / 2,
+        loop_items_max: 10_000_000,
+        loop_in_flight_max: 1_000,
+        loop_time_max: Duration::from_secs(7 * 86_400),
+        ..Limits::default()
+    }
+}
+
+/// A condition and a compose, nothing else.
+pub fn counting(turns: u64) -> Plan {
+    compiled(&format!(
+        r#"{{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
+            "limit": {{"count": {most}, "timeout": "P6D"}},
+            "actions": {{"note": {{"type": "compose", "inputs": {{"index": "@variables('loopIndex')"}}}}}}}}"#,
+        most = turns + 1
+    ))
+}
+
+/// One effect each turn.
+pub fn effects(turns: u64, action: &str) -> Plan {
+    compiled(&format!(
+        r#"{{"type": "until", "name": "work", "condition": "@greaterOrEquals(variables('loopIndex'), {turns})",
+            "limit": {{"count": {most}, "timeout": "P6D"}}, "actions": {{"effect": {action}}}}}"#,
+        most = turns + 1
+    ))
+}
+
+pub const NOOP: &str = r#"{"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}"#;
+
+pub fn http(uri: &str) -> String {
+    format!(r#"{{"type": "http", "inputs": {{"uri": "{uri}"}}}}"#)
+}
+
+/// Five effects, one after the other.
+pub fn five_steps() -> Plan {
+    let step = |number: u32| {
+        let after = if number > 1 { format!(r#""runAfter": {{"s{}": ["Succeeded"]}},"#, number - 1) } else { String::new() };
+        format!(r#""s{number}": {{"type": "activity", {after} "inputs": {{"activityName": "noop", "input": {number}}}}}"#)
+    };
+    let steps: Vec<String> = (1..=5).map(step).collect();
+    compiled(&format!(r#"{{"name": "five", "triggers": {{}}, "actions": {{{}}}}}"#, steps.join(",")))
+}
+
+/// A compose for each of many items, a hundred at a time.
+pub fn items(count: u64) -> Plan {
+    compiled(&format!(
+        r#"{{"type": "foreach", "name": "all", "foreach": "@range(0, {count})",
+            "runtimeConfiguration": {{"concurrency": {{"repetitions": 100}}}},
+            "actions": {{"double": {{"type": "compose", "inputs": "@mul(item(), 2)"}}}}}}"#
+    ))
+}
+
+/// Waits for a day.
+pub fn waiting() -> Plan {
+    compiled(r#"{"type": "wait", "name": "sleep", "inputs": {"interval": {"count": 24, "unit": "hour"}}}"#)
+}
+
+fn compiled(text: &str) -> Plan {
+    let source = Source::new("bench.json", text);
+    let options =
+        windlass_loom::Options { limits: limits(), name: Some("bench".to_owned()), tools: vec!["http".to_owned(), "noop".to_owned()] };
+    match windlass_loom::compile(&source, &options) {
+        Ok(compiled) => compiled.plan,
+        Err(diagnostics) => panic!("{}", diagnostics.render(&source, windlass_syntax::Colour::Never)),
+    }
+}

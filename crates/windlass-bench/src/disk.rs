@@ -1,0 +1,62 @@
+//! The disk's own rate: what a durable turn cannot beat.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A folder on the disk that is measured, emptied when dropped.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let base = std::env::var_os("WINDLASS_BENCH_DIR").map_or_else(|| PathBuf::from("target/bench"), PathBuf::from);
+        let path = base.join(format!("{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("the bench folder can be made");
+        Folder(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Bytes of all files in it.
+    pub fn bytes(&self) -> u64 {
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Appends of 256 bytes, each with fdatasync, per second.
+pub fn sync_rate(folder: &Path, time: Duration) -> f64 {
+    let mut file = File::create(folder.join("appended")).expect("a file can be made");
+    let (begun, mut count) = (Instant::now(), 0);
+    while begun.elapsed() < time {
+        file.write_all(&[7; 256]).expect("the disk takes bytes");
+        file.sync_data().expect("the disk syncs");
+        count += 1;
+    }
+    f64::from(count) / begun.elapsed().as_secs_f64()
+}
+
+/// Resident memory of this process in bytes.
+pub fn resident() -> u64 {
+    field("VmRSS:")
+}
+
+pub fn resident_peak() -> u64 {
+    field("VmHWM:")
+}
+
+fn field(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+}

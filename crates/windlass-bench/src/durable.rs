@@ -1,0 +1,191 @@
+//! The engine on a real disk.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use windlass_core::plan::Plan;
+use windlass_runtime::{EngineOptions, StartOptions};
+use windlass_store::Durability;
+use windlass_tools::test_service::TestService;
+use windlass_value::Value;
+
+use crate::definitions;
+use crate::disk::{self, Folder};
+use crate::engine::{engine, options, runtime, sqlite};
+
+/// Runs a plan once, durable, and gives its time.
+fn timed(folder: &Folder, plan: Plan, durability: Durability) -> Duration {
+    runtime().block_on(async {
+        let engine = engine(sqlite(folder.path(), durability), EngineOptions { commit_here: true, ..options() });
+        let (plan, _) = engine.add_plan(plan).expect("the plan loads");
+        let begun = Instant::now();
+        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
+        let report = handle.wait().await.expect("the run ends");
+        assert_eq!(report.status, windlass_core::Status::Succeeded, "{:?}", report.error);
+        begun.elapsed()
+    })
+}
+
+/// The loop and the disk take turns, so that a neighbour's burst hits both.
+fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<String> {
+    let (mut best, mut told) = (0.0, (0.0, 0.0));
+    for _ in 0..5 {
+        let folder = Folder::new(name);
+        let disk = disk::sync_rate(folder.path(), Duration::from_millis(700));
+        let rate = turns as f64 / timed(&folder, plan(), Durability::Full).as_secs_f64();
+        let disk = (disk + disk::sync_rate(folder.path(), Duration::from_millis(700))) / 2.0;
+        if rate / disk > best {
+            best = rate / disk;
+            told = (rate, disk);
+        }
+    }
+    vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1)]
+}
+
+pub fn effect_turns() -> Vec<String> {
+    against_the_disk("effects", 3_000, || definitions::effects(3_000, definitions::NOOP))
+}
+
+pub fn http_turns() -> Vec<String> {
+    let service = TestService::start().expect("the service starts");
+    let action = definitions::http(&service.url("/json/x"));
+    against_the_disk("http", 2_000, || definitions::effects(2_000, &action))
+}
+
+pub fn many_runs() -> Vec<String> {
+    const RUNS: usize = 20_000;
+    let mut best = 0.0_f64;
+    for _ in 0..3 {
+        let folder = Folder::new("runs");
+        let rate = runtime().block_on(async {
+            let engine = engine(sqlite(folder.path(), Durability::Full), options());
+            let (plan, _) = engine.add_plan(definitions::five_steps()).expect("the plan loads");
+            let slots = Arc::new(Semaphore::new(512));
+            let begun = Instant::now();
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..RUNS {
+                let slot = slots.clone().acquire_owned().await.expect("slots stay open");
+                let engine = engine.clone();
+                tasks.spawn(async move {
+                    let options = StartOptions { watch: false, ..StartOptions::default() };
+                    let mut handle = engine.start(plan, Value::Null, options).await.expect("the run starts");
+                    handle.wait().await.expect("the run ends");
+                    drop(slot);
+                });
+            }
+            while tasks.join_next().await.is_some() {}
+            (RUNS * 5) as f64 / begun.elapsed().as_secs_f64()
+        });
+        best = best.max(rate);
+    }
+    vec![format!("{best:.0} steps/s = {:.2} x the target", best / 20_000.0)]
+}
+
+pub fn items() -> Vec<String> {
+    const ITEMS: u64 = 100_000;
+    let before = disk::resident();
+    let (mut best, mut peak) = (0.0_f64, 0);
+    for _ in 0..3 {
+        let folder = Folder::new("items");
+        best = best.max(ITEMS as f64 / timed(&folder, definitions::items(ITEMS), Durability::Full).as_secs_f64());
+        peak = disk::resident_peak();
+    }
+    vec![format!("{best:.0} items/s; memory peak {} MB over {} MB", (peak - before) >> 20, before >> 20)]
+}
+
+pub fn ten_million() -> Vec<String> {
+    const TURNS: u64 = 10_000_000;
+    let folder = Folder::new("million");
+    let took = timed(&folder, definitions::counting(TURNS), Durability::Full);
+    vec![format!(
+        "{:.0} turns/s durable; memory peak {} MB; store {} MB",
+        TURNS as f64 / took.as_secs_f64(),
+        disk::resident_peak() >> 20,
+        store_bytes(&folder) >> 20
+    )]
+}
+
+fn store_bytes(folder: &Folder) -> u64 {
+    let files = std::fs::read_dir(folder.path().join("store")).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// A run is left after a million turns; the time from opening the store to the next turn counts.
+pub fn restart() -> Vec<String> {
+    vec![
+        format!("compute-only: {}", restart_of("restart-compute", definitions::counting(u64::MAX / 4), 1_000_000)),
+        format!("one effect a turn: {}", restart_of("restart-effects", definitions::effects(u64::MAX / 4, definitions::NOOP), 1_000_000)),
+    ]
+}
+
+fn restart_of(name: &str, plan: Plan, turns: u64) -> String {
+    let folder = Folder::new(name);
+    let run = runtime().block_on(async {
+        // The way there need not be durable against power loss; the way back is the same.
+        let store = sqlite(folder.path(), Durability::Off);
+        let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options() });
+        let (hash, _) = engine.add_plan(plan).expect("the plan loads");
+        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let handle = engine.start(hash, Value::Null, options).await.expect("the run starts");
+        let run = handle.run.clone();
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let image = windlass_runtime::peek(&*store, &run).expect("the run can be read");
+            if image.is_some_and(|(_, so_far)| so_far >= turns) {
+                break;
+            }
+        }
+        engine.close().await;
+        run
+    });
+    let begun = Instant::now();
+    let took = runtime().block_on(async {
+        let engine = engine(sqlite(folder.path(), Durability::Full), EngineOptions { commit_here: true, ..options() });
+        let _handle = engine.resume(&run).await.expect("the run resumes");
+        begun.elapsed()
+    });
+    format!("{:.1} ms from opening the store to going on", took.as_secs_f64() * 1e3)
+}
+
+pub fn waiting_runs() -> Vec<String> {
+    const RUNS: usize = 100_000;
+    let folder = Folder::new("waiting");
+    runtime().block_on(async {
+        let store = sqlite(folder.path(), Durability::Off);
+        let engine = engine(store, EngineOptions { release_after: Duration::ZERO, ..options() });
+        let (plan, _) = engine.add_plan(definitions::waiting()).expect("the plan loads");
+        let start = |count: usize| {
+            let (engine, slots) = (engine.clone(), Arc::new(Semaphore::new(256)));
+            async move {
+                let mut tasks = tokio::task::JoinSet::new();
+                for _ in 0..count {
+                    let slot = slots.clone().acquire_owned().await.expect("slots stay open");
+                    let engine = engine.clone();
+                    tasks.spawn(async move {
+                        let options = StartOptions { watch: false, ..StartOptions::default() };
+                        drop(engine.start(plan, Value::Null, options).await.expect("the run starts"));
+                        drop(slot);
+                    });
+                }
+                while tasks.join_next().await.is_some() {}
+                while engine.resident() > 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        // The first runs fill caches and buffers that do not grow with the number of runs.
+        start(20_000).await;
+        let before = disk::resident();
+        let begun = Instant::now();
+        start(RUNS).await;
+        let grown = disk::resident().saturating_sub(before);
+        vec![format!(
+            "{} bytes resident per waiting run; {:.0} starts/s; all of it {} MB",
+            grown / RUNS as u64,
+            RUNS as f64 / begun.elapsed().as_secs_f64(),
+            disk::resident() >> 20
+        )]
+    })
+}

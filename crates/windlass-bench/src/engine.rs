@@ -1,0 +1,33 @@
+//! Engines for the benchmarks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_expr::wdl::Wdl;
+use windlass_runtime::{Engine, EngineOptions};
+use windlass_store::{Durability, SqliteOptions, SqliteStore, Store};
+use windlass_tools::{HttpOptions, standard_tools};
+
+use crate::definitions;
+
+pub fn options() -> EngineOptions {
+    EngineOptions {
+        tools: standard_tools(HttpOptions { allow_private: true, ..HttpOptions::default() }),
+        languages: vec![Arc::new(Wdl)],
+        limits: definitions::limits(),
+        ..EngineOptions::default()
+    }
+}
+
+pub fn sqlite(folder: &Path, durability: Durability) -> Arc<dyn Store> {
+    let options = SqliteOptions { durability, ..SqliteOptions::default() };
+    Arc::new(SqliteStore::open(&folder.join("store"), options).expect("the store opens"))
+}
+
+pub fn engine(store: Arc<dyn Store>, options: EngineOptions) -> Engine {
+    Engine::new(store, options).expect("the engine starts")
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+}

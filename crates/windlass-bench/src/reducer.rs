@@ -1,0 +1,80 @@
+//! The reducer alone: no store, no workers, one core.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::{Command, Program, Reduced, Resume, START_EVENT, State, Tick, TickKind, reduce};
+use windlass_expr::wdl::Wdl;
+use windlass_runtime::{BlobCache, new_state};
+use windlass_value::{Timestamp, Value};
+
+use crate::definitions;
+
+const ROUNDS: usize = 5;
+
+fn program(plan: windlass_core::plan::Plan) -> Program {
+    Program::load(plan, &[&Wdl], definitions::limits()).expect("the benchmark's plan loads")
+}
+
+/// Runs a plan that only computes; tells the time of each tick.
+fn compute(program: &Program, mut seen: impl FnMut(&State, Duration)) -> State {
+    let run: Arc<str> = "bench".into();
+    let mut state = new_state(&run, program, Timestamp(0));
+    let mut blobs = BlobCache::default();
+    let mut next = Some(TickKind::AddEvent { name: START_EVENT.into(), payload: Value::Null, request: None });
+    while let Some(kind) = next.take() {
+        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind };
+        let begun = Instant::now();
+        let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut Resume::default()) else {
+            panic!("a plan that only computes needs nothing");
+        };
+        let took = begun.elapsed();
+        blobs.take_fresh();
+        next = output.commands.into_iter().find_map(|command| match command {
+            Command::QueueEvent(tick) => Some(tick),
+            _ => None,
+        });
+        seen(&state, took);
+    }
+    state
+}
+
+pub fn turns() -> Vec<String> {
+    const TURNS: u64 = 1_000_000;
+    let program = program(definitions::counting(TURNS));
+    let rate = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            compute(&program, |_, _| ());
+            TURNS as f64 / begun.elapsed().as_secs_f64()
+        })
+        .fold(0.0, f64::max);
+    vec![format!("{rate:.0} turns/s = {:.2} x the target", rate / 300_000.0)]
+}
+
+/// A tick of one turn, early and late in the same loop. Turns told one by one, as in the first ten thousand, would cost
+/// more early, so both ends are measured quiet.
+pub fn flatness() -> Vec<String> {
+    const TURNS: u64 = 1_000_200;
+    let mut plan_limits = definitions::limits();
+    plan_limits.slice_turns = 100;
+    plan_limits.loop_quiet_from_turn = 0;
+    let program = Program::load(definitions::counting(TURNS), &[&Wdl], plan_limits).expect("the benchmark's plan loads");
+    let ratio = (0..ROUNDS)
+        .map(|_| {
+            let (mut early, mut late) = (Vec::new(), Vec::new());
+            compute(&program, |state, took| match state.turns {
+                1_000..50_000 => early.push(took),
+                950_000..1_000_000 => late.push(took),
+                _ => {}
+            });
+            median(late).as_secs_f64() / median(early).as_secs_f64()
+        })
+        .fold(f64::MAX, f64::min);
+    vec![format!("ratio {ratio:.3} (medians of ticks of 100 turns; best of {ROUNDS})")]
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}

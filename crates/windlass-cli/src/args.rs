@@ -1,0 +1,261 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+#[derive(Parser)]
+#[command(name = "windlass", version, about = "Durable workflows: run, watch and steer them", max_term_width = 110)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(ClapArgs, Clone)]
+pub struct Global {
+    /// The directory that keeps the runs [default: .windlass]
+    #[arg(long, global = true, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
+    pub store: Option<PathBuf>,
+    /// Settings [default: windlass.toml beside the store, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Machine output on stdout, nothing else there
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// No colours (NO_COLOR does the same)
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compile a definition and run it to its end
+    Run(Run),
+    /// Look for problems in definitions, without running them
+    Check(Check),
+    /// The runs of the store, newest first
+    List(List),
+    /// Where a run stands
+    Status(Status),
+    /// The turns of a run's loops
+    Turns(Turns),
+    /// What has happened in a run, in order
+    Events(Events),
+    /// Go on with a run after a crash, an interruption or a pause
+    Resume(Resume),
+    /// Let a run stop between two tasks
+    Pause(Ask),
+    /// End a run early
+    Cancel(Cancel),
+    /// Answer a run that waits for something
+    Signal(Signal),
+    /// Rebuild a run's state from its journal and compare
+    Replay(Replay),
+    /// Draw a definition
+    Graph(Graph),
+    /// All limits with their values
+    Limits,
+    /// Look for runs that are stuck and for damage
+    Doctor,
+    #[command(hide = true)]
+    Workflow(Workflow),
+}
+
+#[derive(ClapArgs)]
+pub struct Workflow {
+    #[command(subcommand)]
+    pub command: WorkflowCommand,
+}
+
+#[derive(Subcommand)]
+pub enum WorkflowCommand {
+    /// Where a run stands
+    Status(Status),
+}
+
+#[derive(ClapArgs)]
+pub struct Source {
+    /// The definition, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Which dialect it is written in [default: found from its content]
+    #[arg(long)]
+    pub dialect: Option<Dialect>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Dialect {
+    Loom,
+}
+
+#[derive(ClapArgs)]
+pub struct Run {
+    #[command(flatten)]
+    pub source: Source,
+    /// One input; the value is JSON if it can be read as such, else text
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The input as JSON, or `-` for standard input
+    #[arg(long, value_name = "JSON")]
+    pub input: Option<String>,
+    /// The input as a JSON file, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    pub input_file: Option<PathBuf>,
+    /// The run's id; the same id twice is the same run
+    #[arg(long, value_name = "RUN")]
+    pub id: Option<String>,
+    /// Keep nothing
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// Skip waiting: time jumps to the next timer when nothing else is left to do
+    #[arg(long)]
+    pub virtual_time: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub testing: Testing,
+}
+
+/// For tests and benchmarks of the program itself.
+#[derive(ClapArgs)]
+pub struct Testing {
+    /// before:N or after:N – dies as if by kill -9 around its N-th commit
+    #[arg(long, hide = true, value_name = "MOMENT:N")]
+    pub crash_at: Option<String>,
+    #[arg(long, hide = true)]
+    pub bench_durability: Option<BenchDurability>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BenchDurability {
+    Full,
+    Off,
+}
+
+#[derive(ClapArgs)]
+pub struct Check {
+    /// The definitions, or `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Which dialect they are written in [default: found from their content]
+    #[arg(long)]
+    pub dialect: Option<Dialect>,
+}
+
+#[derive(ClapArgs)]
+pub struct List {
+    /// Only runs with this status
+    #[arg(long)]
+    pub status: Option<String>,
+    /// At most this many
+    #[arg(long, default_value_t = 20)]
+    pub limit: u32,
+    /// All of them
+    #[arg(long, conflicts_with = "limit")]
+    pub all: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Status {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+}
+
+#[derive(ClapArgs)]
+pub struct Turns {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// The loop's path, such as `sync` or `pages[3].items`; without it, the loops are listed
+    pub r#loop: Option<String>,
+    /// Begin at this turn, counted from 0
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub from: u64,
+    /// At most this many
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub limit: usize,
+    /// Only turns that did not succeed
+    #[arg(long)]
+    pub failed: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Events {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// The last event seen: shows what came after it
+    #[arg(long, default_value_t = 0, value_name = "SEQ", visible_alias = "after")]
+    pub from: u64,
+    /// Wait for more until the run has ended
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Resume {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub testing: Testing,
+}
+
+#[derive(ClapArgs)]
+pub struct Ask {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// A name for this request: the same twice counts once
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Cancel {
+    #[command(flatten)]
+    pub ask: Ask,
+    /// Why, for whoever looks at the run later
+    #[arg(long, default_value = "cancelled by hand")]
+    pub reason: String,
+}
+
+#[derive(ClapArgs)]
+pub struct Signal {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// What the run waits for
+    pub name: String,
+    /// What it is to get: JSON, or `@FILE`
+    #[arg(long, value_name = "JSON")]
+    pub data: Option<String>,
+    /// A name for this request: the same twice counts once
+    #[arg(long, value_name = "ID")]
+    pub request_id: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Replay {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// Stop after this many ticks
+    #[arg(long, value_name = "TICK")]
+    pub to: Option<u64>,
+}
+
+#[derive(ClapArgs)]
+pub struct Graph {
+    #[command(flatten)]
+    pub source: Source,
+    #[arg(long, default_value = "mermaid")]
+    pub format: GraphFormat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    Mermaid,
+    Dot,
+    Svg,
+}

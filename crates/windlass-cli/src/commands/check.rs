@@ -1,0 +1,69 @@
+//! `windlass check FILE…`
+
+use windlass_syntax::{Diagnostics, Report, Severity, Source};
+
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::definition;
+use crate::failure::{Exit, Failure};
+use crate::out::{self, Paint};
+
+/// All files are looked at, whatever is wrong with one of them.
+pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let mut reports = Vec::new();
+    let (mut invalid, mut unreadable) = (false, false);
+    for file in &args.files {
+        let source = match definition::read(file, &settings.limits) {
+            Ok(source) => source,
+            Err(failure) => {
+                failure.show();
+                unreadable = true;
+                continue;
+            }
+        };
+        let found = match definition::compile(&source, args.dialect, &settings.limits) {
+            Ok(compiled) => compiled.warnings,
+            Err(problems) => problems,
+        };
+        invalid |= found.has_errors();
+        match global.json {
+            true => reports.extend(found.reports(&source)),
+            false => show(global, &source, &found)?,
+        }
+    }
+    if global.json {
+        print_reports(&reports)?;
+    }
+    Ok(match (unreadable, invalid) {
+        (true, _) => Exit::Usage,
+        (false, true) => Exit::Invalid,
+        (false, false) => Exit::Good,
+    })
+}
+
+fn show(global: &Global, source: &Source, found: &Diagnostics) -> Result<(), Failure> {
+    let paint = Paint::stdout(global.no_color);
+    if !found.is_empty() {
+        out::print(&found.render(source, paint.syntax()))?;
+        out::print("")?;
+    }
+    let count = |severity| found.iter().filter(|problem| problem.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let verdict = match (errors, warnings) {
+        (0, 0) => "valid".to_owned(),
+        (0, warnings) => format!("valid, {}", counted(warnings, "warning")),
+        (errors, 0) => counted(errors, "problem"),
+        (errors, warnings) => format!("{}, {}", counted(errors, "problem"), counted(warnings, "warning")),
+    };
+    out::print(&format!("{}: {verdict}", source.name))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn print_reports(reports: &[Report]) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(reports).map_err(|error| Failure::usage(error.to_string()))?;
+    out::print(&text)
+}

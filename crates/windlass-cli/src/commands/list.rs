@@ -1,0 +1,85 @@
+//! `windlass list`
+
+use windlass_store::{RunFilter, RunRow, RunStatus};
+use windlass_syntax::nearest;
+use windlass_value::{Duration, Value};
+
+use crate::args::{self, Global};
+use crate::failure::{Exit, Failure};
+use crate::{image, out, stores, text};
+
+pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
+    let status = args.status.as_deref().map(status_of).transpose()?;
+    let store = stores::open(global)?;
+    let most = if args.all { usize::MAX } else { args.limit as usize };
+    let mut rows = Vec::new();
+    if most > 0 {
+        stores::each_run(&*store, &RunFilter { status, ..RunFilter::default() }, |row| {
+            rows.push(row);
+            // One more than shown, to know whether there are more.
+            rows.len() <= most
+        })?;
+    }
+    let more = rows.len() > most;
+    rows.truncate(most);
+    if global.json {
+        out::print_json(&Value::list(rows.iter().map(to_value).collect()))?;
+        return Ok(Exit::Good);
+    }
+    out::print(&show(&rows))?;
+    if more {
+        out::note("there are more: --limit N or --all shows them");
+    }
+    Ok(Exit::Good)
+}
+
+fn status_of(word: &str) -> Result<RunStatus, Failure> {
+    RunStatus::parse(&word.to_lowercase()).ok_or_else(|| {
+        let words = RunStatus::ALL.map(RunStatus::as_str);
+        let failure = Failure::usage(format!("`{word}` is no status of a run"));
+        match nearest(word, words) {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None => failure.hint(words.join(", ")),
+        }
+    })
+}
+
+fn show(rows: &[RunRow]) -> String {
+    if rows.is_empty() {
+        return "no runs".to_owned();
+    }
+    let head = ["RUN", "DEFINITION", "STATUS", "AGE", "DURATION", "TICKS"].map(str::to_owned).to_vec();
+    let line = |row: &RunRow| {
+        vec![
+            row.run.to_string(),
+            text::cut(&text::one_line(&row.definition), 32),
+            row.status.as_str().to_owned(),
+            text::span(windlass_runtime::real_now().since(row.created_at)),
+            text::span(duration(row)),
+            row.ticks.to_string(),
+        ]
+    };
+    text::table(&std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>())
+}
+
+/// Of a run that has not ended: until now.
+fn duration(row: &RunRow) -> Duration {
+    match row.status.is_final() {
+        true => row.changed_at.since(row.created_at),
+        false => image::now_of(row, row.changed_at).since(row.created_at),
+    }
+}
+
+fn to_value(row: &RunRow) -> Value {
+    Value::object([
+        ("run", Value::from(row.run.clone())),
+        ("definition", Value::from(row.definition.as_str())),
+        ("dialect", Value::from(row.dialect.as_str())),
+        ("status", Value::from(row.status.as_str())),
+        ("created_at", Value::from(row.created_at.to_string())),
+        ("changed_at", Value::from(row.changed_at.to_string())),
+        ("duration_ms", Value::from(duration(row).as_ms())),
+        ("ticks", Value::from(row.ticks)),
+        ("parent", Value::from(row.parent.clone())),
+    ])
+}

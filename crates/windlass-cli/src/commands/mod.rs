@@ -1,0 +1,41 @@
+//! One file a command.
+
+mod check;
+mod doctor;
+mod events;
+mod graph;
+mod limits;
+mod list;
+mod replay;
+mod requests;
+mod resume;
+mod run;
+mod status;
+mod tree;
+mod turns;
+
+use crate::args::{Args, Command, WorkflowCommand};
+use crate::failure::{Exit, Failure};
+
+pub fn run(args: Args) -> Result<Exit, Failure> {
+    let global = &args.global;
+    match args.command {
+        Command::Run(args) => run::run(global, &args),
+        Command::Check(args) => check::check(global, &args),
+        Command::List(args) => list::list(global, &args),
+        Command::Status(args) => status::status(global, &args),
+        Command::Turns(args) => turns::turns(global, &args),
+        Command::Events(args) => events::events(global, &args),
+        Command::Resume(args) => resume::resume(global, &args),
+        Command::Pause(args) => requests::pause(global, &args),
+        Command::Cancel(args) => requests::cancel(global, &args),
+        Command::Signal(args) => requests::signal(global, &args),
+        Command::Replay(args) => replay::replay(global, &args),
+        Command::Graph(args) => graph::graph(global, &args),
+        Command::Limits => limits::limits(global),
+        Command::Doctor => doctor::doctor(global),
+        Command::Workflow(args) => match args.command {
+            WorkflowCommand::Status(args) => status::status(global, &args),
+        },
+    }
+}

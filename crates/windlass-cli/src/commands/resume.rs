@@ -1,0 +1,128 @@
+//! `windlass resume RUN`
+
+use std::sync::Arc;
+
+use windlass_runtime::{Request, RuntimeError, new_run_id, request};
+use windlass_store::{RunRow, RunStatus, Store};
+
+use super::run::{interrupted, stored_program, tell_id};
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::failure::{Exit, Failure, owner_name};
+use crate::follow::{Followed, follow};
+use crate::host::{self, Interrupts, Watched};
+use crate::progress::Progress;
+use crate::report::Ended;
+use crate::{image, out, stores};
+
+pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let store = stores::open(global)?;
+    let row = stores::find(&*store, &args.run)?;
+    if let Some(report) = image::report_of(&row)? {
+        let program = image::program(&*store, &row, &settings.limits)?;
+        tell_id(global, &row.run)?;
+        return Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None);
+    }
+    host::runtime()?.block_on(go_on(global, args, &settings, &store, &row))
+}
+
+async fn go_on(
+    global: &Global,
+    args: &args::Resume,
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    row: &RunRow,
+) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    tell_id(global, &row.run)?;
+    let engine = host::engine(store, settings, &args.testing)?;
+    loop {
+        let handle = match engine.resume(&row.run).await {
+            Err(RuntimeError::Owned { owner, .. }) => {
+                wake_if_paused(store, &row.run, &owner)?;
+                match follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await? {
+                    Some(end) => return end.show(global, store, &row.run, settings),
+                    // Its owner has let go of it: now it is ours to go on with.
+                    None => continue,
+                }
+            }
+            other => other?,
+        };
+        let program = stored_program(&**store, &row.run, settings)?;
+        let mut progress = Progress::new(args.quiet, &program);
+        return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
+            Watched::Ended(report) => Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None),
+            Watched::Interrupted => Ok(interrupted(global, &row.run, false)),
+        };
+    }
+}
+
+/// A run with a live owner is asked to go on, if it is paused; then we only watch.
+fn wake_if_paused(store: &Arc<dyn Store>, run: &Arc<str>, owner: &str) -> Result<(), Failure> {
+    out::note(&format!("{} runs it; following", owner_name(owner)));
+    let paused = store.run(run)?.is_some_and(|row| row.status == RunStatus::Paused);
+    if paused {
+        request(&**store, run, &format!("resume-{}", new_run_id()), Request::Resume)?;
+    }
+    Ok(())
+}
+
+/// How following ended, for those who print it.
+struct FollowEnd(Followed);
+
+async fn follow_once(
+    store: &Arc<dyn Store>,
+    run: &Arc<str>,
+    settings: &Settings,
+    quiet: bool,
+    interrupts: &mut Interrupts,
+) -> Result<Option<FollowEnd>, Failure> {
+    let program = stored_program(&**store, run, settings)?;
+    let mut progress = Progress::new(quiet, &program);
+    Ok(match follow(&**store, run, interrupts, &mut progress).await? {
+        Followed::Orphaned => None,
+        end => Some(FollowEnd(end)),
+    })
+}
+
+impl FollowEnd {
+    fn show(
+        &self,
+        global: &Global,
+        store: &Arc<dyn Store>,
+        run: &Arc<str>,
+        settings: &Settings,
+    ) -> Result<Exit, Failure> {
+        match &self.0 {
+            Followed::Ended(report) => {
+                let program = stored_program(&**store, run, settings)?;
+                Ended::new(&**store, run, &program.plan, report)?.print(global, None)
+            }
+            Followed::Interrupted | Followed::Orphaned => {
+                out::note("no longer following; the run goes on in its own process");
+                Ok(Exit::Interrupted)
+            }
+        }
+    }
+}
+
+/// `run --id X` while another process runs X: the same run, so its end is our end.
+pub async fn follow_owner(
+    global: &Global,
+    store: &Arc<dyn Store>,
+    run: &Arc<str>,
+    owner: &str,
+    quiet: bool,
+    interrupts: &mut Interrupts,
+) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    out::note(&format!("{} runs it already; following", owner_name(owner)));
+    match follow_once(store, run, &settings, quiet, interrupts).await? {
+        Some(end) => end.show(global, store, run, &settings),
+        None => {
+            out::note("its process has let go of the run");
+            Ok(interrupted(global, run, false))
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `windlass run FILE`
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use windlass_core::Program;
+use windlass_core::plan::Plan;
+use windlass_runtime::{RuntimeError, StartOptions};
+use windlass_store::{MemoryStore, Store};
+use windlass_value::{Duration, Value};
+
+use super::resume;
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::failure::{Exit, Failure};
+use crate::host::{self, Interrupts, Watched};
+use crate::out::{self, Paint};
+use crate::progress::Progress;
+use crate::report::Ended;
+use crate::{definition, inputs, stores, text};
+
+pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let source = definition::read(&args.source.file, &settings.limits)?;
+    let paint = Paint::stderr(global.no_color);
+    let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
+    let input = inputs::gather(args)?;
+    check_id(args.id.as_deref())?;
+    let store = store_for(global, args)?;
+    host::runtime()?.block_on(start(global, args, &settings, store, plan, input))
+}
+
+/// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
+fn check_id(id: Option<&str>) -> Result<(), Failure> {
+    let fits = |id: &str| {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+        !id.is_empty() && id.len() <= 128 && id != "last" && id.chars().all(plain)
+    };
+    match id {
+        Some(id) if !fits(id) => Err(Failure::usage(format!("`{id}` cannot be the id of a run"))
+            .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
+        _ => Ok(()),
+    }
+}
+
+fn store_for(global: &Global, args: &args::Run) -> Result<Arc<dyn Store>, Failure> {
+    match args.ephemeral {
+        true => Ok(Arc::new(MemoryStore::new())),
+        false => stores::open_or_make(&stores::directory(global), host::sqlite_options(&args.testing)),
+    }
+}
+
+async fn start(
+    global: &Global,
+    args: &args::Run,
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    plan: Plan,
+    input: Value,
+) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let engine = host::engine(&store, settings, &args.testing)?;
+    let (hash, program) = engine.add_plan(plan)?;
+    let options = StartOptions {
+        id: args.id.clone(),
+        virtual_time: args.virtual_time,
+        watch: !args.quiet,
+        ..StartOptions::default()
+    };
+    let began = Instant::now();
+    let handle = match engine.start(hash, input, options).await {
+        Err(RuntimeError::Owned { run, owner }) => {
+            let run: Arc<str> = run.into();
+            tell_id(global, &run)?;
+            return resume::follow_owner(global, &store, &run, &owner, args.quiet, &mut interrupts).await;
+        }
+        other => other?,
+    };
+    let run = handle.run.clone();
+    tell_id(global, &run)?;
+    let mut progress = Progress::new(args.quiet, &program);
+    match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
+        Watched::Ended(report) => {
+            let took = text::span(Duration(began.elapsed().as_micros() as u64));
+            let ended = Ended::new(&*store, &run, &program.plan, &report)?;
+            ended.print(global, Some(took))
+        }
+        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral)),
+    }
+}
+
+/// The id is the first thing anybody sees, so that whatever happens next can be looked at.
+pub fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
+    match global.json {
+        true => {
+            out::note(&format!("run {run}"));
+            Ok(())
+        }
+        false => out::print(&format!("run {run}")),
+    }
+}
+
+pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool) -> Exit {
+    match ephemeral {
+        true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
+        false => {
+            let command = stores::command(global, &format!("resume {run}"));
+            out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
+        }
+    }
+    Exit::Interrupted
+}
+
+/// The plan of a run that is in the store, for whoever shows it.
+pub fn stored_program(store: &dyn Store, run: &str, settings: &Settings) -> Result<Arc<Program>, Failure> {
+    let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+    Ok(Arc::new(crate::image::program(store, &row, &settings.limits)?))
+}

@@ -1,0 +1,151 @@
+//! `windlass status RUN`
+
+use windlass_core::{FrameView, frame_tree};
+use windlass_runtime::{resolve, steps_of};
+use windlass_store::{RunStatus, Store};
+use windlass_value::{Map, Timestamp, Value};
+
+use super::tree;
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::failure::{Exit, Failure, owner_name};
+use crate::image::{self, Seen};
+use crate::out::{self, Paint};
+use crate::report::{self, Ended};
+use crate::{stores, text};
+
+pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let store = stores::open(global)?;
+    // An ended run needs no state: its row tells everything.
+    let row = stores::find(&*store, &args.run)?;
+    if let Some(report) = image::report_of(&row)? {
+        let program = image::program(&*store, &row, &settings.limits)?;
+        let ended = Ended::new(&*store, &row.run, &program.plan, &report)?;
+        return show_ended(global, &ended, text::span(row.changed_at.since(row.created_at)));
+    }
+    let seen = image::load(&*store, &row.run, &settings.limits)?;
+    let view = View::of(&*store, &seen)?;
+    match global.json {
+        true => out::print_json(&view.to_value(&*store)?)?,
+        false => out::print(&view.show(global))?,
+    }
+    Ok(Exit::Good)
+}
+
+fn show_ended(global: &Global, ended: &Ended<'_>, took: String) -> Result<Exit, Failure> {
+    if global.json {
+        let mut map = Map::new();
+        if let Value::Map(object) = ended.to_value() {
+            object.iter().for_each(|(key, value)| {
+                map.insert(key.clone(), value.clone());
+                if &**key == "status" {
+                    map.insert("current", Value::list(Vec::new()));
+                }
+            });
+        }
+        out::print_json(&Value::map(map))?;
+        return Ok(Exit::Good);
+    }
+    let head = format!("Workflow: {}\nRun: {}\nStatus: ", ended.plan.name, ended.run);
+    out::print(&format!("{head}{}", ended.summary(global, Some(took))))?;
+    Ok(Exit::Good)
+}
+
+/// An open run, as it is shown.
+struct View<'a> {
+    seen: &'a Seen,
+    status: &'static str,
+    owner: Option<String>,
+    frames: Vec<FrameView>,
+    now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    fn of(store: &dyn Store, seen: &'a Seen) -> Result<View<'a>, Failure> {
+        let state = &seen.image.state;
+        let status = match seen.row.status {
+            RunStatus::Quarantined => "quarantined",
+            _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
+            _ if state.paused => "paused",
+            _ if state.root.is_none() => "pending",
+            RunStatus::Waiting => "waiting",
+            _ if state.is_idle() => "waiting",
+            _ => "running",
+        };
+        let owner = image::live_owner(store, &seen.row)?;
+        let frames = frame_tree(&seen.program, state);
+        Ok(View { seen, status, owner, frames, now: image::now_of(&seen.row, state.now) })
+    }
+
+    fn show(&self, global: &Global) -> String {
+        let (row, state) = (&self.seen.row, &self.seen.image.state);
+        let paint = Paint::stdout(global.no_color);
+        let status = paint.status(self.status, &text::sentence_case(self.status));
+        let mut lines = vec![
+            format!("Workflow: {}", row.definition),
+            format!("Run: {}", row.run),
+            format!("Status: {status}{}", self.who(global)),
+        ];
+        lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
+        lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
+        let waits: Vec<&str> = state.waits.keys().map(|name| &**name).collect();
+        if !waits.is_empty() {
+            let command = stores::command(global, &format!("signal {} {}", row.run, waits[0]));
+            lines.push(format!("Waiting for: {}  ({command})", waits.join(", ")));
+        }
+        if !self.frames.is_empty() {
+            lines.push(String::new());
+            lines.extend(tree::lines(&self.frames, self.now, paint));
+        }
+        let steps = steps_of(&self.seen.program, state);
+        if let Some(table) = report::steps_table(&self.seen.program.plan, &steps, paint) {
+            lines.extend([String::new(), table]);
+        }
+        lines.join("\n")
+    }
+
+    fn who(&self, global: &Global) -> String {
+        match &self.owner {
+            Some(owner) => format!(" ({})", owner_name(owner)),
+            None => {
+                let command = stores::command(global, &format!("resume {}", self.seen.row.run));
+                format!(" (nobody runs it now: {command})")
+            }
+        }
+    }
+
+    fn current(&self, view: &FrameView) -> String {
+        let mut lines = vec![format!("Current Action: {} ({})", view.name, view.label)];
+        if let Some(looping) = &view.looping {
+            lines.push(format!("  Iteration: {}", tree::count_of(looping)));
+            lines.extend(tree::condition_of(looping).map(|condition| format!("  Condition: {condition}")));
+        }
+        lines.push(format!("  Duration: {}", text::span(self.now.since(view.started_at))));
+        if let Some(looping) = view.looping.as_ref().filter(|looping| looping.ended > 0) {
+            lines.push(format!("  Last Result: {}", text::short(&looping.last, 200)));
+        }
+        lines.join("\n")
+    }
+
+    fn to_value(&self, store: &dyn Store) -> Result<Value, Failure> {
+        let (row, state) = (&self.seen.row, &self.seen.image.state);
+        let steps = steps_of(&self.seen.program, state);
+        let mut shown = Map::new();
+        for (name, mut step) in steps {
+            step.output = resolve(store, &step.output)?;
+            shown.insert(name, step.to_value());
+        }
+        Ok(Value::object([
+            ("run", Value::from(row.run.clone())),
+            ("definition", Value::from(row.definition.as_str())),
+            ("dialect", Value::from(row.dialect.as_str())),
+            ("status", Value::from(self.status)),
+            ("owner", Value::from(self.owner.clone())),
+            ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
+            ("ticks", Value::from(state.ticks)),
+            ("current", tree::to_value(&self.frames, self.now)),
+            ("steps", Value::map(shown)),
+        ]))
+    }
+}

@@ -1,0 +1,100 @@
+//! The live part of a run as a tree, loops folded.
+
+use windlass_core::{FrameView, LoopView};
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::out::Paint;
+use crate::text;
+
+/// Children of one node that are shown; a parallel loop may have hundreds.
+const CHILDREN_MAX: usize = 10;
+
+/// The node a person means by "where is it now": the outermost live loop, or else the innermost live node.
+pub fn current(views: &[FrameView]) -> Option<&FrameView> {
+    views.iter().find_map(first_loop).or_else(|| views.first().map(innermost))
+}
+
+fn first_loop(view: &FrameView) -> Option<&FrameView> {
+    if view.looping.is_some() { Some(view) } else { view.children.iter().find_map(first_loop) }
+}
+
+fn innermost(view: &FrameView) -> &FrameView {
+    view.children.first().map_or(view, innermost)
+}
+
+pub fn lines(views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
+    let mut lines = Vec::new();
+    write(views, now, paint, 1, &mut lines);
+    lines
+}
+
+fn write(views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines: &mut Vec<String>) {
+    let indent = "  ".repeat(depth);
+    for view in views.iter().take(CHILDREN_MAX) {
+        lines.push(format!("{indent}{}", line(view, now, paint)));
+        write(&view.children, now, paint, depth + 1, lines);
+    }
+    if views.len() > CHILDREN_MAX {
+        lines.push(format!("{indent}… and {} more", views.len() - CHILDREN_MAX));
+    }
+}
+
+/// `[3] sync 15/100 (until) running 45s`
+fn line(view: &FrameView, now: Timestamp, paint: Paint) -> String {
+    let turn = view.turn.map(|turn| format!("[{turn}] ")).unwrap_or_default();
+    let count = view.looping.as_ref().map(|looping| format!(" {}", count_of(looping))).unwrap_or_default();
+    let doing = paint.status(view.doing, view.doing);
+    let since = text::span(now.since(view.started_at));
+    let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
+    let looping = view.looping.as_ref().map(loop_notes).unwrap_or_default();
+    format!("{turn}{}{count} ({}) {doing} {since}{attempt}{looping}", view.name, view.label)
+}
+
+pub fn count_of(looping: &LoopView) -> String {
+    text::of(looping.begun, looping.most)
+}
+
+fn loop_notes(looping: &LoopView) -> String {
+    let failed = if looping.failed > 0 { format!(", {} failed", looping.failed) } else { String::new() };
+    let stopping = looping.stopping.map(|reason| format!(", stopping: {}", reason.as_str())).unwrap_or_default();
+    format!("{failed}{stopping}")
+}
+
+pub fn condition_of(looping: &LoopView) -> Option<String> {
+    looping.condition.as_ref().map(|condition| text::short(condition, 200))
+}
+
+/// The tree for programs.
+pub fn to_value(views: &[FrameView], now: Timestamp) -> Value {
+    Value::list(views.iter().map(|view| node_value(view, now)).collect())
+}
+
+fn node_value(view: &FrameView, now: Timestamp) -> Value {
+    let mut map = Map::new();
+    map.insert("name", view.name.clone());
+    map.insert("kind", view.label.clone());
+    map.insert("status", view.doing);
+    map.insert("started_at", view.started_at.to_string());
+    map.insert("duration_ms", now.since(view.started_at).as_ms());
+    map.insert("attempt", view.attempt);
+    if let Some(turn) = view.turn {
+        map.insert("turn", turn);
+    }
+    if let Some(looping) = &view.looping {
+        map.insert("loop", loop_value(looping));
+    }
+    map.insert("children", to_value(&view.children, now));
+    Value::map(map)
+}
+
+fn loop_value(looping: &LoopView) -> Value {
+    Value::object([
+        ("iteration", Value::from(looping.begun)),
+        ("ended", Value::from(looping.ended)),
+        ("failed", Value::from(looping.failed)),
+        ("most", Value::from(looping.most)),
+        ("condition", looping.condition.clone().unwrap_or_default()),
+        ("last_result", looping.last.clone()),
+        ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),
+    ])
+}

@@ -1,0 +1,146 @@
+//! Settings: `windlass.toml`, then the environment.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::Limits;
+use windlass_syntax::nearest;
+use windlass_value::Duration;
+
+use crate::args::Global;
+use crate::failure::Failure;
+
+/// The sections a settings file may have.
+const SECTIONS: [&str; 1] = ["limits"];
+
+pub struct Settings {
+    pub limits: Limits,
+}
+
+impl Settings {
+    pub fn load(global: &Global) -> Result<Settings, Failure> {
+        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+        if let Some((path, text)) = settings_file(global)? {
+            read_file(&path, &text, &mut limits)?;
+        }
+        read_environment(&mut limits)?;
+        let limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Settings { limits })
+    }
+}
+
+/// A file that was named must be there; the one beside the store need not.
+fn settings_file(global: &Global) -> Result<Option<(PathBuf, String)>, Failure> {
+    let named = global.config.clone();
+    let path = named.clone().unwrap_or_else(|| beside(&crate::stores::directory(global)));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::usage(format!("could not read the settings: {error}"))
+            .place(path.display().to_string())),
+    }
+}
+
+fn beside(store: &Path) -> PathBuf {
+    store.parent().unwrap_or(Path::new("")).join("windlass.toml")
+}
+
+fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value) -> Result<(), Failure> {
+    let place = path.display().to_string();
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+        Failure::usage(format!("the settings are not valid TOML: {}", error.message())).place(format!("{place}:{line}"))
+    })?;
+    for (section, content) in &table {
+        let ("limits", toml::Value::Table(entries)) = (section.as_str(), content) else {
+            return Err(unknown("section", section, SECTIONS).place(place));
+        };
+        for (name, value) in entries {
+            let given = match value {
+                toml::Value::Integer(number) => Given::Number(*number),
+                toml::Value::String(text) => Given::Text(text),
+                other => {
+                    let kind = other.type_str();
+                    return Err(Failure::usage(format!("the limit `{name}` cannot be of kind {kind}")).place(place));
+                }
+            };
+            set(limits, name, given).map_err(|failure| failure.place(place.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+/// `WINDLASS_LOOP_TURNS_MAX=5000` and the like.
+fn read_environment(limits: &mut serde_json::Value) -> Result<(), Failure> {
+    for (name, _, _) in Limits::default().describe() {
+        let variable = format!("WINDLASS_{}", name.to_uppercase());
+        let Some(value) = std::env::var_os(&variable) else { continue };
+        let text = value.to_string_lossy();
+        let given = text.parse().map_or(Given::Text(&text), Given::Number);
+        set(limits, name, given).map_err(|failure| failure.place(variable))?;
+    }
+    Ok(())
+}
+
+enum Given<'a> {
+    Number(i64),
+    Text(&'a str),
+}
+
+fn set(limits: &mut serde_json::Value, name: &str, given: Given<'_>) -> Result<(), Failure> {
+    let known = Limits::default().describe();
+    let Some((name, value, _)) = known.iter().find(|(known, _, _)| *known == name) else {
+        return Err(unknown("limit", name, known.iter().map(|(name, _, _)| *name)));
+    };
+    let is_count = value.parse::<u64>().is_ok();
+    limits[*name] = match (is_count, given) {
+        (true, Given::Number(number)) if number >= 0 => number.into(),
+        (false, Given::Number(secs)) if secs >= 0 => Duration::from_secs(secs as u64).0.into(),
+        (false, Given::Text(text)) if Duration::parse_iso(text).is_some() => {
+            Duration::parse_iso(text).unwrap_or_default().0.into()
+        }
+        (true, _) => return Err(Failure::usage(format!("the limit `{name}` must be a whole number, 0 or more"))),
+        (false, _) => {
+            let message = format!("the limit `{name}` must be a span of time");
+            return Err(Failure::usage(message).hint("such as \"PT1H30M\", or a number of seconds"));
+        }
+    };
+    Ok(())
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Failure {
+    let failure = Failure::usage(format!("there is no {what} `{name}`"));
+    match nearest(name, known.clone()) {
+        Some(near) => failure.hint(format!("did you mean `{near}`?")),
+        None if what == "limit" => failure.hint("`windlass limits` shows all of them"),
+        None => failure.hint(format!("there are: {}", known.into_iter().collect::<Vec<_>>().join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits_of(text: &str) -> Result<Limits, String> {
+        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| error.to_string())?;
+        read_file(Path::new("windlass.toml"), text, &mut limits).map_err(|failure| format!("{failure:?}"))?;
+        serde_json::from_value(limits).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn counts_and_spans_are_read() {
+        let limits = limits_of("[limits]\nloop_turns_max = 7\nloop_time_max = \"PT2H\"\ncancel_grace = 3\n");
+        let limits = limits.expect("valid");
+        assert_eq!((limits.loop_turns_max, limits.loop_time_max), (7, Duration::from_secs(7_200)));
+        assert_eq!(limits.cancel_grace, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_with_the_nearest_name() {
+        let wrong = limits_of("[limits]\nloop_turn_max = 7\n").expect_err("unknown");
+        assert!(wrong.contains("loop_turns_max"), "{wrong}");
+        assert!(limits_of("[limit]\n").expect_err("unknown").contains("limits"));
+        assert!(limits_of("[limits]\nloop_turns_max = \"many\"\n").is_err());
+        assert!(limits_of("[limits]\nloop_turns_max = -1\n").is_err());
+        assert!(limits_of("[limits\n").expect_err("not TOML").contains("windlass.toml:1"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Errors at the edge: a sentence, where it is, and what to type next.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use windlass_runtime::RuntimeError;
+use windlass_store::{StoreError, StoreErrorKind};
+
+/// The exit codes of the contract.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    Good,
+    /// The run ended otherwise; or what was looked for was found (`doctor`, `replay`).
+    Otherwise,
+    /// The definition is not valid.
+    Invalid,
+    /// Usage or configuration.
+    Usage,
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(match exit {
+            Exit::Good => 0,
+            Exit::Otherwise => 1,
+            Exit::Invalid => 2,
+            Exit::Usage => 3,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    /// Nothing is said when whoever reads us has gone.
+    message: Option<String>,
+    place: Option<String>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure { exit, message: Some(message.into()), place: None, hint: None }
+    }
+
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    /// Everything was said already, or nobody listens.
+    pub fn silent(exit: Exit) -> Failure {
+        Failure { exit, message: None, place: None, hint: None }
+    }
+
+    #[must_use]
+    pub fn place(mut self, place: impl Into<String>) -> Failure {
+        self.place = Some(place.into());
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub fn show(&self) {
+        let Some(message) = &self.message else { return };
+        let mut text = format!("error: {}\n", message.trim_end());
+        if let Some(place) = &self.place {
+            text.push_str(&format!("  where: {place}\n"));
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("  hint: {hint}\n"));
+        }
+        // Nowhere else to say it.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let hint = error.hint.unwrap_or_else(|| store_hint(error.kind).to_owned());
+        let failure = Failure::usage(error.message).hint(hint);
+        match error.file {
+            Some(file) => failure.place(file.display().to_string()),
+            None => failure,
+        }
+    }
+}
+
+fn store_hint(kind: StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Full => "free some space, then `windlass resume RUN`; nothing acknowledged is lost",
+        StoreErrorKind::Io => "look at the disk and the permissions, or choose another place with --store",
+        StoreErrorKind::Damaged => "copy the directory, then `windlass doctor`",
+        StoreErrorKind::Busy => "another process writes for very long; try again",
+        StoreErrorKind::Version => "use the version that made this store, or choose another place with --store",
+        StoreErrorKind::Stopped => "start again; what was acknowledged is still there",
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Failure {
+        let message = error.to_string();
+        match error {
+            RuntimeError::Store(error) => error.into(),
+            RuntimeError::NoSuchRun(_) => Failure::usage(message).hint("`windlass list` shows the runs of the store"),
+            RuntimeError::Owned { run, owner } => Failure::usage(format!("{} runs `{run}`", owner_name(&owner)))
+                .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
+            RuntimeError::RunExists(run) => Failure::usage(message)
+                .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
+            RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
+            RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
+                Failure::new(Exit::Otherwise, message).hint(format!("`windlass replay {run}` shows where they part"))
+            }
+            RuntimeError::Plan(_)
+            | RuntimeError::Quarantined { .. }
+            | RuntimeError::Damaged { .. }
+            | RuntimeError::MissingBlob(_) => Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further"),
+            RuntimeError::Closing | RuntimeError::Fenced => Failure::new(Exit::Otherwise, message),
+        }
+    }
+}
+
+/// Owners are called by when they began, their process and a random number: people want the process.
+pub fn owner_name(owner: &str) -> String {
+    match owner.split('-').nth(1) {
+        Some(process) if process.bytes().all(|byte| byte.is_ascii_digit()) => format!("process {process}"),
+        _ => format!("another process ({owner})"),
+    }
+}

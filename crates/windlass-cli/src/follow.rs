@@ -1,0 +1,133 @@
+//! A run in another process, followed through the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::Event;
+use windlass_runtime::codec::{self, TickEntry};
+use windlass_runtime::{FinalReport, RuntimeError};
+use windlass_store::{Store, StoreRead, StoreScan};
+
+use crate::failure::Failure;
+use crate::host::Interrupts;
+use crate::image;
+use crate::progress::Progress;
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// Between two looks at the store. The look itself is one cheap question.
+pub const POLL: Duration = Duration::from_millis(25);
+
+/// Even if the store says that nothing was written: an owner that dies writes nothing.
+const LOOK_EVERY: u32 = 40;
+
+/// A run's events in order, each once.
+pub struct EventReader {
+    run: Arc<str>,
+    /// The last number that was given out.
+    seen: u64,
+}
+
+/// Some events, or the range that retention has dropped.
+pub enum Piece {
+    Event(Event),
+    Trimmed { from: u64, to: u64 },
+}
+
+impl EventReader {
+    pub fn new(run: Arc<str>, seen: u64) -> EventReader {
+        EventReader { run, seen }
+    }
+
+    /// The next events that are durable; none when there are no more at the moment.
+    pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<Piece>, RuntimeError> {
+        let mut pieces = Vec::new();
+        for row in store.journal_by_event(&self.run, self.seen + 1, ROWS_AT_ONCE)? {
+            let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+            for event in entries.into_iter().flat_map(|entry| entry.events) {
+                if event.seq <= self.seen {
+                    continue;
+                }
+                if event.seq > self.seen + 1 {
+                    pieces.push(Piece::Trimmed { from: self.seen + 1, to: event.seq - 1 });
+                }
+                self.seen = event.seq;
+                pieces.push(Piece::Event(event));
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+/// Tells whether it is worth looking again.
+#[derive(Default)]
+pub struct Changes {
+    mark: Option<u64>,
+    asked: u32,
+}
+
+impl Changes {
+    pub fn any(&mut self, store: &dyn StoreScan) -> Result<bool, Failure> {
+        let mark = Some(store.change_mark()?);
+        self.asked += 1;
+        let changed = self.mark != mark || self.asked.is_multiple_of(LOOK_EVERY);
+        self.mark = mark;
+        Ok(changed)
+    }
+}
+
+pub enum Followed {
+    Ended(FinalReport),
+    /// Whoever ran it has let go of it or died.
+    Orphaned,
+    Interrupted,
+}
+
+pub async fn follow(
+    store: &dyn Store,
+    run: &Arc<str>,
+    interrupts: &mut Interrupts,
+    progress: &mut Progress,
+) -> Result<Followed, Failure> {
+    let mut events = EventReader::new(run.clone(), 0);
+    let mut changes = Changes::default();
+    let followed = loop {
+        if changes.any(store)? {
+            show(&mut events, store, progress)?;
+            let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+            if let Some(report) = image::report_of(&row)? {
+                // Events written between the two looks.
+                show(&mut events, store, progress)?;
+                break Followed::Ended(report);
+            }
+            if image::live_owner(store, &row)?.is_none() {
+                break Followed::Orphaned;
+            }
+        }
+        progress.beat();
+        tokio::select! {
+            () = tokio::time::sleep(POLL) => {}
+            () = interrupts.next() => break Followed::Interrupted,
+        }
+    };
+    progress.finish();
+    Ok(followed)
+}
+
+fn show(events: &mut EventReader, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {
+    if progress.is_quiet() {
+        return Ok(());
+    }
+    loop {
+        let pieces = events.read(store)?;
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        for piece in pieces {
+            if let Piece::Event(event) = piece {
+                progress.event(&event);
+            }
+        }
+    }
+}

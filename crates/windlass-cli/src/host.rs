@@ -1,0 +1,156 @@
+//! A run in this process: the engine around it, its progress, and Ctrl-C.
+
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use windlass_core::Event;
+use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, RuntimeError};
+use windlass_store::{CommitHook, CommitMoment, CommitPoint, Durability, SqliteOptions, Store};
+
+use crate::args::{BenchDurability, Testing};
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::progress::{BEAT, Progress};
+
+/// A process with one run has no use for giving it back while it waits: whoever watches this process would be lost.
+const NEVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_600);
+
+/// The control loop, the worker that calls tools, and whoever waits: more threads would only cost their start.
+const THREADS: usize = 2;
+
+pub fn runtime() -> Result<Runtime, Failure> {
+    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))
+}
+
+/// Must be called inside the runtime.
+pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
+    let options = EngineOptions {
+        tools: crate::tools::tools(&settings.limits),
+        languages: crate::image::languages(),
+        limits: settings.limits.clone(),
+        release_after: NEVER,
+        commit_here: true,
+        commit_hook: testing.crash_at.as_deref().map(crash_hook).transpose()?,
+        ..EngineOptions::default()
+    };
+    Ok(Engine::new(store.clone(), options)?)
+}
+
+pub fn sqlite_options(testing: &Testing) -> SqliteOptions {
+    let durability = match testing.bench_durability {
+        Some(BenchDurability::Off) => Durability::Off,
+        Some(BenchDurability::Full) | None => Durability::Full,
+    };
+    SqliteOptions { durability, ..SqliteOptions::default() }
+}
+
+/// `before:3` dies before the third commit, `after:3` when the disk has it and nobody was told.
+fn crash_hook(text: &str) -> Result<CommitHook, Failure> {
+    let wrong = || Failure::usage(format!("--crash-at takes before:N or after:N, not `{text}`"));
+    let (when, number) = text.split_once(':').ok_or_else(wrong)?;
+    let when = match when {
+        "before" => CommitMoment::Before,
+        "after" => CommitMoment::After,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let point = CommitPoint { number, when };
+    Ok(Box::new(move |reached| {
+        if reached == point {
+            // No unwinding, no destructors, no goodbye to the store: what a power cut looks like.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }))
+}
+
+/// Ctrl-C and the polite kill, listened for from the beginning so that none is missed.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// Must be called inside the runtime.
+    pub fn listen() -> Result<Interrupts, Failure> {
+        let failed = |error: std::io::Error| Failure::usage(format!("could not listen for Ctrl-C: {error}"));
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        Ok(Interrupts { interrupt, terminate })
+    }
+
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// How watching a run ended.
+pub enum Watched {
+    Ended(Arc<FinalReport>),
+    Interrupted,
+}
+
+/// Waits for the run's end and shows how it goes on.
+pub async fn watch(
+    engine: &Engine,
+    mut handle: RunHandle,
+    interrupts: &mut Interrupts,
+    progress: &mut Progress,
+) -> Result<Watched, Failure> {
+    let mut events = handle.events.take().filter(|_| !progress.is_quiet());
+    let mut beat = tokio::time::interval(BEAT);
+    let ended = loop {
+        tokio::select! {
+            ended = handle.wait() => break Some(ended),
+            event = next_event(&mut events) => progress.event(&event),
+            _ = beat.tick(), if !progress.is_quiet() => progress.beat(),
+            () = interrupts.next() => break None,
+        }
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => close(engine, &mut handle, interrupts).await,
+    };
+    while let Some(Ok(event)) = events.as_mut().map(Receiver::try_recv) {
+        progress.event(&event);
+    }
+    progress.finish();
+    match ended {
+        Ok(report) => Ok(Watched::Ended(report)),
+        Err(RuntimeError::Closing) => Ok(Watched::Interrupted),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The next event; never, when there are no more. Events that came too fast are only missing on the screen.
+async fn next_event(events: &mut Option<Receiver<Event>>) -> Event {
+    loop {
+        let received = match events {
+            Some(receiver) => receiver.recv().await,
+            None => std::future::pending().await,
+        };
+        match received {
+            Ok(event) => return event,
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => *events = None,
+        }
+    }
+}
+
+/// Lets go of the run between two ticks. Whoever presses Ctrl-C twice is in a hurry.
+async fn close(
+    engine: &Engine,
+    handle: &mut RunHandle,
+    interrupts: &mut Interrupts,
+) -> Result<Arc<FinalReport>, RuntimeError> {
+    tokio::select! {
+        () = engine.close() => handle.wait().await,
+        () = interrupts.next() => std::process::exit(130),
+    }
+}

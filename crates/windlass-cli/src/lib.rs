@@ -1,0 +1,54 @@
+//! The program: a client of the engine that reads the terminal, the environment and files, which no other crate does.
+//!
+//! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
+//!   and environment · `stores` opening a store, finding a run · `definition`, `inputs` what a run is made of · `host`
+//!   and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
+//!   `out`, `text` what people see.
+
+mod args;
+mod commands;
+mod config;
+mod definition;
+mod failure;
+mod follow;
+mod host;
+mod image;
+mod inputs;
+mod out;
+mod progress;
+mod report;
+mod stores;
+mod text;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+pub use failure::{Exit, Failure};
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let parsed = match args::Args::try_parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(&error),
+    };
+    match commands::run(parsed) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.show();
+            failure.exit().into()
+        }
+    }
+}
+
+/// Help and version go to stdout and are no error; anything else is wrong usage.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // Nowhere to say that the terminal is gone.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Good.into(),
+        _ => Exit::Usage.into(),
+    }
+}

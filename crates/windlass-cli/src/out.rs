@@ -1,0 +1,77 @@
+//! Standard output and error, colours only on a terminal.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use windlass_value::{Value, to_json, to_json_pretty};
+
+use crate::failure::{Exit, Failure};
+
+/// Text for people or programs. A reader that has gone ends the command, quietly.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::silent(Exit::Otherwise),
+        _ => Failure::usage(format!("could not write to standard output: {error}")),
+    })
+}
+
+pub fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&to_json_pretty(value))
+}
+
+pub fn print_json_line(value: &Value) -> Result<(), Failure> {
+    print(&to_json(value))
+}
+
+/// Something said beside the result. Losing it does not matter.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Which colours to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    pub fn stdout(no_color: bool) -> Paint {
+        Paint { on: wanted(no_color) && std::io::stdout().is_terminal() }
+    }
+
+    pub fn stderr(no_color: bool) -> Paint {
+        Paint { on: wanted(no_color) && std::io::stderr().is_terminal() }
+    }
+
+    pub fn syntax(self) -> windlass_syntax::Colour {
+        if self.on { windlass_syntax::Colour::Always } else { windlass_syntax::Colour::Never }
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub fn faint(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    /// A status word in the colour people expect. Padding belongs into `text`: codes have no width.
+    pub fn status(self, status: &str, text: &str) -> String {
+        match status {
+            "succeeded" => self.with("32", text),
+            "failed" | "timed_out" | "quarantined" => self.with("31", text),
+            "cancelled" | "paused" | "retrying" | "cancelling" => self.with("33", text),
+            "running" | "waiting" => self.with("36", text),
+            _ => self.with("2", text),
+        }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+fn wanted(no_color: bool) -> bool {
+    !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,99 @@
+//! Progress as plain lines: each top-level step once when it takes a moment, each loop at most once a second.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::Event;
+use windlass_value::{Timestamp, Value};
+
+use super::is_top;
+use super::loops::Loops;
+use crate::out;
+use crate::text;
+
+/// A step that is over sooner gets one line, not two.
+const MOMENT: Duration = Duration::from_millis(200);
+
+const EACH_LOOP: Duration = Duration::from_secs(1);
+
+/// Loops shown at once; there may be hundreds inside a parallel one.
+const LOOPS_MAX: usize = 3;
+
+#[derive(Default)]
+pub struct Lines {
+    begun_at: Option<Timestamp>,
+    newest: Timestamp,
+    /// Steps whose beginning was not told yet.
+    begun: Vec<(Arc<str>, String, Instant)>,
+    loops: Loops,
+    loops_told: Option<Instant>,
+}
+
+impl Lines {
+    pub fn event(&mut self, event: &Event) {
+        self.begun_at.get_or_insert(event.at);
+        self.newest = event.at;
+        self.loops.take(event);
+        match &*event.kind {
+            "step.started" if is_top(&event.path) => {
+                let kind = event.data.get("kind").and_then(Value::as_str).unwrap_or("step");
+                self.begun.push((event.path.clone(), kind.to_owned(), Instant::now()));
+            }
+            "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.ended(event),
+            "task.retrying" => self.retrying(event),
+            "workflow.paused" => self.tell("paused"),
+            "workflow.resumed" => self.tell("resumed"),
+            "workflow.idle" => {
+                let waits = event.data.get("waits").map(|waits| text::short(waits, 100)).unwrap_or_default();
+                self.tell(&format!("waiting for {waits}"));
+            }
+            _ => {}
+        }
+    }
+
+    pub fn beat(&mut self) {
+        let told: Vec<_> = self.begun.extract_if(.., |(_, _, since)| since.elapsed() >= MOMENT).collect();
+        told.iter().for_each(|(path, kind, _)| self.tell(&format!("{path} started ({kind})")));
+        if self.loops_told.is_none_or(|told| told.elapsed() >= EACH_LOOP) {
+            self.tell_loops();
+        }
+    }
+
+    fn tell_loops(&mut self) {
+        let mut fresh: Vec<(usize, String)> = Vec::new();
+        for (path, seen) in self.loops.0.iter_mut().filter(|(_, seen)| seen.fresh) {
+            seen.fresh = false;
+            let depth = path.matches('.').count();
+            fresh.push((depth, format!("{path} {}  {}", seen.count(), text::short(&seen.last, 80))));
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        self.loops_told = Some(Instant::now());
+        // Outer loops say more than inner ones.
+        fresh.sort();
+        fresh.iter().take(LOOPS_MAX).for_each(|(_, line)| self.tell(line));
+    }
+
+    fn ended(&mut self, event: &Event) {
+        self.begun.retain(|(path, _, _)| *path != event.path);
+        let field = |name| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let error = event.data.get("error").and_then(|error| error.get("message")).map(|error| text::short(error, 120));
+        let why = error.map_or_else(|| field("reason"), |error| format!(": {error}"));
+        self.tell(format!("{} {} {why}", event.path, field("status")).trim_end());
+    }
+
+    fn retrying(&self, event: &Event) {
+        let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
+        let delay = event.data.get("delay").and_then(Value::as_int).unwrap_or(0).max(0) as u64;
+        let because = event.data.get("because").and_then(|because| because.get("message"));
+        let because = because.map(|because| text::short(because, 100)).unwrap_or_default();
+        let wait = text::span(windlass_value::Duration::from_ms(delay));
+        self.tell(&format!("{} failed, try {} in {wait}: {because}", event.path, attempt + 1));
+    }
+
+    fn tell(&self, what: &str) {
+        let since = self.begun_at.map_or(windlass_value::Duration::ZERO, |at| self.newest.since(at));
+        out::note(&format!("{:>8}  {what}", text::span(since)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Opening a store, and finding a run in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_store::{RunFilter, RunRow, SqliteOptions, SqliteStore, Store, StoreScan};
+use windlass_syntax::nearest;
+
+use crate::args::Global;
+use crate::failure::Failure;
+
+const DEFAULT: &str = ".windlass";
+
+/// Runs read at once while one is looked for.
+const PAGE: u32 = 500;
+
+pub fn directory(global: &Global) -> PathBuf {
+    global.store.clone().unwrap_or_else(|| PathBuf::from(DEFAULT))
+}
+
+/// Opens the store for a command that looks at runs: it must be there.
+pub fn open(global: &Global) -> Result<Arc<dyn Store>, Failure> {
+    let directory = directory(global);
+    if !directory.join("windlass.db").is_file() {
+        return Err(Failure::usage(format!("there is no store in {}", directory.display()))
+            .hint("`windlass run FILE` makes one; --store or WINDLASS_STORE names another"));
+    }
+    open_or_make(&directory, SqliteOptions::default())
+}
+
+pub fn open_or_make(directory: &Path, options: SqliteOptions) -> Result<Arc<dyn Store>, Failure> {
+    Ok(Arc::new(SqliteStore::open(directory, options)?))
+}
+
+/// A run by its id, by the beginning of its id if only one begins so, or the newest as `last`.
+pub fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
+    if let Some(row) = store.run(wanted)? {
+        return Ok(row);
+    }
+    if wanted == "last" {
+        let newest = store.runs(&RunFilter::default(), None, 1)?.pop();
+        return newest.ok_or_else(|| Failure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
+    }
+    let mut matching = Vec::new();
+    let mut others = Vec::new();
+    each_run(store, &RunFilter::default(), |row| {
+        match row.run.starts_with(wanted) {
+            true => matching.push(row),
+            false => others.push(row.run),
+        }
+        matching.len() < 5
+    })?;
+    match matching.len() {
+        1 => matching.pop().ok_or_else(|| no_such_run(wanted, &others)),
+        0 => Err(no_such_run(wanted, &others)),
+        _ => {
+            let ids: Vec<&str> = matching.iter().map(|row| &*row.run).collect();
+            Err(Failure::usage(format!("several runs begin with `{wanted}`")).hint(format!("such as {}", ids.join(", "))))
+        }
+    }
+}
+
+fn no_such_run(wanted: &str, others: &[Arc<str>]) -> Failure {
+    let failure = Failure::usage(format!("there is no run `{wanted}` in this store"));
+    match nearest(wanted, others.iter().map(|run| &**run)) {
+        Some(near) => failure.hint(format!("did you mean `{near}`? `windlass list` shows the runs of the store")),
+        None => failure.hint("`windlass list` shows the runs of the store"),
+    }
+}
+
+/// Page by page, newest first, until `more` says no.
+pub fn each_run(
+    store: &dyn Store,
+    filter: &RunFilter,
+    mut more: impl FnMut(RunRow) -> bool,
+) -> Result<(), Failure> {
+    let mut before = None;
+    loop {
+        let page = StoreScan::runs(store, filter, before, PAGE)?;
+        let full = page.len() == PAGE as usize;
+        before = page.last().map(|row| row.number);
+        for row in page {
+            if !more(row) {
+                return Ok(());
+            }
+        }
+        if !full {
+            return Ok(());
+        }
+    }
+}
+
+/// A command that works on the same store, ready to be pasted.
+pub fn command(global: &Global, words: &str) -> String {
+    match &global.store {
+        // A store from the environment will be there for the next command too.
+        Some(path) if std::env::var_os("WINDLASS_STORE").as_deref() != Some(path.as_os_str()) => {
+            format!("windlass --store {} {words}", quoted(&path.to_string_lossy()))
+        }
+        _ => format!("windlass {words}"),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,75 @@
+//! The reducer against an interpreter that is too simple to be wrong: status, output, turns and stop reason of every node.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use support::naive::Naive;
+use support::random_plan::{Profile, random_program};
+use support::values::MemoryValues;
+use support::{Sim, json};
+use windlass_core::{Limits, Status};
+use windlass_value::Value;
+
+fn limits(tight: bool, kept: u64) -> Limits {
+    let limits = Limits { loop_results_kept: kept, ..Limits::default() };
+    match tight {
+        false => limits,
+        true => Limits { loop_chunk_items: 2, slice_turns: 2, slice_items: 7, inline_bytes_max: 30, ..limits },
+    }
+}
+
+/// Last ends and loops by path, from the events.
+fn told(sim: &Sim) -> (BTreeMap<String, (String, Value)>, BTreeMap<String, (u64, String)>) {
+    let mut ends = BTreeMap::new();
+    let mut loops = BTreeMap::new();
+    for event in &sim.events {
+        let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let output = || sim.values.whole(event.data.get("output").unwrap_or(&Value::Null));
+        match &*event.kind {
+            "step.done" | "step.failed" => _ = ends.insert(event.path.to_string(), (text("status"), output())),
+            "loop.done" => {
+                let turns = event.data.get("turns").and_then(Value::as_int).unwrap_or(-1) as u64;
+                loops.insert(event.path.to_string(), (turns, text("reason")));
+            }
+            _ => {}
+        }
+    }
+    (ends, loops)
+}
+
+fn agree(seed: u64, depth: u32, tight: bool) {
+    let program = random_program(seed, Profile::Steady, depth, limits(tight, 1 + seed % 5));
+    let mut sim = Sim::seeded(&program, seed);
+    if tight {
+        sim.values = MemoryValues::forgetful();
+    }
+    sim.start_with(json(r#"{"n": 3}"#)).run();
+    let mut naive = Naive::new(&program, seed, json(r#"{"n": 3}"#));
+    let end = naive.run();
+    let (ends, loops) = told(&sim);
+    let expected: BTreeMap<String, (String, Value)> = naive
+        .ends
+        .iter()
+        .map(|(path, end)| (path.clone(), (end.status.as_str().to_owned(), end.output.clone())))
+        .collect();
+    for (path, end) in &expected {
+        assert_eq!(ends.get(path), Some(end), "the node at {path}");
+    }
+    assert_eq!(ends, expected);
+    assert_eq!(loops, naive.loops);
+    assert_eq!((sim.status(), sim.output()), (end.status, end.output));
+    if end.status != Status::Succeeded {
+        assert!(sim.result().error.is_some() || end.status == Status::Cancelled, "a failure says why");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_reducer_and_the_naive_interpreter_agree(seed: u64, depth in 0u32..4, tight: bool) {
+        agree(seed, depth, tight);
+    }
+}

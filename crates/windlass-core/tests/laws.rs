@@ -1,0 +1,201 @@
+//! Laws that hold for every plan, every seed and every moment.
+
+mod support;
+
+use proptest::prelude::*;
+use support::Sim;
+use support::check::check_nothing_left;
+use support::random_plan::{Profile, random_program, tight_limits};
+use support::sim::{decoded, encoded, fresh_state};
+use support::values::MemoryValues;
+use support::world::seeded;
+use windlass_core::{Command, Job, Limits, Output, Program, Status, Tick, TickKind};
+use windlass_value::Value;
+
+/// How many moments of a run are tried, at most.
+const MOMENTS: usize = 10;
+
+fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
+    let limits = if tight { tight_limits(seed) } else { Limits::default() };
+    random_program(seed, profile, depth, limits)
+}
+
+fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
+    let mut sim = Sim::seeded(program, seed);
+    sim.disturbance = disturbance;
+    sim.start().run();
+    sim
+}
+
+/// Some moments of a run, the first and the last among them.
+fn moments(ticks: usize) -> impl Iterator<Item = usize> {
+    let stride = (ticks / MOMENTS).max(1);
+    (1..=ticks).filter(move |at| at % stride == 0 || *at == 1 || *at == ticks)
+}
+
+fn replay(sim: &mut Sim, ticks: &[Tick]) {
+    for tick in ticks {
+        sim.now = tick.at;
+        sim.reduce(tick.clone()).expect("a tick that was possible is possible again");
+    }
+}
+
+fn quiet<'p>(program: &'p Program, seed: u64) -> Sim<'p> {
+    Sim::with_seed(program, seed, Box::new(|_, _, _| support::Reply::Never))
+}
+
+/// Status and output; which of several errors came first may depend on time.
+fn ending(sim: &Sim) -> (Status, Value) {
+    (sim.status(), sim.output())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_replay_equals_the_run_byte_for_byte(seed: u64, depth in 0u32..4, tight: bool) {
+        let program = program(seed, Profile::Wild, depth, tight);
+        let live = whole_run(&program, seed, 5);
+        let mut again = quiet(&program, seed);
+        replay(&mut again, &live.journal);
+        prop_assert_eq!(encoded(&again.state), encoded(&live.state));
+        prop_assert_eq!(&again.outputs, &live.outputs);
+    }
+
+    #[test]
+    fn values_that_must_be_fetched_change_nothing(seed: u64, depth in 0u32..4) {
+        let program = program(seed, Profile::Wild, depth, true);
+        let live = whole_run(&program, seed, 5);
+        let mut forgetful = quiet(&program, seed);
+        forgetful.values = MemoryValues::forgetful();
+        let mut at_hand = fresh_state();
+        for (number, tick) in live.journal.iter().enumerate() {
+            replay(&mut forgetful, std::slice::from_ref(tick));
+            prop_assert_eq!(&forgetful.outputs[number], &live.outputs[number]);
+            at_hand.ticks += 1;
+        }
+        prop_assert_eq!(encoded(&forgetful.state), encoded(&live.state));
+    }
+
+    #[test]
+    fn a_snapshot_and_the_ticks_after_it_equal_the_whole(seed: u64, depth in 0u32..4, tight: bool) {
+        let program = program(seed, Profile::Wild, depth, tight);
+        let live = whole_run(&program, seed, 5);
+        let mut again = quiet(&program, seed);
+        for (number, tick) in live.journal.iter().enumerate() {
+            let snapshot = encoded(&again.state);
+            again.state = decoded(&snapshot);
+            prop_assert_eq!(encoded(&again.state), snapshot, "what was read is what was written");
+            replay(&mut again, std::slice::from_ref(tick));
+            prop_assert_eq!(&again.outputs[number], &live.outputs[number]);
+        }
+        prop_assert_eq!(encoded(&again.state), encoded(&live.state));
+    }
+
+    #[test]
+    fn a_cancelled_run_ends_and_leaves_nothing(seed: u64, depth in 0u32..4, tight: bool, paused: bool) {
+        let program = program(seed, Profile::Wild, depth, tight);
+        let live = whole_run(&program, seed, 3);
+        for moment in moments(live.journal.len() - 1) {
+            let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
+            if sim.ended() || sim.state.verdict.is_some() {
+                continue;
+            }
+            if paused {
+                sim.tick(TickKind::Pause { request: None });
+            }
+            sim.cancel().run();
+            prop_assert_eq!(sim.status(), Status::Cancelled);
+            check_nothing_left(&sim.state);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_prefix_of_a_journal_can_be_taken_over(seed: u64, depth in 0u32..4, tight: bool) {
+        let program = program(seed, Profile::Wild, depth, tight);
+        let live = whole_run(&program, seed, 5);
+        for moment in moments(live.journal.len()) {
+            let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
+            sim.run();
+            check_nothing_left(&sim.state);
+        }
+    }
+
+    #[test]
+    fn a_restart_at_any_moment_gives_the_same_end(seed: u64, depth in 0u32..4, tight: bool) {
+        let program = program(seed, Profile::Steady, depth, tight);
+        let live = whole_run(&program, seed, 0);
+        for moment in moments(live.journal.len()) {
+            let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
+            if moment < live.journal.len() {
+                check_handed_out_again(&live.outputs[..moment], &sim);
+            }
+            sim.run();
+            prop_assert_eq!(ending(&sim), ending(&live));
+        }
+    }
+
+    #[test]
+    fn a_pause_at_any_moment_changes_nothing_but_time(seed: u64, depth in 0u32..4, tight: bool) {
+        let program = program(seed, Profile::Steady, depth, tight);
+        let live = whole_run(&program, seed, 0);
+        for moment in moments(live.journal.len() - 1) {
+            let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
+            if sim.ended() {
+                continue;
+            }
+            sim.tick(TickKind::Pause { request: None });
+            check_nothing_begins_while_paused(&mut sim);
+            sim.run();
+            prop_assert_eq!(ending(&sim), ending(&live));
+        }
+    }
+
+    #[test]
+    fn disturbances_and_slices_do_not_change_the_end(seed: u64, depth in 0u32..4) {
+        let plain = program(seed, Profile::Steady, depth, false);
+        let kept = tight_limits(seed).loop_results_kept;
+        let sliced = Limits { loop_results_kept: Limits::default().loop_results_kept, ..tight_limits(seed) };
+        prop_assert!(kept > 0);
+        let sliced = random_program(seed, Profile::Steady, depth, sliced);
+        let (plain, disturbed) = (whole_run(&plain, seed, 0), whole_run(&sliced, seed, 15));
+        prop_assert_eq!(ending(&disturbed), ending(&plain));
+    }
+}
+
+/// After a restart every job that was open is handed out once more: same key, next number, workers from 0.
+fn check_handed_out_again(before: &[Output], sim: &Sim) {
+    let commands = |outputs: &[Output]| outputs.iter().flat_map(|output| output.commands.clone()).collect::<Vec<_>>();
+    let jobs = |commands: Vec<Command>| -> Vec<Job> {
+        let job = |command| if let Command::RunWorker(job) = command { Some(job) } else { None };
+        commands.into_iter().filter_map(job).collect()
+    };
+    let first = jobs(commands(before));
+    let restart = sim.outputs.last().expect("a restart is a tick");
+    let mut again = jobs(restart.commands.clone());
+    let repeats: Vec<Job> = again.iter().filter(|job| job.dispatch > 0).cloned().collect();
+    for (worker, job) in repeats.iter().enumerate() {
+        let known = first.iter().rfind(|known| known.job == job.job).expect("a job that was open");
+        assert_eq!((&job.key, job.dispatch, &job.input), (&known.key, known.dispatch + 1, &known.input));
+        assert_eq!((job.attempt, job.worker), (known.attempt, worker as u32));
+    }
+    again.retain(|job| job.dispatch == 0);
+    assert!(again.iter().all(|job| first.iter().all(|known| known.job != job.job)), "new jobs have new numbers");
+}
+
+/// While it is paused, time may pass and jobs may end, yet no job begins.
+fn check_nothing_begins_while_paused(sim: &mut Sim) {
+    let handed_out = sim.dispatched.len();
+    sim.buffer.clear();
+    while sim.state.paused && !sim.flights.is_empty() && !sim.ended() {
+        let before = sim.flights.len();
+        sim.step();
+        assert!(sim.flights.len() <= before, "nothing begins");
+    }
+    let begun = sim.dispatched[handed_out..].iter().filter(|job| job.dispatch == 0).count();
+    assert!(begun == 0 || !sim.state.paused, "a paused run hands out no new job");
+}

@@ -1,0 +1,168 @@
+//! What must hold of every state, between any two ticks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::State;
+use windlass_core::plan::NodeKind;
+use windlass_core::state::{Body, Frame, FrameId, Item, Phase, ScopeId, Timer, WaitFrame};
+use windlass_core::{Program, frame_tree};
+
+pub fn check_state(program: &Program, state: &State) {
+    check_frames(program, state);
+    check_timers(state);
+    check_jobs(state);
+    check_indexes(state);
+    check_scopes(state);
+    check_caps(program, state);
+    if state.result().is_some() {
+        check_nothing_left(state);
+    }
+    frame_tree(program, state);
+}
+
+fn frame(state: &State, id: FrameId) -> &Frame {
+    state.frames.get(id).expect("a frame that something refers to is there")
+}
+
+/// Every child has its parent, and every parent counts its children: those alive and those whose end is on the agenda.
+fn check_frames(program: &Program, state: &State) {
+    let mut live: BTreeMap<FrameId, u32> = BTreeMap::new();
+    for (id, child) in state.frames.iter() {
+        match child.parent {
+            Some(parent) => *live.entry(parent).or_default() += 1,
+            None => assert_eq!(state.root, Some(id), "only the root has no parent"),
+        }
+    }
+    for item in &state.agenda {
+        if let Item::ChildEnded { parent, .. } = item {
+            *live.entry(*parent).or_default() += 1;
+        }
+    }
+    for (id, frame) in state.frames.iter() {
+        let name = &program.node(frame.node).name;
+        assert_eq!(frame.live, live.remove(&id).unwrap_or(0), "`{name}` counts its children");
+        for child in inner(&frame.body) {
+            assert!(state.frames.get(child).is_none_or(|child| child.parent == Some(id)), "`{name}` owns its children");
+        }
+    }
+    assert!(live.is_empty(), "a child has outlived its parent: {live:?}");
+}
+
+fn inner(body: &Body) -> Vec<FrameId> {
+    match body {
+        Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
+        Body::Branch { child } => vec![*child],
+        Body::Loop(body) => body.turns.values().copied().collect(),
+        Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
+        Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+    }
+}
+
+/// A timer belongs to somebody who knows of it, and the other way round.
+fn check_timers(state: &State) {
+    for (key, timer) in &state.timers {
+        let known = match timer {
+            Timer::Deadline(id) => frame(state, *id).deadline == Some(*key),
+            Timer::Alarm(id) => frame(state, *id).alarm == Some(*key),
+            Timer::LoopTime(id) => matches!(&frame(state, *id).body, Body::Loop(body) if body.time_key == Some(*key)),
+            Timer::Grace(job) => state.jobs[job].cancelled == Some(*key),
+            Timer::Run => true,
+        };
+        assert!(known, "an orphaned timer: {timer:?}");
+    }
+    for (_, frame) in state.frames.iter() {
+        for key in [frame.deadline, frame.alarm].into_iter().flatten() {
+            assert!(state.timers.contains_key(&key), "a frame waits for a timer that is gone");
+        }
+    }
+}
+
+/// Worker numbers are used once, and none is lost.
+fn check_jobs(state: &State) {
+    let mut workers = state.free_workers.clone();
+    for (number, open) in &state.jobs {
+        assert!(workers.insert(open.worker), "worker {} has two jobs", open.worker);
+        let holds = matches!(&frame(state, open.frame).body, Body::Pipeline(body) if body.job == Some(*number));
+        assert!(holds, "job {number} belongs to a pipeline that waits for it");
+    }
+    assert_eq!(workers, (0..state.workers).collect::<BTreeSet<u32>>(), "every worker number is used or free");
+}
+
+fn check_indexes(state: &State) {
+    for (name, waiting) in &state.waits {
+        assert!(!waiting.is_empty(), "a name that nobody waits for");
+        for id in waiting {
+            let waits = matches!(&frame(state, *id).body, Body::Wait(WaitFrame::Signal { name: own, .. }) if own == name);
+            assert!(waits, "`{name}` is waited for by something else");
+        }
+    }
+    assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is kept");
+    for (call, open) in &state.calls {
+        assert!(matches!(frame(state, open.frame).body, Body::Call { call: own } if own == *call));
+    }
+    let nets: BTreeSet<FrameId> = state.nets.iter().copied().collect();
+    assert_eq!(nets.len(), state.nets.len(), "a net is listed twice");
+    assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, Body::Net(_))), "a net that is none");
+}
+
+/// Every scope is somebody's.
+fn check_scopes(state: &State) {
+    let from_items = state.agenda.iter().filter_map(|item| match item {
+        Item::ChildEnded { scope, .. } => Some(*scope),
+        _ => None,
+    });
+    let mut reached: BTreeSet<ScopeId> = BTreeSet::new();
+    let starts = state.frames.iter().map(|(_, frame)| frame.scope).chain(from_items).chain([state.root_scope]);
+    for start in starts {
+        let mut next = Some(start);
+        while let Some(id) = next.filter(|id| reached.insert(*id)) {
+            next = state.scopes.get(id).expect("a scope that something refers to is there").parent;
+        }
+    }
+    assert_eq!(reached.len(), state.scopes.len(), "a scope that nobody refers to");
+}
+
+/// Caps are exact: turns of a loop, children of a graph, bodies of a place.
+fn check_caps(program: &Program, state: &State) {
+    let mut busy: BTreeMap<FrameId, BTreeSet<u64>> = BTreeMap::new();
+    for open in state.jobs.values() {
+        let mut below = frame(state, open.frame);
+        while let Some(above) = below.parent {
+            busy.entry(above).or_default().insert(below.slot);
+            below = frame(state, above);
+        }
+    }
+    for (id, frame) in state.frames.iter() {
+        let busy = busy.get(&id).map_or(0, |slots| slots.len() as u64);
+        match (&program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Loop(_), Body::Loop(body)) => {
+                assert!(body.turns.len() as u64 <= body.in_flight, "more turns at once than allowed");
+                assert!(busy <= body.in_flight, "jobs of more turns at once than allowed");
+            }
+            (NodeKind::Graph(graph), Body::Graph(body)) => {
+                let limit = graph.in_flight.map_or(u64::MAX, u64::from).max(1);
+                assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
+            }
+            (NodeKind::Net(net), Body::Net(body)) => {
+                for (at, place) in net.places.iter().enumerate() {
+                    let running = body.firings.values().filter(|firing| firing.place as usize == at).count() as u32;
+                    assert!(running <= place.workers.max(1), "more bodies at once than the place has workers");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A run that has ended leaves nothing behind but its root scope.
+pub fn check_nothing_left(state: &State) {
+    assert!(matches!(state.phase, Phase::Ended(_)), "it has ended");
+    assert_eq!(state.frames.len(), 0, "frames are left");
+    assert_eq!(state.scopes.len(), 1, "scopes are left");
+    assert!(state.timers.is_empty(), "timers are left: {:?}", state.timers);
+    assert!(state.jobs.is_empty(), "jobs are left");
+    assert!(state.calls.is_empty(), "calls are left");
+    assert!(state.waits.is_empty(), "waits are left");
+    assert!(state.nets.is_empty(), "nets are left");
+    assert!(state.agenda.is_empty(), "work is left");
+}

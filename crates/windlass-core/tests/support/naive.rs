@@ -1,0 +1,700 @@
+//! The same plans, run the obvious way: one thing after the other, by recursion, with nothing kept for later.
+//!
+//! It knows the steady plans of [`random_plan`](super::random_plan) only: no time, no races, no chance. What a node gives
+//! then does not depend on the order in which independent parts run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use windlass_core::plan::*;
+use windlass_core::{Program, Status, TaskOutcome};
+use windlass_value::{
+    EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
+};
+
+use super::world::{Counter, call_outcome, outcome_of};
+
+/// How a node ended. A failure always has a cause; which one does not matter here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    pub status: Status,
+    pub output: Value,
+}
+
+/// One scope: the run's, or a turn's.
+#[derive(Default)]
+struct Env {
+    variables: BTreeMap<String, Value>,
+    outcomes: BTreeMap<String, End>,
+    turn: Option<TurnView>,
+}
+
+pub struct Naive<'p> {
+    program: &'p Program,
+    seed: u64,
+    run: RunView,
+    envs: Vec<Env>,
+    counter: Counter,
+    generations: u32,
+    numbers: u64,
+    /// The last end of every node, by path.
+    pub ends: BTreeMap<String, End>,
+    /// Turns and reason of every loop, by path.
+    pub loops: BTreeMap<String, (u64, String)>,
+}
+
+/// Something could not be evaluated.
+struct Broken;
+
+type Tried<T> = Result<T, Broken>;
+
+fn failed() -> End {
+    End { status: Status::Failed, output: Value::Null }
+}
+
+fn succeeded(output: Value) -> End {
+    End { status: Status::Succeeded, output }
+}
+
+impl<'p> Naive<'p> {
+    pub fn new(program: &'p Program, seed: u64, input: Value) -> Naive<'p> {
+        let (id, name, parameters) = ("run".into(), "test".into(), Value::Null);
+        Naive {
+            program,
+            seed,
+            run: RunView { id, name, input, parameters, started_at: Timestamp(0) },
+            envs: vec![Env::default()],
+            counter: Counter::default(),
+            generations: 0,
+            numbers: 0,
+            ends: BTreeMap::new(),
+            loops: BTreeMap::new(),
+        }
+    }
+
+    pub fn run(&mut self) -> End {
+        let end = self.node(self.program.plan.root, "", 0);
+        let Some(outputs) = &self.program.plan.outputs else { return end };
+        if end.status != Status::Succeeded {
+            return End { output: Value::Null, ..end };
+        }
+        let mut given = Map::new();
+        for (name, expression) in outputs {
+            match self.eval(*expression) {
+                Ok(value) => given.insert(name.clone(), value),
+                Err(Broken) => return failed(),
+            };
+        }
+        succeeded(Value::map(given))
+    }
+
+    /// A node with its retries and its own way to say what it gives.
+    fn node(&mut self, id: NodeId, above: &str, generation: u32) -> End {
+        let node = self.program.node(id);
+        let path = if above.is_empty() { node.name.to_string() } else { format!("{above}.{}", node.name) };
+        let mut generation = generation;
+        let mut tries = 1;
+        let mut end = loop {
+            let end = self.kind(id, &path, generation);
+            let again = node.retry.as_ref().is_some_and(|retry| tries < attempts(retry));
+            if end.status != Status::Failed || !again {
+                break end;
+            }
+            tries += 1;
+            self.generations += 1;
+            generation = self.generations;
+        };
+        if let (Some(expression), Status::Succeeded) = (node.output, end.status) {
+            self.record(&node.name, &end);
+            end = match self.eval(expression) {
+                Ok(output) => succeeded(output),
+                Err(Broken) => End { status: Status::Failed, ..end },
+            };
+        }
+        self.record(&node.name, &end);
+        self.ends.insert(path, end.clone());
+        end
+    }
+
+    fn record(&mut self, name: &str, end: &End) {
+        self.env().outcomes.insert(name.to_owned(), end.clone());
+    }
+
+    fn env(&mut self) -> &mut Env {
+        self.envs.last_mut().expect("there is always the run's scope")
+    }
+
+    fn kind(&mut self, id: NodeId, path: &str, generation: u32) -> End {
+        let program = self.program;
+        match &program.node(id).kind {
+            NodeKind::Pipeline(pipeline) => self.pipeline(pipeline, path, generation),
+            NodeKind::Graph(graph) => self.graph(graph, path, generation),
+            NodeKind::Branch(branch) => self.branch(branch, path, generation).unwrap_or_else(|Broken| failed()),
+            NodeKind::Loop(looping) => self.looping(id, looping, path, generation),
+            NodeKind::Wait(wait) => self.wait(wait).unwrap_or_else(|Broken| failed()),
+            NodeKind::Call(call) => self.call(call, path, generation).unwrap_or_else(|Broken| failed()),
+            NodeKind::Net(_) => unimplemented_here("nets"),
+        }
+    }
+
+    fn wait(&mut self, wait: &Wait) -> Tried<End> {
+        match wait {
+            Wait::Delay(_) => Ok(succeeded(Value::Null)),
+            // Whoever answers gives what is required, or 7.
+            Wait::Signal { requirements: Some(required), .. } => Ok(succeeded(self.eval(*required)?)),
+            Wait::Signal { .. } => Ok(succeeded(Value::Int(7))),
+            Wait::Until(_) => unimplemented_here("points in time"),
+        }
+    }
+
+    fn call(&mut self, call: &Call, path: &str, generation: u32) -> Tried<End> {
+        self.eval(call.input)?;
+        self.numbers += 1;
+        let which = self.counter.which(path, generation, self.numbers);
+        let (status, outcome) = call_outcome(self.seed, &which);
+        Ok(End { status, output: outcome.output })
+    }
+
+    // Pipelines.
+
+    fn pipeline(&mut self, pipeline: &Pipeline, path: &str, generation: u32) -> End {
+        let (mut pc, mut tries, mut previous) = (0, 0, Value::Null);
+        let mut resent: Option<Value> = None;
+        loop {
+            let task = &pipeline.tasks[pc];
+            tries += 1;
+            let mut names = locals(task, tries, &previous);
+            let plain = Map::new();
+            let seen = if pipeline.tasks.len() > 1 { &names } else { &plain };
+            let (output, error) = match &task.action {
+                Action::Evaluate(expression) => done(self.eval_with(*expression, seen)),
+                Action::Write(write) => {
+                    let written = self.write(write, None).map(|value| {
+                        Value::object([("name", Value::Str(write.name.clone())), ("value", value)])
+                    });
+                    done(written)
+                }
+                Action::Effect(effect) => {
+                    let input = match resent.take() {
+                        Some(input) => Ok(input),
+                        None => self.eval_with(effect.input, seen),
+                    };
+                    match input {
+                        Err(Broken) => (Value::Null, true),
+                        Ok(input) => {
+                            let outcome = self.send(task, effect, path, generation, &input);
+                            let lost = outcome.error.as_ref().is_some_and(|error| !error.replied);
+                            resent = lost.then_some(input);
+                            (outcome.output, outcome.error.is_some())
+                        }
+                    }
+                }
+                Action::End { .. } => unimplemented_here("ends from within"),
+            };
+            tell_outcome(&mut names, &output, error);
+            let Ok((next, rule)) = self.decide(task, tries, error, &names) else { return failed() };
+            let mut result = output.clone();
+            if let Some(rule) = rule {
+                match self.follow(rule, &names, output) {
+                    Ok(previous) => result = previous,
+                    Err(Broken) => return failed(),
+                }
+            }
+            match next {
+                Next::Fail => return End { status: Status::Failed, output: result },
+                Next::Break => return succeeded(result),
+                Next::Again => {}
+                Next::To(to) => (pc, tries, previous, resent) = (to, 0, result, None),
+                Next::On => {
+                    if pc + 1 == pipeline.tasks.len() {
+                        return succeeded(result);
+                    }
+                    (pc, tries, previous, resent) = (pc + 1, 0, result, None);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, task: &Task, effect: &Effect, path: &str, generation: u32, input: &Value) -> TaskOutcome {
+        let path = if task.label.is_empty() { path.to_owned() } else { format!("{path}.{}", task.label) };
+        self.numbers += 1;
+        let which = self.counter.which(&path, generation, self.numbers);
+        outcome_of(self.seed, &effect.tool, &which, input)
+    }
+
+    fn decide<'r>(&mut self, task: &'r Task, tries: u64, error: bool, names: &Map) -> Tried<(Next, Option<&'r Rule>)> {
+        for rule in &task.rules {
+            if let Some(when) = rule.when
+                && !self.truth_with(when, names)?
+            {
+                continue;
+            }
+            let next = match &rule.directive {
+                Directive::Continue => Next::On,
+                Directive::Jump(to) => Next::To(*to as usize),
+                Directive::Break => Next::Break,
+                Directive::Fail => Next::Fail,
+                Directive::Retry(retry) if tries < attempts(retry) => Next::Again,
+                Directive::Retry(_) => continue,
+            };
+            return Ok((next, Some(rule)));
+        }
+        let again = task.retry.as_ref().is_some_and(|retry| tries < attempts(retry));
+        let next = match (error, again) {
+            (false, _) => Next::On,
+            (true, true) => Next::Again,
+            (true, false) => Next::Fail,
+        };
+        Ok((next, None))
+    }
+
+    /// The rule's writes, all evaluated before the first is made; then what the next task finds as `_prev`.
+    fn follow(&mut self, rule: &Rule, names: &Map, output: Value) -> Tried<Value> {
+        let mut values = Vec::new();
+        for write in &rule.writes {
+            values.push(write.value.map(|value| self.eval_with(value, names)).transpose()?.unwrap_or_default());
+        }
+        let previous = rule.previous.map(|value| self.eval_with(value, names)).transpose()?;
+        for (write, value) in rule.writes.iter().zip(values) {
+            self.write(write, Some(value))?;
+        }
+        Ok(previous.unwrap_or(output))
+    }
+
+    fn write(&mut self, write: &Write, given: Option<Value>) -> Tried<Value> {
+        let operand = match (given, write.value) {
+            (Some(value), _) => value,
+            (None, Some(expression)) => self.eval(expression)?,
+            (None, None) => Value::Null,
+        };
+        let at = match write.level {
+            Level::Turn => self.envs.iter().rposition(|env| env.turn.is_some()).unwrap_or(0),
+            _ => 0,
+        };
+        let variables = &mut self.envs[at].variables;
+        let before = variables.get(&*write.name).cloned();
+        let after = match (write.op, before) {
+            (WriteOp::Set, _) => operand.clone(),
+            (WriteOp::Add, Some(Value::Int(before))) => Value::Int(before + step(&operand)?),
+            (WriteOp::AppendItem, Some(Value::List(items))) => {
+                let longer = items.iter().cloned().chain([operand.clone()]).collect();
+                variables.insert(write.name.to_string(), Value::list(longer));
+                return Ok(operand);
+            }
+            (WriteOp::AppendItem, None | Some(Value::Null)) => Value::list(vec![operand]),
+            _ => return Err(Broken),
+        };
+        variables.insert(write.name.to_string(), after.clone());
+        Ok(after)
+    }
+
+    // Graphs and branches.
+
+    fn graph(&mut self, graph: &Graph, path: &str, generation: u32) -> End {
+        let mut statuses: Vec<Status> = Vec::new();
+        for child in &graph.children {
+            let met = child.after.iter().all(|after| after.accepts.contains(statuses[after.child as usize]));
+            let status = match met {
+                true => self.child(child, path, generation),
+                false => self.skip(child.node, graph.unmet),
+            };
+            statuses.push(status);
+        }
+        let deciding: Vec<Status> = match graph.ending {
+            Ending::Any => statuses.clone(),
+            Ending::Leaves => deciding_leaves(graph, &statuses),
+        };
+        let output = graph.children.iter().filter_map(|child| {
+            let name = self.program.node(child.node).name.clone();
+            let end = self.envs.last()?.outcomes.get(&*name)?;
+            (end.status != Status::Skipped).then(|| (name, end.output.clone()))
+        });
+        End { output: Value::map(output.collect()), status: worst(&deciding) }
+    }
+
+    fn child(&mut self, child: &Child, path: &str, generation: u32) -> Status {
+        match child.condition.map(|condition| self.truth(condition)) {
+            None | Some(Ok(true)) => self.node(child.node, path, generation).status,
+            Some(Ok(false)) => self.skip(child.node, Status::Skipped),
+            Some(Err(Broken)) => Status::Failed,
+        }
+    }
+
+    fn skip(&mut self, node: NodeId, status: Status) -> Status {
+        let skipped = End { status: Status::Skipped, output: Value::Null };
+        self.record(&self.program.node(node).name.clone(), &skipped);
+        status
+    }
+
+    fn skip_inside(&mut self, node: NodeId) {
+        self.skip(node, Status::Skipped);
+        let kind = &self.program.node(node).kind;
+        if !matches!(kind, NodeKind::Loop(_) | NodeKind::Net(_)) {
+            kind.children().into_iter().for_each(|child| self.skip_inside(child));
+        }
+    }
+
+    fn branch(&mut self, branch: &Branch, path: &str, generation: u32) -> Tried<End> {
+        let subject = branch.on.map(|on| self.eval(on)).transpose()?;
+        let mut taken = None;
+        for case in &branch.cases {
+            let holds = match case.test {
+                Test::When(condition) => self.truth(condition)?,
+                Test::Equals(value) => Some(self.eval(value)?) == subject,
+            };
+            if holds {
+                taken = Some(case.node);
+                break;
+            }
+        }
+        let taken = taken.or(branch.otherwise);
+        for node in branch.cases.iter().map(|case| case.node).chain(branch.otherwise) {
+            if Some(node) != taken {
+                self.skip_inside(node);
+            }
+        }
+        Ok(taken.map_or_else(|| succeeded(Value::Null), |node| self.node(node, path, generation)))
+    }
+
+    // Loops.
+
+    fn looping(&mut self, id: NodeId, looping: &Loop, path: &str, generation: u32) -> End {
+        let items = match looping.source {
+            Source::Repeat => None,
+            Source::Each(expression) => match self.eval(expression) {
+                Ok(Value::List(items)) => Some(items),
+                _ => return failed(),
+            },
+        };
+        let most = items.as_ref().map(|items| items.len() as u64).or(most(looping));
+        let mut told = Told { most, ..Told::default() };
+        if let Check::Before { condition, stop_when } = looping.check {
+            self.envs.push(Env { turn: Some(self.turn(id, 0, Value::Null, Value::Null)), ..Env::default() });
+            let result = self.truth(condition);
+            self.envs.pop();
+            match result {
+                Ok(result) if result == stop_when => return self.loop_ends(looping, told, "condition", path),
+                Ok(_) => {}
+                Err(Broken) => return failed(),
+            }
+        }
+        let reason = loop {
+            let index = told.statuses.len();
+            if !told.goes_on() {
+                break if items.is_some() { "items" } else { "count" };
+            }
+            let item = items.as_ref().map_or(Value::Null, |items| items[index].clone());
+            if let Some(reason) = self.one_turn(id, looping, &mut told, item, path, generation) {
+                break reason;
+            }
+        };
+        self.loop_ends(looping, told, reason, path)
+    }
+
+    fn turn(&self, id: NodeId, index: u64, item: Value, previous: Value) -> TurnView {
+        let loop_name = self.program.node(id).name.clone();
+        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0) }
+    }
+
+    /// Body, then the looks; a reason ends the loop.
+    fn one_turn(
+        &mut self,
+        id: NodeId,
+        looping: &Loop,
+        told: &mut Told,
+        item: Value,
+        path: &str,
+        generation: u32,
+    ) -> Option<&'static str> {
+        let index = told.statuses.len() as u64;
+        let turn = self.turn(id, index, item, told.previous.clone());
+        self.envs.push(Env { turn: Some(turn), ..Env::default() });
+        let inside = format!("{path}[{index}]");
+        let end = self.node(looping.body, &inside, generation);
+        told.statuses.push(end.status);
+        told.previous = end.output.clone();
+        told.outputs.push(end.output.clone());
+        let mut reason = self.look(looping, told, &end).unwrap_or_else(|Broken| Some("failed"));
+        if reason.is_none() && !end.status.is_bad() {
+            reason = self.judge(looping, id, index, &inside, generation);
+        }
+        if reason.is_none() && told.goes_on() {
+            reason = self.rest(looping);
+        }
+        self.envs.pop();
+        reason
+    }
+
+    /// A delay that cannot be worked out fails the loop.
+    fn rest(&mut self, looping: &Loop) -> Option<&'static str> {
+        match &looping.delay {
+            Some(Amount::Computed(expression)) => {
+                let turn = self.envs.pop();
+                let delay = self.eval(*expression);
+                self.envs.extend(turn);
+                delay.is_err().then_some("failed")
+            }
+            _ => None,
+        }
+    }
+
+    fn look(&mut self, looping: &Loop, told: &mut Told, end: &End) -> Tried<Option<&'static str>> {
+        let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
+        let stops = match looping.on_turn_failure {
+            TurnFailure::Stop { .. } => end.status.is_bad(),
+            TurnFailure::Tolerate(allowed) => end.status.is_bad() && bad > allowed,
+            TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+        };
+        if stops {
+            return Ok(Some("failed"));
+        }
+        // In a condition the index counts the turns completed, and the previous result is this turn's.
+        let body_turn = self.env().turn.clone();
+        if let Some(turn) = &mut self.env().turn {
+            turn.index += 1;
+            turn.previous = end.output.clone();
+        }
+        let found = self.found(looping, told);
+        self.env().turn = body_turn;
+        found
+    }
+
+    fn found(&mut self, looping: &Loop, told: &mut Told) -> Tried<Option<&'static str>> {
+        let mut stop = match looping.break_when {
+            Some(condition) => self.truth(condition)?,
+            None => false,
+        };
+        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
+            stop |= self.truth(condition)? == stop_when;
+        }
+        let mut stalled = false;
+        if let Some(stall) = &looping.stall {
+            told.watched.push(self.eval(stall.watch)?);
+            let newest = told.watched.iter().rev().take(stall.turns as usize);
+            let same = newest.filter(|value| Some(*value) == told.watched.last()).count();
+            stalled = same as u64 == stall.turns;
+        }
+        Ok(if stop { Some("condition") } else { stalled.then_some("stalled") })
+    }
+
+    fn judge(&mut self, looping: &Loop, id: NodeId, index: u64, inside: &str, generation: u32) -> Option<&'static str> {
+        let judge = looping.judge?;
+        debug_assert!(self.program.node(judge).parent == Some(id) && index < u64::MAX);
+        let verdict = self.node(judge, inside, generation).output;
+        (verdict.get("done").and_then(Value::as_bool) == Some(true)).then_some("judge")
+    }
+
+    fn loop_ends(&mut self, looping: &Loop, told: Told, reason: &'static str, path: &str) -> End {
+        let turns = told.statuses.len() as u64;
+        let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
+        let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == Exhausted::Fail;
+        let status = match (looping.on_turn_failure, told.statuses.last()) {
+            _ if reason == "failed" || exhausted => Status::Failed,
+            (TurnFailure::FailAtEnd, _) if bad > 0 => Status::Failed,
+            (TurnFailure::LastDecides, Some(last)) if last.is_bad() => *last,
+            _ => Status::Succeeded,
+        };
+        self.loops.insert(path.to_owned(), (turns, reason.to_owned()));
+        let numbers = [("total", turns), ("success", turns - bad), ("failed", bad)];
+        let output = match looping.collect {
+            Collect::Last => told.previous,
+            Collect::List => Value::list(told.outputs),
+            Collect::Stats => {
+                Value::object([("results", Value::list(told.outputs)), ("stats", Value::object(numbers))])
+            }
+            Collect::Report => self.report(told, status, reason),
+        };
+        End { status, output }
+    }
+
+    fn report(&self, told: Told, status: Status, reason: &str) -> Value {
+        let word = match (reason, status) {
+            ("count", _) => "max-iterations",
+            (_, Status::Succeeded) => "completed",
+            (_, other) => other.as_str(),
+        };
+        let turns = told.outputs.len();
+        let mut kept: VecDeque<Value> = told.outputs.into();
+        while kept.len() as u64 > self.program.limits.loop_results_kept {
+            kept.pop_front();
+        }
+        let dropped = turns - kept.len();
+        let mut report = Map::new();
+        report.insert("status", word);
+        report.insert("reason", reason);
+        report.insert("iterations", turns);
+        report.insert("conditionMet", reason == "condition");
+        report.insert("lastResult", told.previous);
+        report.insert("results", Vec::from(kept));
+        if dropped > 0 {
+            report.insert("resultsDropped", dropped);
+        }
+        Value::map(report)
+    }
+
+    // Expressions.
+
+    fn eval(&mut self, expression: ExprId) -> Tried<Value> {
+        self.eval_with(expression, &Map::new())
+    }
+
+    fn eval_with(&mut self, expression: ExprId, names: &Map) -> Tried<Value> {
+        let view = View { naive: self, names };
+        self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20)).map_err(|_| Broken)
+    }
+
+    fn truth(&mut self, expression: ExprId) -> Tried<bool> {
+        self.truth_with(expression, &Map::new())
+    }
+
+    fn truth_with(&mut self, expression: ExprId, names: &Map) -> Tried<bool> {
+        self.eval_with(expression, names)?.as_bool().ok_or(Broken)
+    }
+}
+
+/// What a loop remembers.
+#[derive(Default)]
+struct Told {
+    statuses: Vec<Status>,
+    outputs: Vec<Value>,
+    previous: Value,
+    watched: Vec<Value>,
+    /// How many turns there can be.
+    most: Option<u64>,
+}
+
+impl Told {
+    fn goes_on(&self) -> bool {
+        self.most.is_none_or(|most| (self.statuses.len() as u64) < most)
+    }
+}
+
+enum Next {
+    On,
+    To(usize),
+    Again,
+    Break,
+    Fail,
+}
+
+fn unimplemented_here(what: &str) -> ! {
+    panic!("steady plans have no {what}")
+}
+
+/// A computed task: its value, whether it failed.
+fn done(computed: Tried<Value>) -> (Value, bool) {
+    match computed {
+        Ok(value) => (value, false),
+        Err(Broken) => (Value::Null, true),
+    }
+}
+
+fn locals(task: &Task, tries: u64, previous: &Value) -> Map {
+    let mut names = Map::new();
+    names.insert("_task", task.label.clone());
+    names.insert("_attempt", tries);
+    names.insert("_prev", previous.clone());
+    names
+}
+
+fn tell_outcome(names: &mut Map, output: &Value, error: bool) {
+    let status = if error { "error" } else { "success" };
+    names.insert("outcome", Value::object([("status", Value::from(status)), ("result", output.clone())]));
+}
+
+fn attempts(retry: &Retry) -> u64 {
+    match retry.attempts {
+        Amount::Fixed(attempts) => attempts,
+        Amount::Computed(_) => unimplemented_here("computed attempts"),
+    }
+}
+
+fn most(looping: &Loop) -> Option<u64> {
+    match looping.limits.turns {
+        Some(Amount::Fixed(turns)) => Some(turns),
+        None => None,
+        Some(Amount::Computed(_)) => unimplemented_here("computed limits"),
+    }
+}
+
+fn step(operand: &Value) -> Tried<i64> {
+    match operand {
+        Value::Null => Ok(1),
+        Value::Int(by) => Ok(*by),
+        _ => Err(Broken),
+    }
+}
+
+/// The children nobody waits for; a skipped one is replaced by those it waited for.
+fn deciding_leaves(graph: &Graph, statuses: &[Status]) -> Vec<Status> {
+    let waited_for = |at: usize| graph.children.iter().any(|child| child.after.iter().any(|after| after.child as usize == at));
+    let mut found = Vec::new();
+    let leaves = (0..graph.children.len()).filter(|at| !waited_for(*at));
+    leaves.for_each(|leaf| decide_for(graph, statuses, leaf, &mut found));
+    found
+}
+
+fn decide_for(graph: &Graph, statuses: &[Status], at: usize, found: &mut Vec<Status>) {
+    match statuses[at] {
+        Status::Skipped => {
+            graph.children[at].after.iter().for_each(|after| decide_for(graph, statuses, after.child as usize, found));
+        }
+        status => found.push(status),
+    }
+}
+
+fn worst(statuses: &[Status]) -> Status {
+    let order = [Status::Failed, Status::TimedOut, Status::Cancelled];
+    order.into_iter().find(|status| statuses.contains(status)).unwrap_or(Status::Succeeded)
+}
+
+struct View<'a, 'p> {
+    naive: &'a Naive<'p>,
+    names: &'a Map,
+}
+
+impl Scope for View<'_, '_> {
+    fn variable(&self, _level: Level, name: &str) -> Option<Value> {
+        let scoped = || self.naive.envs.iter().rev().find_map(|env| env.variables.get(name));
+        self.names.get(name).or_else(scoped).cloned()
+    }
+
+    fn node(&self, name: &str) -> Option<NodeView> {
+        let end = self.naive.envs.iter().rev().find_map(|env| env.outcomes.get(name))?;
+        Some(NodeView {
+            name: name.into(),
+            status: end.status.as_str(),
+            inputs: Value::Null,
+            output: end.output.clone(),
+            error: Value::Null,
+            attempts: 1,
+            started_at: Timestamp(0),
+            ended_at: Timestamp(0),
+        })
+    }
+
+    fn children(&self, _name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        None
+    }
+
+    fn turn(&self, loop_name: Option<&str>) -> Option<TurnView> {
+        let named = |turn: &&TurnView| loop_name.is_none_or(|name| *turn.loop_name == *name);
+        self.naive.envs.iter().rev().filter_map(|env| env.turn.as_ref()).find(named).cloned()
+    }
+
+    fn run(&self) -> &RunView {
+        &self.naive.run
+    }
+
+    fn now(&self) -> Timestamp {
+        unimplemented_here("clock")
+    }
+
+    fn random(&self) -> u64 {
+        unimplemented_here("chance")
+    }
+
+    fn blob(&self, _stored: &Stored) -> Result<Value, EvalError> {
+        unimplemented_here("stored values")
+    }
+}

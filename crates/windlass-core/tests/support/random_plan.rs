@@ -1,0 +1,477 @@
+//! Plans by chance, from one number.
+
+use windlass_core::plan::*;
+use windlass_core::{Limits, Program, Status, StatusSet};
+use windlass_value::{Duration, Level, Value};
+
+use super::build::*;
+use super::rng::Rng;
+
+/// What a plan may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Its results do not depend on when anything happens.
+    Steady,
+    /// Everything: timeouts, races, chance, nets, ends from within.
+    Wild,
+}
+
+/// What is around the node that is being made.
+#[derive(Clone)]
+struct Around {
+    parent: Option<NodeId>,
+    depth: u32,
+    in_loop: bool,
+    /// The previous turn's result is always the same.
+    previous: bool,
+    /// Nothing else runs meanwhile, in the run and in the turn.
+    alone: bool,
+    alone_in_turn: bool,
+    /// Nodes that have ended, whose results may be read.
+    ended: Vec<String>,
+}
+
+pub struct Maker {
+    b: Builder,
+    rng: Rng,
+    profile: Profile,
+    names: u32,
+    nodes_left: u32,
+}
+
+pub fn random_program(seed: u64, profile: Profile, depth: u32, limits: Limits) -> Program {
+    random_plan(seed, profile, depth).load_with(limits)
+}
+
+pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
+    let mut maker = Maker { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 16 };
+    let around = Around {
+        parent: None,
+        depth,
+        in_loop: false,
+        previous: false,
+        alone: true,
+        alone_in_turn: true,
+        ended: Vec::new(),
+    };
+    maker.any(&around);
+    if maker.rng.chance(30) {
+        let (one, two) = (maker.value(&around), maker.b.expr(r#"{"$var": "x"}"#));
+        maker.b.plan.outputs = Some(vec![("one".into(), one), ("two".into(), two)]);
+    }
+    if maker.wild() && maker.rng.chance(15) {
+        maker.b.plan.timeout = Some(secs(2 + maker.rng.below(30)));
+    }
+    maker.b
+}
+
+/// Limits so small that every way of keeping things elsewhere is taken.
+pub fn tight_limits(seed: u64) -> Limits {
+    let mut rng = Rng::new(seed ^ 0x11_4175);
+    Limits {
+        loop_results_kept: 1 + rng.below(4),
+        loop_chunk_items: 1 + rng.below(4),
+        loop_quiet_from_turn: rng.below(5),
+        slice_turns: 1 + rng.below(4),
+        slice_items: 3 + rng.below(30),
+        inline_bytes_max: 10 + rng.below(60) as usize,
+        ..Limits::default()
+    }
+}
+
+impl Maker {
+    fn wild(&self) -> bool {
+        self.profile == Profile::Wild
+    }
+
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("n{}", self.names)
+    }
+
+    /// A node of any kind, with whatever a node can have besides.
+    fn any(&mut self, around: &Around) -> (NodeId, String) {
+        self.nodes_left = self.nodes_left.saturating_sub(1);
+        let name = self.name();
+        let leaf = around.depth == 0 || self.nodes_left == 0;
+        let chosen = if leaf { self.rng.below(8) } else { 5 + self.rng.below(12) };
+        let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
+        let id = self.b.plan.add_node(Node::new(name.as_str(), "test", around.parent, placeholder));
+        let inner = Around { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
+        let kind = match chosen {
+            0 => NodeKind::evaluate(self.value(around)),
+            1 | 2 => NodeKind::lone(self.effect(around)),
+            3 => self.wait(around),
+            4 => NodeKind::Call(Call { definition: self.b.expr("\"child\""), input: self.value(around) }),
+            5 | 6 => self.pipeline(&name, around),
+            7 => self.lone(around),
+            8 | 9 => self.graph(&inner),
+            10 => self.branch(&inner),
+            11 if self.wild() => self.net(&inner),
+            _ => NodeKind::Loop(Box::new(self.looping(&inner))),
+        };
+        let hangs = matches!(&kind, NodeKind::Pipeline(pipeline) if pipeline.tasks.iter().any(hangs));
+        self.b.at(id).kind = kind;
+        self.besides(id, around, &name, hangs);
+        (id, name)
+    }
+
+    fn besides(&mut self, id: NodeId, around: &Around, name: &str, hangs: bool) {
+        if self.rng.chance(15) {
+            self.b.at(id).retry = Some(self.retry());
+        }
+        if self.rng.chance(10) {
+            let own = self.b.value(Value::object([("own", Value::object([("$node", name)]))]));
+            self.b.at(id).output = Some(if self.rng.chance(50) { own } else { self.value(around) });
+        }
+        if hangs || (self.wild() && self.rng.chance(12)) {
+            let after = Amount::Fixed(Duration::from_ms(500 + self.rng.below(4_000)));
+            let status = *self.rng.pick(&[Status::TimedOut, Status::Failed]);
+            self.b.at(id).timeout = Some(Timeout { after, status });
+        }
+    }
+
+    fn retry(&mut self) -> Retry {
+        let kinds = ["http", "limit", "rule", "call", "expression", "hang", "step", "timeout"];
+        let mut retry = retry(1 + self.rng.below(3), Duration::from_ms(self.rng.below(3) * 700));
+        retry.backoff.growth = *self.rng.pick(&[Growth::Fixed, Growth::Linear, Growth::Exponential(2.0)]);
+        if self.wild() {
+            retry.backoff.jitter = *self.rng.pick(&[Jitter::None, Jitter::Add(0.5), Jitter::Spread]);
+        }
+        if !self.wild() || self.rng.chance(50) {
+            retry.on = kinds.iter().map(|kind| (*kind).into()).collect();
+        }
+        retry
+    }
+
+    // Expressions.
+
+    fn value(&mut self, around: &Around) -> ExprId {
+        let source = self.source(around, 2);
+        self.b.value(source)
+    }
+
+    fn source(&mut self, around: &Around, depth: u32) -> Value {
+        let wild = self.wild();
+        let op = |op: &str, operand: Value| Value::object([(op, operand)]);
+        match self.rng.below(12) {
+            0 if around.in_loop => op("$turn", "index".into()),
+            1 if around.in_loop => op("$turn", "item".into()),
+            2 if around.previous || (wild && around.in_loop) => op("$turn", "previous".into()),
+            3 if around.alone || wild => op("$var", self.variable()),
+            4 | 5 if !around.ended.is_empty() => op("$node", Value::from(self.rng.pick(&around.ended).as_str())),
+            6 if depth > 0 => op("$add", self.two(around, depth)),
+            7 if depth > 0 => Value::object([("a", self.source(around, depth - 1)), ("b", self.source(around, 0))]),
+            8 if wild => op("$random", Value::Int(5)),
+            9 => match self.rng.below(8) {
+                0 => op("$fail", "by chance".into()),
+                1 if wild => op("$now", true.into()),
+                2 => op("$text", Value::from(self.rng.below(90))),
+                3 => op("$input", "n".into()),
+                4 => op("$range", Value::from(self.rng.below(6))),
+                _ => op("$len", self.source(around, 0)),
+            },
+            _ => Value::from(self.rng.below(6)),
+        }
+    }
+
+    fn two(&mut self, around: &Around, depth: u32) -> Value {
+        Value::list(vec![self.source(around, depth - 1), self.source(around, depth - 1)])
+    }
+
+    fn variable(&mut self) -> Value {
+        Value::from(*self.rng.pick(&["x", "y", "list"]))
+    }
+
+    fn truth(&mut self, around: &Around) -> ExprId {
+        let op = |op: &str, operand: Value| Value::object([(op, operand)]);
+        let source = match self.rng.below(10) {
+            0 => Value::from(true),
+            1 => Value::from(false),
+            2 => op("$not", op("$lt", self.two(around, 2))),
+            3 if self.rng.chance(30) => Value::Int(1),
+            4 if self.wild() => op("$eq", Value::list(vec![op("$random", Value::Int(2)), Value::Int(0)])),
+            _ => op("$lt", self.two(around, 2)),
+        };
+        self.b.condition(source)
+    }
+
+    // Leaves.
+
+    fn effect(&mut self, around: &Around) -> Action {
+        let hangs = self.wild() && self.rng.chance(8);
+        let tool = if hangs { "hang" } else { *self.rng.pick(&["0", "0", "20", "60", "100"]) };
+        Action::Effect(Effect { tool: tool.into(), input: self.value(around) })
+    }
+
+    fn wait(&mut self, around: &Around) -> NodeKind {
+        let requires = Value::object([("k", self.rng.below(2))]);
+        NodeKind::Wait(match self.rng.below(3) {
+            0 => Wait::Delay(Amount::Fixed(Duration::from_ms(self.rng.below(3_000)))),
+            1 if self.wild() => Wait::Until(self.value(around)),
+            _ => Wait::Signal {
+                name: (*self.rng.pick(&["ping", "pong"])).into(),
+                requirements: self.rng.chance(40).then(|| self.b.value(requires)),
+                deadline: (self.wild() && self.rng.chance(40)).then(|| Amount::Fixed(secs(self.rng.below(3)))),
+            },
+        })
+    }
+
+    fn lone(&mut self, around: &Around) -> NodeKind {
+        if self.wild() && self.rng.chance(6) {
+            let status = *self.rng.pick(&Status::ALL);
+            return NodeKind::lone(Action::End { status, error: None });
+        }
+        match self.write(around) {
+            Some(write) => NodeKind::lone(Action::Write(write)),
+            None => NodeKind::evaluate(self.value(around)),
+        }
+    }
+
+    /// A change of a variable that nobody else changes meanwhile.
+    fn write(&mut self, around: &Around) -> Option<Write> {
+        let run = around.alone || self.wild();
+        let turn = around.in_loop && (around.alone_in_turn || self.wild());
+        let level = match (run, turn) {
+            (true, true) => *self.rng.pick(&[Level::Run, Level::Turn]),
+            (true, false) => Level::Run,
+            (false, true) => Level::Turn,
+            (false, false) => return None,
+        };
+        let (name, op) = match self.rng.below(6) {
+            0 => ("list", WriteOp::Set),
+            1 | 2 => ("list", WriteOp::AppendItem),
+            3 => ("x", WriteOp::Add),
+            _ => (*self.rng.pick(&["x", "y"]), WriteOp::Set),
+        };
+        Some(Write { level, name: name.into(), op, value: Some(self.value(around)) })
+    }
+
+    fn pipeline(&mut self, name: &str, around: &Around) -> NodeKind {
+        let count = 1 + self.rng.below(3) as u32;
+        let hops = format!("hops_{name}");
+        let tasks = (0..count).map(|at| {
+            let action = match self.rng.below(3) {
+                0 => self.write(around).map(Action::Write),
+                1 => Some(Action::Evaluate(self.value(around))),
+                _ => None,
+            };
+            let action = action.unwrap_or_else(|| self.effect(around));
+            let mut made = task(&format!("t{at}"), action);
+            if self.rng.chance(40) {
+                made.retry = Some(self.retry());
+            }
+            made.rules = (0..self.rng.below(3)).map(|_| self.rule(&hops, count, around)).collect();
+            made
+        });
+        let tasks = tasks.collect();
+        NodeKind::Pipeline(Pipeline { tasks })
+    }
+
+    fn rule(&mut self, hops: &str, tasks: u32, around: &Around) -> Rule {
+        let op = |op: &str, operand: Value| Value::object([(op, operand)]);
+        let failed = op("$eq", Value::list(vec![op("$get", json_pair("outcome", "status")), "error".into()]));
+        let few = op("$lt", Value::list(vec![op("$var", hops.into()), Value::Int(2)]));
+        let when = match self.rng.below(3) {
+            0 => Some(self.b.condition(failed)),
+            1 => Some(self.truth(around)),
+            _ => None,
+        };
+        match self.rng.below(5) {
+            0 => rule(when, Directive::Continue),
+            1 => rule(when, Directive::Retry(self.retry())),
+            2 => rule(when, if self.rng.chance(50) { Directive::Break } else { Directive::Fail }),
+            3 => {
+                // A jump may go back, so it counts its hops.
+                let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
+                let write = Write { level: Level::Turn, name: hops.into(), op: WriteOp::Set, value: Some(more) };
+                let when = Some(self.b.condition(few));
+                let to = self.rng.below(u64::from(tasks)) as u32;
+                Rule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
+            }
+            _ => {
+                let writes: Vec<Write> = (0..self.rng.below(3)).filter_map(|_| self.write(around)).collect();
+                let previous = self.rng.chance(40).then(|| self.b.expr(r#"{"was": {"$var": "_prev"}}"#));
+                Rule { writes, previous, ..rule(when, Directive::Continue) }
+            }
+        }
+    }
+
+    // Nodes with nodes inside.
+
+    fn graph(&mut self, around: &Around) -> NodeKind {
+        let count = self.rng.below(4);
+        let chain = self.rng.chance(50);
+        let mut children: Vec<Child> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        for at in 0..count as u32 {
+            let after: Vec<After> =
+                (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
+            let mut inner = around.clone();
+            if !chain && count > 1 {
+                (inner.alone, inner.alone_in_turn) = (false, false);
+            }
+            inner.ended.extend(after.iter().map(|after| names[after.child as usize].clone()));
+            let condition = self.rng.chance(25).then(|| self.truth(&inner));
+            let (node, name) = self.any(&inner);
+            names.push(name);
+            children.push(Child { node, after, condition });
+        }
+        let cancels = self.wild() && self.rng.chance(40);
+        NodeKind::Graph(Graph {
+            in_flight: self.rng.chance(30).then(|| 1 + self.rng.below(2) as u32),
+            ending: *self.rng.pick(&[Ending::Leaves, Ending::Any]),
+            on_failure: if cancels { OnFailure::CancelRest } else { OnFailure::Continue },
+            ..graph(children)
+        })
+    }
+
+    fn edge(&mut self, child: u32, certain: bool) -> Option<After> {
+        if !certain && !self.rng.chance(30) {
+            return None;
+        }
+        let some = Status::ALL.into_iter().filter(|_| self.rng.chance(40));
+        let accepts = StatusSet::of(some.collect::<Vec<_>>()).with(Status::Succeeded);
+        Some(After { child, accepts })
+    }
+
+    fn branch(&mut self, around: &Around) -> NodeKind {
+        let on = self.rng.chance(40).then(|| self.value(around));
+        let cases = (0..self.rng.below(3)).map(|_| {
+            let test = match on {
+                Some(_) => Test::Equals(self.value(around)),
+                None => Test::When(self.truth(around)),
+            };
+            Case { test, node: self.any(around).0 }
+        });
+        let cases = cases.collect();
+        let otherwise = self.rng.chance(50).then(|| self.any(around).0);
+        NodeKind::Branch(Branch { on, cases, otherwise })
+    }
+
+    fn looping(&mut self, around: &Around) -> Loop {
+        let each = self.rng.chance(50);
+        let parallel = each && self.rng.chance(50);
+        let strict = parallel && !self.wild();
+        let mut inner = Around { in_loop: true, previous: !parallel, alone_in_turn: true, ..around.clone() };
+        inner.alone &= !parallel;
+        inner.ended.clear();
+        inner.ended.extend(around.ended.iter().filter(|_| self.rng.chance(50)).cloned());
+        let source = if each { Source::Each(self.items(around)) } else { Source::Repeat };
+        let (body, body_name) = self.any(&inner);
+        let mut after = inner.clone();
+        after.ended.push(body_name);
+        let condition = self.truth(&after);
+        let stop_when = self.rng.chance(50);
+        let check = match self.rng.below(3) {
+            0 if !strict => Check::Before { condition, stop_when },
+            1 if !strict => Check::After { condition, stop_when },
+            _ => Check::Never,
+        };
+        let judge = (!parallel && self.rng.chance(12)).then(|| self.judge(&inner));
+        let turns = if each { None } else { Some(Amount::Fixed(1 + self.rng.below(4))) };
+        Loop {
+            check,
+            judge,
+            limits: LoopLimits { turns, ..self.time_limits() },
+            on_exhausted: *self.rng.pick(&[Exhausted::Fail, Exhausted::Succeed]),
+            delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
+            in_flight: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
+            on_turn_failure: self.turn_failure(strict),
+            collect: self.collect(strict),
+            break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
+            stall: (!strict && self.rng.chance(15)).then(|| self.stall(&after)),
+            source,
+            ..repeat(1, body)
+        }
+    }
+
+    fn items(&mut self, around: &Around) -> ExprId {
+        let range = Value::object([("$range", self.rng.below(6))]);
+        match self.rng.below(8) {
+            0 => self.value(around),
+            _ => self.b.value(range),
+        }
+    }
+
+    /// A judge says yes now and then.
+    fn judge(&mut self, around: &Around) -> NodeId {
+        let name = self.name();
+        let done = Value::object([("$lt", self.two(around, 1))]);
+        if self.rng.chance(40) {
+            let input = self.value(around);
+            let effect = Action::Effect(Effect { tool: "30".into(), input });
+            return self.b.node(around.parent, &name, |_, _| NodeKind::lone(effect));
+        }
+        let verdict = self.b.value(Value::object([("done", done)]));
+        self.b.node(around.parent, &name, |_, _| NodeKind::evaluate(verdict))
+    }
+
+    fn time_limits(&mut self) -> LoopLimits {
+        let time = (self.wild() && self.rng.chance(25)).then(|| Amount::Fixed(secs(1 + self.rng.below(6))));
+        LoopLimits { time, cuts_turn: self.rng.chance(50), ..no_limits() }
+    }
+
+    fn delay(&mut self) -> Amount<Duration> {
+        match self.rng.below(6) {
+            0 => Amount::Computed(self.b.expr(r#"{"$fail": "no delay"}"#)),
+            1 => Amount::Computed(self.b.expr("2")),
+            _ => Amount::Fixed(Duration::from_ms(self.rng.below(3_000))),
+        }
+    }
+
+    fn turn_failure(&mut self, strict: bool) -> TurnFailure {
+        let gentle = [TurnFailure::FailAtEnd, TurnFailure::Count, TurnFailure::LastDecides];
+        let running_finish = self.rng.chance(50);
+        let sharp = [TurnFailure::Stop { running_finish }, TurnFailure::Tolerate(self.rng.below(3))];
+        if strict || self.rng.chance(50) { *self.rng.pick(&gentle) } else { *self.rng.pick(&sharp) }
+    }
+
+    fn collect(&mut self, strict: bool) -> Collect {
+        let ordered = [Collect::List, Collect::Stats, Collect::Last];
+        if strict || self.rng.chance(60) { *self.rng.pick(&ordered) } else { Collect::Report }
+    }
+
+    fn stall(&mut self, around: &Around) -> Stall {
+        Stall { watch: self.value(around), turns: 2 + self.rng.below(2) }
+    }
+
+    /// One place begins, two others work at its tokens, a last one joins them.
+    fn net(&mut self, around: &Around) -> NodeKind {
+        let inner = Around { alone: false, alone_in_turn: false, ..around.clone() };
+        let bodies: Vec<NodeId> = (0..4).map(|_| self.any(&inner).0).collect();
+        let stops = self.rng.chance(50);
+        let payload = |maker: &mut Maker| maker.rng.chance(50).then(|| maker.value(&inner));
+        let mut first = place("first", &["start"], bodies[0]);
+        first.inclusive = self.rng.chance(50);
+        first.arcs = vec![NetArc { payload: payload(self), ..arc("left") }, NetArc { payload: payload(self), ..arc("right") }];
+        let mut left = place("left", &["left"], bodies[1]);
+        left.guard = self.rng.chance(30).then(|| self.truth(&inner));
+        left.arcs = vec![NetArc { on: ArcOn::Either, ..arc("done-left") }];
+        let mut right = place("right", &["right", "left"], bodies[2]);
+        right.workers = 1 + self.rng.below(2) as u32;
+        right.arcs = vec![NetArc { on: ArcOn::Either, when: Some(self.truth(&inner)), ..arc("done-right") }];
+        let mut last = place("last", &["done-left", "done-right"], bodies[3]);
+        last.join = if self.rng.chance(50) { Join::All } else { Join::None };
+        last.arcs = if stops { vec![arc("stop")] } else { Vec::new() };
+        if self.rng.chance(40) {
+            let tokens = r#"[{"kind": "left", "payload": 1}, {"kind": "right", "payload": 2}]"#;
+            let tokens = self.b.expr(tokens);
+            self.b.at(bodies[0]).kind = NodeKind::evaluate(tokens);
+            first.emits = true;
+            first.arcs.clear();
+            last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
+        }
+        let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
+        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end })
+    }
+}
+
+fn hangs(task: &Task) -> bool {
+    matches!(&task.action, Action::Effect(effect) if &*effect.tool == "hang")
+}
+
+/// `[{"$var": name}, key]`
+fn json_pair(name: &str, key: &str) -> Value {
+    Value::list(vec![Value::object([("$var", name)]), Value::from(key)])
+}

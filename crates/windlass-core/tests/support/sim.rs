@@ -1,0 +1,469 @@
+//! Runs a plan with virtual time, the way a control loop would: ticks in, commands out, and everything written down.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use windlass_core::state::{Body, Timer, WaitFrame};
+use windlass_core::{
+    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Output, Program, Reduced, Resume, RunResult, State, Status, TaskOutcome,
+    Tick, TickKind, TurnRecord, reduce,
+};
+use windlass_value::{Duration, RunView, Timestamp, Value};
+
+use super::check::check_state;
+use super::language::evaluations;
+use super::rng::Rng;
+use super::values::MemoryValues;
+use super::world::{self, Counter, Reply, World, call_outcome};
+
+/// A run that needs more steps than this is taken to hang.
+const STEPS_MAX: usize = 20_000;
+
+pub struct Sim<'p> {
+    pub program: &'p Program,
+    pub state: State,
+    pub values: MemoryValues,
+    pub rng: Rng,
+    pub seed: u64,
+    pub now: Timestamp,
+    pub journal: Vec<Tick>,
+    pub outputs: Vec<Output>,
+    pub events: Vec<Event>,
+    pub turns: Vec<TurnRecord>,
+    /// Every RunWorker, in order.
+    pub dispatched: Vec<Job>,
+    /// Expressions evaluated by each tick.
+    pub costs: Vec<u64>,
+    pub flights: Vec<Flight>,
+    pub calls: Vec<Child>,
+    pub buffer: VecDeque<TickKind>,
+    /// In how many of a hundred steps something unexpected happens.
+    pub disturbance: u64,
+    counter: Counter,
+    keys: BTreeMap<(String, u32, u32, u32), Sent>,
+    world: World<'p>,
+    /// Whether commands are carried out, or only looked at.
+    acts: bool,
+}
+
+/// A job that a worker has.
+pub struct Flight {
+    pub job: Job,
+    due: Option<Timestamp>,
+    outcome: TaskOutcome,
+}
+
+/// A child run that has not ended.
+pub struct Child {
+    due: Timestamp,
+    key: EffectKey,
+    end: TickKind,
+}
+
+struct Sent {
+    job: u64,
+    input: Value,
+    /// A try that ended without a reply: another may follow under the same key.
+    unanswered: bool,
+}
+
+impl<'p> Sim<'p> {
+    pub fn new(program: &'p Program, world: World<'p>) -> Sim<'p> {
+        Sim::with_seed(program, 1, world)
+    }
+
+    pub fn seeded(program: &'p Program, seed: u64) -> Sim<'p> {
+        Sim::with_seed(program, seed, world::seeded(seed))
+    }
+
+    pub fn with_seed(program: &'p Program, seed: u64, world: World<'p>) -> Sim<'p> {
+        Sim {
+            program,
+            state: fresh_state(),
+            values: MemoryValues::default(),
+            rng: Rng::new(seed),
+            seed,
+            now: Timestamp(0),
+            journal: Vec::new(),
+            outputs: Vec::new(),
+            events: Vec::new(),
+            turns: Vec::new(),
+            dispatched: Vec::new(),
+            costs: Vec::new(),
+            flights: Vec::new(),
+            calls: Vec::new(),
+            buffer: VecDeque::new(),
+            disturbance: 0,
+            counter: Counter::default(),
+            keys: BTreeMap::new(),
+            world,
+            acts: true,
+        }
+    }
+
+    /// A simulation that has seen these ticks and then lost its process: it begins with a restart.
+    pub fn restarted(program: &'p Program, seed: u64, journal: &[Tick], world: World<'p>) -> Sim<'p> {
+        let mut sim = Sim::with_seed(program, seed, world);
+        sim.acts = false;
+        for tick in journal {
+            sim.now = tick.at;
+            sim.reduce(tick.clone()).expect("a journal's ticks are possible");
+        }
+        sim.acts = true;
+        if sim.state.result().is_none() {
+            sim.tick(TickKind::Restart);
+        }
+        sim
+    }
+
+    pub fn start(&mut self) -> &mut Self {
+        self.start_with(Value::object([("n", Value::Int(3))]))
+    }
+
+    pub fn start_with(&mut self, input: Value) -> &mut Self {
+        self.event("start", input)
+    }
+
+    pub fn event(&mut self, name: &str, payload: impl Into<Value>) -> &mut Self {
+        self.tick(TickKind::AddEvent { name: name.into(), payload: payload.into(), request: None })
+    }
+
+    pub fn cancel(&mut self) -> &mut Self {
+        self.tick(TickKind::CancelRun { reason: "enough".into(), request: None })
+    }
+
+    /// One tick, now.
+    pub fn tick(&mut self, kind: TickKind) -> &mut Self {
+        let tick = Tick { at: self.now, seed: self.rng.next(), kind };
+        self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
+        self
+    }
+
+    pub fn reduce(&mut self, tick: Tick) -> Result<(), Impossible> {
+        self.values.forget();
+        let before = evaluations();
+        let mut resume = Resume::default();
+        let output = loop {
+            match reduce(self.program, &mut self.state, &tick, &mut self.values, &mut resume)? {
+                Reduced::Done(output) => break output,
+                Reduced::NeedBlobs(hashes) => self.values.load(&hashes),
+            }
+        };
+        self.costs.push(evaluations() - before);
+        self.answered(&tick.kind);
+        self.journal.push(tick);
+        check_state(self.program, &self.state);
+        output.commands.iter().for_each(|command| self.carry_out(command));
+        self.turns.extend(output.turns.iter().cloned());
+        self.outputs.push(output);
+        Ok(())
+    }
+
+    /// Works off what the run has put into its own buffer; time stands still.
+    pub fn settle(&mut self) -> &mut Self {
+        while let Some(kind) = self.buffer.pop_front() {
+            self.tick(kind);
+        }
+        self
+    }
+
+    pub fn run(&mut self) -> &mut Self {
+        for _ in 0..STEPS_MAX {
+            if self.ended() {
+                return self;
+            }
+            assert!(self.step(), "the run hangs: {:?}", self.state);
+        }
+        panic!("no end after {STEPS_MAX} steps");
+    }
+
+    /// Goes on until nothing but somebody outside can move the run.
+    pub fn run_until_quiet(&mut self) -> &mut Self {
+        while !self.ended() && (!self.buffer.is_empty() || self.next_time().is_some()) {
+            self.step();
+        }
+        self
+    }
+
+    pub fn ended(&self) -> bool {
+        self.state.result().is_some()
+    }
+
+    pub fn result(&self) -> &RunResult {
+        self.state.result().expect("the run has ended")
+    }
+
+    pub fn status(&self) -> Status {
+        self.result().status
+    }
+
+    /// The run's output, with stored parts put back.
+    pub fn output(&self) -> Value {
+        self.values.whole(&self.result().output)
+    }
+
+    /// The next thing that happens. False: nothing can.
+    pub fn step(&mut self) -> bool {
+        if self.rng.chance(self.disturbance) {
+            self.disturb();
+            return true;
+        }
+        if let Some(kind) = self.buffer.pop_front() {
+            self.tick(kind);
+            return true;
+        }
+        let Some(due) = self.next_time() else { return self.somebody_helps() };
+        self.now = self.now.max(due);
+        self.happen(due);
+        true
+    }
+
+    fn next_time(&self) -> Option<Timestamp> {
+        let jobs = self.flights.iter().filter_map(|flight| flight.due);
+        let calls = self.calls.iter().map(|child| child.due);
+        jobs.chain(calls).chain(self.state.next_due()).min()
+    }
+
+    /// One of the things that are due at this time, by chance.
+    fn happen(&mut self, due: Timestamp) {
+        let jobs: Vec<usize> = (0..self.flights.len()).filter(|at| self.flights[*at].due == Some(due)).collect();
+        let calls: Vec<usize> = (0..self.calls.len()).filter(|at| self.calls[*at].due == due).collect();
+        let timers = usize::from(self.state.next_due() == Some(due));
+        let chosen = self.rng.below((jobs.len() + calls.len() + timers) as u64) as usize;
+        if chosen < jobs.len() {
+            self.land(jobs[chosen]);
+        } else if chosen < jobs.len() + calls.len() {
+            let child = self.calls.remove(calls[chosen - jobs.len()]);
+            self.tick(child.end);
+        } else {
+            let kind = match self.state.timers.first_key_value() {
+                Some((_, Timer::Run)) => TickKind::Timeout,
+                _ => TickKind::TimerDue,
+            };
+            self.tick(kind);
+        }
+    }
+
+    fn land(&mut self, at: usize) {
+        let Flight { job, outcome, .. } = self.flights.remove(at);
+        self.tick(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+    }
+
+    /// Somebody resumes the run, or answers its oldest wait.
+    fn somebody_helps(&mut self) -> bool {
+        if self.state.paused {
+            self.tick(TickKind::Resume { request: None });
+            return true;
+        }
+        let Some((name, waiting)) = self.state.waits.iter().next() else { return false };
+        let payload = match self.state.frames.get(waiting[0]).map(|frame| &frame.body) {
+            Some(Body::Wait(WaitFrame::Signal { requirements, .. })) if !requirements.is_null() => requirements.clone(),
+            _ => Value::Int(7),
+        };
+        let name = name.clone();
+        self.tick(TickKind::AddEvent { name, payload, request: None });
+        true
+    }
+
+    /// A lost lease, a late report, a word from a worker, a restart, a pause.
+    fn disturb(&mut self) {
+        let open = self.flights.len() as u64;
+        let chosen = self.rng.below(8);
+        if open > 0 && chosen < 4 {
+            let at = self.rng.below(open) as usize;
+            let (job, dispatch) = (self.flights[at].job.job, self.flights[at].job.dispatch);
+            let data = Value::Int(1);
+            match chosen {
+                0 => {
+                    self.flights.remove(at);
+                    self.tick(TickKind::LeaseLost { job, dispatch });
+                }
+                1 => _ = self.tick(TickKind::Progress { job, data }),
+                2 => _ = self.tick(TickKind::PublishEvent { job, kind: "custom".into(), data }),
+                _ => {
+                    let outcome = TaskOutcome::success("late");
+                    self.tick(TickKind::StepResult { job, dispatch: dispatch + 1, outcome });
+                }
+            }
+            return;
+        }
+        match chosen {
+            4 => self.restart(),
+            5 => _ = self.tick(TickKind::Pause { request: None }),
+            6 => _ = self.tick(TickKind::Resume { request: None }),
+            _ => _ = self.tick(TickKind::TimerDue),
+        }
+    }
+
+    /// The process is gone and another takes over: the buffer and the workers went with it.
+    pub fn restart(&mut self) {
+        self.buffer.clear();
+        self.flights.clear();
+        self.tick(TickKind::Restart);
+    }
+
+    fn carry_out(&mut self, command: &Command) {
+        match command {
+            Command::PublishEvent(event) => {
+                assert_eq!(event.seq, self.events.len() as u64 + 1, "events are numbered without a gap");
+                self.events.push(event.clone());
+            }
+            Command::RunWorker(job) => self.run_worker(job),
+            Command::QueueEvent(kind) if self.acts => self.buffer.push_back(kind.clone()),
+            Command::CancelWorker { job } if self.acts => self.cancel_worker(*job),
+            Command::StartChild { call, key, .. } => self.start_call(*call, key),
+            Command::CancelChild { key } if self.acts => self.cancel_call(key),
+            Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
+                assert_eq!(self.state.result(), Some(result), "the end that is told is the end that is kept");
+            }
+            Command::QueueEvent(_) | Command::CancelWorker { .. } | Command::CancelChild { .. } => {}
+        }
+    }
+
+    fn run_worker(&mut self, job: &Job) {
+        self.check_key(job);
+        self.dispatched.push(job.clone());
+        let which = self.counter.which(&job.key.path, job.key.generation, job.job);
+        if !self.acts {
+            return;
+        }
+        self.flights.retain(|flight| flight.job.job != job.job);
+        let (due, outcome) = match (self.world)(job, &which, &mut self.rng) {
+            Reply::After(after, outcome) => (Some(self.now + after), outcome),
+            Reply::Never => (None, TaskOutcome::success(Value::Null)),
+        };
+        self.flights.push(Flight { job: job.clone(), due, outcome });
+    }
+
+    /// One key is one effect with one input: only a job handed out again, or a try after one that got no reply, may carry
+    /// it once more.
+    fn check_key(&mut self, job: &Job) {
+        let key = (job.key.path.to_string(), job.key.generation, job.key.visit, job.key.group);
+        if let Some(sent) = self.keys.get(&key) {
+            assert!(sent.job == job.job || sent.unanswered, "two effects share the key {:?}", job.key);
+            assert_eq!(sent.input, job.input, "one key never carries other bytes");
+            assert!(sent.job != job.job || job.dispatch > 0, "a job is handed out anew with a higher number");
+        }
+        self.keys.insert(key, Sent { job: job.job, input: job.input.clone(), unanswered: false });
+    }
+
+    fn answered(&mut self, kind: &TickKind) {
+        if let TickKind::StepResult { job, outcome, .. } = kind
+            && let Some(sent) = self.keys.values_mut().find(|sent| sent.job == *job)
+        {
+            sent.unanswered = outcome.error.as_ref().is_some_and(|error| !error.replied);
+        }
+    }
+
+    /// Half the workers confirm; the others are never heard of again.
+    fn cancel_worker(&mut self, job: u64) {
+        let confirms = self.rng.chance(50);
+        let due = self.now + Duration::from_ms(self.rng.below(500));
+        let Some(flight) = self.flights.iter_mut().find(|flight| flight.job.job == job) else { return };
+        flight.due = confirms.then_some(due);
+        flight.outcome = TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"));
+    }
+
+    /// Asking for the same child twice gives one child.
+    fn start_call(&mut self, call: u64, key: &EffectKey) {
+        let which = self.counter.which(&key.path, key.generation, call);
+        let (status, outcome) = call_outcome(self.seed, &which);
+        let due = self.now + Duration::from_ms(self.rng.below(3_000));
+        if self.acts && self.calls.iter().all(|child| child.key != *key) {
+            self.calls.push(Child { due, key: key.clone(), end: TickKind::CallResult { call, status, outcome } });
+        }
+    }
+
+    /// Some children end before they hear of it, and say so.
+    fn cancel_call(&mut self, key: &EffectKey) {
+        if self.rng.chance(70) {
+            self.calls.retain(|child| child.key != *key);
+        }
+    }
+
+    // What tests by hand do.
+
+    /// The jobs that workers have, by path, in the order they were handed out.
+    pub fn open_paths(&self) -> Vec<String> {
+        self.flights.iter().map(|flight| flight.job.path.to_string()).collect()
+    }
+
+    /// The worker at this path reports.
+    pub fn reply(&mut self, path: &str, outcome: TaskOutcome) -> &mut Self {
+        let at = self.flights.iter().position(|flight| &*flight.job.path == path);
+        let at = at.unwrap_or_else(|| panic!("no job at {path}; there are {:?}", self.open_paths()));
+        self.flights[at].outcome = outcome;
+        self.land(at);
+        self.settle()
+    }
+
+    pub fn succeed(&mut self, path: &str, output: impl Into<Value>) -> &mut Self {
+        self.reply(path, TaskOutcome::success(output))
+    }
+
+    pub fn fail(&mut self, path: &str) -> &mut Self {
+        self.reply(path, TaskOutcome::failure(world::refusal()))
+    }
+
+    /// Time passes; timers that become due fire one after the other.
+    pub fn pass(&mut self, span: Duration) -> &mut Self {
+        let end = self.now + span;
+        while let Some(due) = self.state.next_due().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.tick(TickKind::TimerDue);
+            self.settle();
+        }
+        self.now = end;
+        self
+    }
+
+    pub fn kinds(&self) -> Vec<&str> {
+        self.events.iter().map(|event| &*event.kind).collect()
+    }
+
+    pub fn events_of(&self, kind: &str) -> Vec<&Event> {
+        self.events.iter().filter(|event| &*event.kind == kind).collect()
+    }
+
+    pub fn count(&self, kind: &str) -> usize {
+        self.events_of(kind).len()
+    }
+
+    /// Paths of the events of a kind.
+    pub fn paths(&self, kind: &str) -> Vec<&str> {
+        self.events_of(kind).into_iter().map(|event| &*event.path).collect()
+    }
+
+    /// The reason of the loop at this path, and its turns.
+    pub fn loop_end(&self, path: &str) -> (String, i64) {
+        let done = self.events_of("loop.done").into_iter().rfind(|event| &*event.path == path);
+        let data = &done.unwrap_or_else(|| panic!("no loop ended at {path}")).data;
+        let reason = data.get("reason").and_then(Value::as_str).expect("a loop has a reason").to_owned();
+        (reason, data.get("turns").and_then(Value::as_int).expect("a loop counts its turns"))
+    }
+
+    /// How the node at this path ended, last.
+    pub fn end_of(&self, path: &str) -> Option<(Value, Value)> {
+        let ends = ["step.done", "step.failed", "step.skipped"];
+        let event = self.events.iter().rfind(|event| ends.contains(&&*event.kind) && &*event.path == path)?;
+        let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
+        Some((field("status"), self.values.whole(&field("output"))))
+    }
+}
+
+pub fn fresh_state() -> State {
+    State::new(RunView {
+        id: "run".into(),
+        name: "test".into(),
+        input: Value::Null,
+        parameters: Value::Null,
+        started_at: Timestamp(0),
+    })
+}
+
+pub fn encoded(state: &State) -> Vec<u8> {
+    rmp_serde::to_vec(state).expect("a state can be written")
+}
+
+pub fn decoded(bytes: &[u8]) -> State {
+    rmp_serde::from_slice(bytes).expect("a state can be read")
+}

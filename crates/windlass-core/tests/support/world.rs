@@ -1,0 +1,112 @@
+//! The world outside the reducer: what workers and child runs answer, and when.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{ErrorInfo, Job, Status, TaskOutcome};
+use windlass_value::{Duration, Value};
+
+use super::rng::{Rng, digest, mix};
+
+/// What a worker does with a job.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    After(Duration, TaskOutcome),
+    /// The worker never says anything again.
+    Never,
+}
+
+impl Reply {
+    pub fn now(output: impl Into<Value>) -> Reply {
+        Reply::After(Duration::ZERO, TaskOutcome::success(output))
+    }
+
+    pub fn fail() -> Reply {
+        Reply::After(Duration::ZERO, TaskOutcome::failure(refusal()))
+    }
+}
+
+pub fn refusal() -> ErrorInfo {
+    ErrorInfo::new("500", "http", "refused").replied()
+}
+
+/// Which effect of a run this is, whenever it happens: its path, which entry of that path, which run of its task there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Which {
+    pub path: String,
+    pub entry: usize,
+    pub run: usize,
+}
+
+/// Counts entries and runs by path, from 0.
+#[derive(Clone, Default)]
+pub struct Counter {
+    entries: BTreeMap<String, Vec<u32>>,
+    runs: BTreeMap<(String, usize), Vec<u64>>,
+}
+
+impl Counter {
+    /// `number` tells one run of a task from another; the same one again is the same run.
+    pub fn which(&mut self, path: &str, generation: u32, number: u64) -> Which {
+        let entry = position(self.entries.entry(path.to_owned()).or_default(), generation);
+        let run = position(self.runs.entry((path.to_owned(), entry)).or_default(), number);
+        Which { path: path.to_owned(), entry, run }
+    }
+}
+
+fn position<T: PartialEq>(seen: &mut Vec<T>, wanted: T) -> usize {
+    seen.iter().position(|known| *known == wanted).unwrap_or_else(|| {
+        seen.push(wanted);
+        seen.len() - 1
+    })
+}
+
+/// Decides on each job.
+pub type World<'p> = Box<dyn FnMut(&Job, &Which, &mut Rng) -> Reply + 'p>;
+
+/// A world in which everything succeeds at once with its own input.
+pub fn echo() -> World<'static> {
+    Box::new(|job, _, _| Reply::now(job.input.clone()))
+}
+
+/// A world whose outcomes depend on the seed and on which effect it is, never on when it happens. The tool's name is the
+/// percentage of failures; `hang` never answers.
+pub fn seeded<'p>(seed: u64) -> World<'p> {
+    Box::new(move |job, which, rng| {
+        if &*job.tool == "hang" {
+            return Reply::Never;
+        }
+        let outcome = outcome_of(seed, &job.tool, which, &job.input);
+        Reply::After(Duration::from_ms(rng.below(4) * rng.below(2_000)), outcome)
+    })
+}
+
+pub fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
+    let dice = dice(seed, which);
+    let percent: u64 = tool.parse().unwrap_or(0);
+    let fails = dice % 100 < percent;
+    let (replied, long) = (dice >> 8 & 1 == 0, dice >> 9 & 3 == 0);
+    if fails {
+        let error = ErrorInfo::new("503", "http", "the world says no");
+        return TaskOutcome::failure(if replied { error.replied() } else { error });
+    }
+    let number = Value::from(dice >> 16 & 7);
+    match long {
+        true => TaskOutcome::success(Value::object([("number", number), ("heard", input.clone())])),
+        false => TaskOutcome::success(number),
+    }
+}
+
+fn dice(seed: u64, which: &Which) -> u64 {
+    let start = digest(seed, which.path.as_bytes());
+    [which.entry, which.run].iter().fold(start, |dice, part| mix(dice ^ *part as u64).wrapping_add(*part as u64))
+}
+
+/// What a child run ends with.
+pub fn call_outcome(seed: u64, which: &Which) -> (Status, TaskOutcome) {
+    let dice = dice(seed, which);
+    match dice % 10 {
+        0 | 1 => (Status::Failed, TaskOutcome::failure(ErrorInfo::new("ChildFailed", "call", "the child failed"))),
+        2 => (Status::Cancelled, TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "the child was ended"))),
+        _ => (Status::Succeeded, TaskOutcome::success(Value::from(dice >> 8 & 7))),
+    }
+}

@@ -1,0 +1,70 @@
+//! TLS against a local server with a certificate of its own. `tests/tls` holds that certificate, valid for a century.
+
+use hyper::header::HeaderValue;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use windlass_runtime::{Cancelled, ToolCall};
+use windlass_value::Value;
+
+use super::*;
+
+const CERTIFICATE: &[u8] = include_bytes!("../../../tests/tls/localhost.cert.der");
+const KEY: &[u8] = include_bytes!("../../../tests/tls/localhost.key.der");
+
+fn acceptor() -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(KEY.to_vec()).unwrap();
+    let config = builder.with_no_client_auth().with_single_cert(vec![CERTIFICATE.to_vec().into()], key).unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn serve(listener: TcpListener) {
+    let acceptor = acceptor();
+    loop {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let Ok(mut stream) = acceptor.accept(tcp).await else { continue };
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    }
+}
+
+async fn request() -> Request {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let uri = format!("https://localhost:{}/x", listener.local_addr().unwrap().port());
+    tokio::spawn(serve(listener));
+    let call = ToolCall {
+        input: Value::object([("uri", uri)]),
+        key: "k".into(),
+        attempt: 1,
+        run: "r".into(),
+        path: "p".into(),
+        timeout: None,
+        cancelled: Cancelled::never(),
+    };
+    Request::from_call(&call, &HeaderValue::from_static("test")).unwrap()
+}
+
+#[tokio::test]
+async fn refuses_a_certificate_that_nobody_vouches_for() {
+    let error = Client::new(true).send(&request().await).await.unwrap_err();
+    assert_eq!((&*error.code, &*error.kind), ("connection", "connection"));
+    assert!(error.message.contains("certificate"), "{}", error.message);
+    assert!(error.hint.unwrap().contains("certificate"));
+}
+
+#[tokio::test]
+async fn speaks_tls_with_a_trusted_server() {
+    let mut roots = machine_roots();
+    assert!(roots.len() > 50);
+    roots.add(CERTIFICATE.to_vec().into()).unwrap();
+    let client = Client::new(true);
+    let secure = pool(over_tls(client.guard, tls(roots).unwrap()));
+    assert!(client.secure.set(Ok(secure)).is_ok());
+    let response = client.send(&request().await).await.unwrap();
+    assert_eq!(response.status(), 204);
+}

@@ -1,0 +1,53 @@
+//! What needs the inside of the tool: a call that is cancelled half-way.
+
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use windlass_runtime::Cancelled;
+use windlass_value::Value;
+
+use super::*;
+
+fn call(uri: String) -> ToolCall {
+    ToolCall {
+        input: Value::object([("uri", uri)]),
+        key: "k".into(),
+        attempt: 1,
+        run: "r".into(),
+        path: "p".into(),
+        timeout: None,
+        cancelled: Cancelled::never(),
+    }
+}
+
+fn inner() -> Inner {
+    let options = HttpOptions { allow_private: true, ..HttpOptions::default() };
+    let tool = HttpTool::new(options);
+    Arc::try_unwrap(tool.0).ok().unwrap()
+}
+
+#[tokio::test]
+async fn ends_when_cancelled_while_the_server_thinks() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
+    let (cancel, cancelled) = oneshot::channel();
+    let server = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        cancel.send(()).unwrap();
+        stream
+    });
+    let outcome = inner().run(&call, async { cancelled.await.unwrap() }).await;
+    let error = outcome.error.unwrap();
+    assert_eq!((&*error.code, &*error.kind, error.replied), ("Cancelled", "cancelled", false));
+    drop(server.await.unwrap());
+}
+
+#[tokio::test]
+async fn sends_nothing_when_cancelled_before() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
+    let outcome = inner().run(&call, std::future::ready(())).await;
+    assert_eq!(&*outcome.error.unwrap().code, "Cancelled");
+    let accepted = tokio::time::timeout(std::time::Duration::from_millis(20), listener.accept()).await;
+    assert!(accepted.is_err());
+}

@@ -1,0 +1,64 @@
+//! Bodies: whole ones, and long ones that are made while they are sent.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame, SizeHint};
+
+pub(super) type Reply = Either<Full<Bytes>, Repeated>;
+
+pub(super) fn whole(bytes: impl Into<Bytes>) -> Reply {
+    Either::Left(Full::new(bytes.into()))
+}
+
+/// The same piece again and again.
+pub(super) struct Repeated {
+    piece: Bytes,
+    left: u64,
+    announced: bool,
+    sent: Arc<AtomicU64>,
+}
+
+impl Repeated {
+    pub(super) fn text(mib: u64, announced: bool, sent: Arc<AtomicU64>) -> Repeated {
+        Repeated { piece: Bytes::from(vec![b'x'; 64 << 10]), left: mib * 16, announced, sent }
+    }
+
+    /// A gzip file may have many members; each of these unpacks to one MiB.
+    pub(super) fn packed(mib: u64, sent: Arc<AtomicU64>) -> Repeated {
+        Repeated { piece: gzip(&vec![b'x'; 1 << 20]), left: mib, announced: false, sent }
+    }
+}
+
+impl Body for Repeated {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.left -= 1;
+        self.sent.fetch_add(self.piece.len() as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.announced { SizeHint::with_exact(self.left * self.piece.len() as u64) } else { SizeHint::default() }
+    }
+}
+
+pub(super) fn gzip(bytes: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to memory does not fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default().into()
+}

@@ -1,0 +1,67 @@
+//! Rules of this code base that no other tool knows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the core may depend on: nothing that does I/O, keeps time or draws random numbers.
+const CORE_MAY_USE: [&str; 4] = ["indexmap", "serde", "thiserror", "windlass-value"];
+
+/// A file that a person can read at a sitting.
+const LINES_MAX: usize = 700;
+
+pub fn tidy() -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let mut problems = core_dependencies(root);
+    for file in rust_files(&root.join("crates")) {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        problems.extend(file_problems(&name, &text));
+    }
+    for problem in &problems {
+        println!("tidy: {problem}");
+    }
+    problems.is_empty()
+}
+
+fn core_dependencies(root: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(root.join("crates/windlass-core/Cargo.toml")).unwrap_or_default();
+    let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+    let section = section.split("\n[").next().unwrap_or_default();
+    let names = section.lines().filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty());
+    names
+        .filter(|name| !CORE_MAY_USE.contains(name))
+        .map(|name| format!("windlass-core depends on {name}: the reducer knows no such thing"))
+        .collect()
+}
+
+fn file_problems(name: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        problems.push(format!("{name} has {lines} lines: more than {LINES_MAX} are hard to read at a sitting"));
+    }
+    let core = name.contains("windlass-core/src");
+    for (number, line) in text.lines().enumerate() {
+        let forbidden = ["SystemTime::now", "Instant::now", "HashMap", "tokio", "std::fs", "std::net"];
+        if let Some(word) = forbidden.iter().find(|word| core && line.contains(**word)) {
+            problems.push(format!("{name}:{}: {word} in the core", number + 1));
+        }
+        if line.contains("#[ignore") && !name.starts_with("xtask") {
+            problems.push(format!("{name}:{}: an ignored test", number + 1));
+        }
+    }
+    problems
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files = Vec::new();
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.is_dir() {
+            true => files.extend(rust_files(&path)),
+            false if path.extension().is_some_and(|extension| extension == "rs") => files.push(path),
+            false => {}
+        }
+    }
+    files
+}
