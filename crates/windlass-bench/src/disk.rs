@@ -20,12 +20,6 @@ impl Folder {
     pub fn path(&self) -> &Path {
         &self.0
     }
-
-    /// Bytes of all files in it.
-    pub fn bytes(&self) -> u64 {
-        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
-    }
 }
 
 impl Drop for Folder {

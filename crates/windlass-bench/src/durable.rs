@@ -41,11 +41,24 @@ fn against_the_disk(name: &str, turns: u64, plan: impl Fn() -> Plan) -> Vec<Stri
             told = (rate, disk);
         }
     }
-    vec![format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1)]
+    let folder = Folder::new(name);
+    let unsynced = turns as f64 / timed(&folder, plan(), Durability::Off).as_secs_f64();
+    vec![
+        format!("{:.0} turns/s = {:.0} % of {:.0} syncs/s", told.0, best * 100.0, told.1),
+        format!("{unsynced:.0} turns/s without syncs: {:.0} us of our own a turn", 1e6 / unsynced),
+    ]
 }
 
 pub fn effect_turns() -> Vec<String> {
     against_the_disk("effects", 3_000, || definitions::effects(3_000, definitions::NOOP))
+}
+
+/// What a turn costs besides the disk.
+pub fn unsynced_turns() -> Vec<String> {
+    const TURNS: u64 = 30_000;
+    let folder = Folder::new("unsynced");
+    let rate = TURNS as f64 / timed(&folder, definitions::effects(TURNS, definitions::NOOP), Durability::Off).as_secs_f64();
+    vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
 pub fn http_turns() -> Vec<String> {

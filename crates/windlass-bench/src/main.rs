@@ -17,9 +17,10 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 11] = [
     Figure { key: "a", what: "turns of a compute-only until loop, one core", target: "300,000 turns/s", measure: reducer::turns },
     Figure { key: "b", what: "durable loop, one no-op effect a turn", target: "70 % of the disk's sync rate", measure: durable::effect_turns },
+    Figure { key: "bu", what: "the same without syncs", target: "(what a turn costs besides the disk)", measure: durable::unsynced_turns },
     Figure { key: "bh", what: "durable loop, one local HTTP call a turn", target: "(told apart)", measure: durable::http_turns },
     Figure { key: "c", what: "20,000 runs of 5 durable steps", target: "20,000 steps/s", measure: durable::many_runs },
     Figure { key: "d", what: "foreach over 100,000 items, 100 at a time", target: "50,000 items/s, flat memory", measure: durable::items },

@@ -35,8 +35,9 @@ fn settings_file(global: &Global) -> Result<Option<(PathBuf, String)>, Failure> 
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::usage(format!("could not read the settings: {error}"))
-            .place(path.display().to_string())),
+        Err(error) => {
+            Err(Failure::usage(format!("could not read the settings: {error}")).place(path.display().to_string()))
+        }
     }
 }
 

@@ -75,7 +75,8 @@ fn looks_like_json(source: &Source) -> bool {
 fn unknown_dialect() -> Diagnostics {
     let mut found = Diagnostics::new();
     let message = "this is no definition in a dialect that is known";
-    let hint = "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; --dialect loom insists";
+    let hint =
+        "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; --dialect loom insists";
     found.push(Diagnostic::error("WND-0001", Span::at(0), message).hint(hint));
     found
 }
@@ -89,12 +90,7 @@ fn name_of(source: &Source) -> Option<String> {
 }
 
 /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
-pub fn plan_of(
-    source: &Source,
-    dialect: Option<Dialect>,
-    limits: &Limits,
-    paint: Paint,
-) -> Result<Plan, Failure> {
+pub fn plan_of(source: &Source, dialect: Option<Dialect>, limits: &Limits, paint: Paint) -> Result<Plan, Failure> {
     match compile(source, dialect, limits) {
         Ok(Compiled { plan, warnings }) => {
             if !warnings.is_empty() {
@@ -106,7 +102,7 @@ pub fn plan_of(
             out::note(&problems.render(source, paint.syntax()));
             let errors = problems.iter().filter(|problem| problem.severity == windlass_syntax::Severity::Error).count();
             let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
-            Err(Failure::new(Exit::Invalid, format!("{} has {what}; nothing was run", source.name)))
+            Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)))
         }
     }
 }

@@ -123,7 +123,9 @@ impl From<RuntimeError> for Failure {
             RuntimeError::Plan(_)
             | RuntimeError::Quarantined { .. }
             | RuntimeError::Damaged { .. }
-            | RuntimeError::MissingBlob(_) => Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further"),
+            | RuntimeError::MissingBlob(_) => {
+                Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further")
+            }
             RuntimeError::Closing | RuntimeError::Fenced => Failure::new(Exit::Otherwise, message),
         }
     }

@@ -9,7 +9,8 @@ use crate::args;
 use crate::definition::is_stdin;
 use crate::failure::Failure;
 
-pub fn gather(args: &args::Run) -> Result<Value, Failure> {
+/// Standard input holds one thing only. To be asked before anything reads it.
+pub fn check_stdin(args: &args::Run) -> Result<(), Failure> {
     let from_stdin = [
         is_stdin(&args.source.file),
         args.input.as_deref() == Some("-"),
@@ -18,6 +19,10 @@ pub fn gather(args: &args::Run) -> Result<Value, Failure> {
     if from_stdin.into_iter().filter(|wants| *wants).count() > 1 {
         return Err(Failure::usage("standard input can be read only once").hint("put one of the two into a file"));
     }
+    Ok(())
+}
+
+pub fn gather(args: &args::Run) -> Result<Value, Failure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
         merge(&mut whole, parsed(&read(path)?, &format!("--input-file {}", path.display()))?)?;
@@ -68,7 +73,8 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), Failure> {
             Value::map(map)
         }
         (Some(before), after) => {
-            let message = format!("an input of kind {} cannot be put together with one of kind {}", before.kind(), after.kind());
+            let message =
+                format!("an input of kind {} cannot be put together with one of kind {}", before.kind(), after.kind());
             return Err(Failure::usage(message).hint("give an object, or only one of --input-file, --input and --set"));
         }
     };

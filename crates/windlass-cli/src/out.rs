@@ -2,14 +2,15 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
-use windlass_value::{Value, to_json, to_json_pretty};
+use windlass_value::{Value, to_json_pretty};
 
 use crate::failure::{Exit, Failure};
 
 /// Text for people or programs. A reader that has gone ends the command, quietly.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
+    let written =
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::silent(Exit::Otherwise),
         _ => Failure::usage(format!("could not write to standard output: {error}")),
@@ -18,10 +19,6 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 pub fn print_json(value: &Value) -> Result<(), Failure> {
     print(&to_json_pretty(value))
-}
-
-pub fn print_json_line(value: &Value) -> Result<(), Failure> {
-    print(&to_json(value))
 }
 
 /// Something said beside the result. Losing it does not matter.
@@ -46,14 +43,6 @@ impl Paint {
 
     pub fn syntax(self) -> windlass_syntax::Colour {
         if self.on { windlass_syntax::Colour::Always } else { windlass_syntax::Colour::Never }
-    }
-
-    pub fn bold(self, text: &str) -> String {
-        self.with("1", text)
-    }
-
-    pub fn faint(self, text: &str) -> String {
-        self.with("2", text)
     }
 
     /// A status word in the colour people expect. Padding belongs into `text`: codes have no width.

@@ -97,11 +97,16 @@ impl<'a> Ended<'a> {
     }
 }
 
+/// Letters of one output that people get to see.
+const SHOWN_MAX: usize = 4_000;
+
 fn indented(value: &Value) -> String {
-    match value {
+    let shown = match value {
         Value::List(_) | Value::Map(_) => to_json_pretty(value).replace('\n', "\n  "),
         plain => text::short(plain, usize::MAX),
-    }
+    };
+    let cut = text::cut(&shown, SHOWN_MAX);
+    if cut.len() < shown.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { shown }
 }
 
 /// One line a step, loops as `15/100 condition`.
@@ -111,7 +116,8 @@ pub fn steps_table(plan: &Plan, steps: &[(Arc<str>, StepReport)], paint: Paint) 
         let status = step.status.as_str();
         let padded = paint.status(status, &format!("{status:<9}"));
         let turns = step.looping.as_ref().map(|looping| turns_line(plan, name, looping)).unwrap_or_default();
-        let error = step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), 100)).unwrap_or_default();
+        let error =
+            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), 100)).unwrap_or_default();
         let more: Vec<String> = [turns, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
     };

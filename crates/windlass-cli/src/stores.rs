@@ -39,7 +39,8 @@ pub fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
     }
     if wanted == "last" {
         let newest = store.runs(&RunFilter::default(), None, 1)?.pop();
-        return newest.ok_or_else(|| Failure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
+        return newest
+            .ok_or_else(|| Failure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
     }
     let mut matching = Vec::new();
     let mut others = Vec::new();
@@ -55,7 +56,8 @@ pub fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
         0 => Err(no_such_run(wanted, &others)),
         _ => {
             let ids: Vec<&str> = matching.iter().map(|row| &*row.run).collect();
-            Err(Failure::usage(format!("several runs begin with `{wanted}`")).hint(format!("such as {}", ids.join(", "))))
+            Err(Failure::usage(format!("several runs begin with `{wanted}`"))
+                .hint(format!("such as {}", ids.join(", "))))
         }
     }
 }
@@ -69,11 +71,7 @@ fn no_such_run(wanted: &str, others: &[Arc<str>]) -> Failure {
 }
 
 /// Page by page, newest first, until `more` says no.
-pub fn each_run(
-    store: &dyn Store,
-    filter: &RunFilter,
-    mut more: impl FnMut(RunRow) -> bool,
-) -> Result<(), Failure> {
+pub fn each_run(store: &dyn Store, filter: &RunFilter, mut more: impl FnMut(RunRow) -> bool) -> Result<(), Failure> {
     let mut before = None;
     loop {
         let page = StoreScan::runs(store, filter, before, PAGE)?;
@@ -103,5 +101,9 @@ pub fn command(global: &Global, words: &str) -> String {
 
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }

@@ -7,7 +7,8 @@ use windlass_value::{Expression, Language, Map, Value};
 
 use crate::Limits;
 use crate::plan::{
-    Action, Directive, ENCODING_VERSION, ExprId, Node, NodeId, NodeKind, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
+    Action, Child, Directive, ENCODING_VERSION, ExprId, Graph, Node, NodeId, NodeKind, Pipeline, Plan, Rule,
+    SEMANTICS_VERSION, Task, VariableKind,
 };
 
 pub struct Program {
@@ -142,9 +143,9 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             }
         }
         if let NodeKind::Pipeline(pipeline) = &node.kind
-            && pipeline.tasks.is_empty()
+            && (pipeline.tasks.is_empty() || jumps_out(pipeline))
         {
-            return Err(PlanError(format!("the pipeline `{}` has no task", node.name)));
+            return Err(PlanError(format!("the pipeline `{}` has no task, or jumps to none", node.name)));
         }
         if let NodeKind::Graph(graph) = &node.kind
             && graph
@@ -155,8 +156,32 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
         {
             return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
         }
+        if let NodeKind::Graph(graph) = &node.kind
+            && goes_in_circles(graph)
+        {
+            return Err(PlanError(format!("in the graph `{}` children wait for each other in a circle", node.name)));
+        }
     }
     Ok(())
+}
+
+fn jumps_out(pipeline: &Pipeline) -> bool {
+    let out = |rule: &Rule| matches!(rule.directive, Directive::Jump(to) if to as usize >= pipeline.tasks.len());
+    pipeline.tasks.iter().flat_map(|task| &task.rules).any(out)
+}
+
+/// Takes away children that wait for nobody that is left, until none can be taken.
+fn goes_in_circles(graph: &Graph) -> bool {
+    let mut left = vec![true; graph.children.len()];
+    loop {
+        let waits = |child: &Child| child.after.iter().any(|after| left[after.child as usize]);
+        let free = |at: &usize| left[*at] && !waits(&graph.children[*at]);
+        let taken: Vec<usize> = (0..left.len()).filter(free).collect();
+        if taken.is_empty() {
+            return left.contains(&true);
+        }
+        taken.into_iter().for_each(|at| left[at] = false);
+    }
 }
 
 fn parse_expressions(plan: &Plan, languages: &[&dyn Language]) -> Result<Vec<Box<dyn Expression>>, PlanError> {

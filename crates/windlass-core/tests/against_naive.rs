@@ -20,8 +20,11 @@ fn limits(tight: bool, kept: u64) -> Limits {
     }
 }
 
+type Ends = BTreeMap<String, (String, Value)>;
+type Loops = BTreeMap<String, (u64, String)>;
+
 /// Last ends and loops by path, from the events.
-fn told(sim: &Sim) -> (BTreeMap<String, (String, Value)>, BTreeMap<String, (u64, String)>) {
+fn told(sim: &Sim) -> (Ends, Loops) {
     let mut ends = BTreeMap::new();
     let mut loops = BTreeMap::new();
     for event in &sim.events {
@@ -49,7 +52,7 @@ fn agree(seed: u64, depth: u32, tight: bool) {
     let mut naive = Naive::new(&program, seed, json(r#"{"n": 3}"#));
     let end = naive.run();
     let (ends, loops) = told(&sim);
-    let expected: BTreeMap<String, (String, Value)> = naive
+    let expected: Ends = naive
         .ends
         .iter()
         .map(|(path, end)| (path.clone(), (end.status.as_str().to_owned(), end.output.clone())))
@@ -66,7 +69,7 @@ fn agree(seed: u64, depth: u32, tight: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(support::cases(4_000))]
 
     #[test]
     fn the_reducer_and_the_naive_interpreter_agree(seed: u64, depth in 0u32..4, tight: bool) {

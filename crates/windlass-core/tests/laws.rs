@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use support::Sim;
 use support::check::check_nothing_left;
 use support::random_plan::{Profile, random_program, tight_limits};
-use support::sim::{decoded, encoded, fresh_state};
+use support::sim::{decoded, encoded};
 use support::values::MemoryValues;
 use support::world::seeded;
 use windlass_core::{Command, Job, Limits, Output, Program, Status, Tick, TickKind};
@@ -50,7 +52,7 @@ fn ending(sim: &Sim) -> (Status, Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(support::cases(1_000))]
 
     #[test]
     fn a_replay_equals_the_run_byte_for_byte(seed: u64, depth in 0u32..4, tight: bool) {
@@ -68,11 +70,9 @@ proptest! {
         let live = whole_run(&program, seed, 5);
         let mut forgetful = quiet(&program, seed);
         forgetful.values = MemoryValues::forgetful();
-        let mut at_hand = fresh_state();
         for (number, tick) in live.journal.iter().enumerate() {
             replay(&mut forgetful, std::slice::from_ref(tick));
             prop_assert_eq!(&forgetful.outputs[number], &live.outputs[number]);
-            at_hand.ticks += 1;
         }
         prop_assert_eq!(encoded(&forgetful.state), encoded(&live.state));
     }
@@ -112,7 +112,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(support::cases(400))]
 
     #[test]
     fn every_prefix_of_a_journal_can_be_taken_over(seed: u64, depth in 0u32..4, tight: bool) {
@@ -158,9 +158,7 @@ proptest! {
     #[test]
     fn disturbances_and_slices_do_not_change_the_end(seed: u64, depth in 0u32..4) {
         let plain = program(seed, Profile::Steady, depth, false);
-        let kept = tight_limits(seed).loop_results_kept;
         let sliced = Limits { loop_results_kept: Limits::default().loop_results_kept, ..tight_limits(seed) };
-        prop_assert!(kept > 0);
         let sliced = random_program(seed, Profile::Steady, depth, sliced);
         let (plain, disturbed) = (whole_run(&plain, seed, 0), whole_run(&sliced, seed, 15));
         prop_assert_eq!(ending(&disturbed), ending(&plain));
@@ -198,4 +196,40 @@ fn check_nothing_begins_while_paused(sim: &mut Sim) {
     }
     let begun = sim.dispatched[handed_out..].iter().filter(|job| job.dispatch == 0).count();
     assert!(begun == 0 || !sim.state.paused, "a paused run hands out no new job");
+}
+
+/// The plans by chance are worth something only if they go everywhere.
+#[test]
+fn random_plans_reach_every_corner() {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut loads = 0;
+    for seed in 0..400 {
+        let program = program(seed, Profile::Wild, 3, true);
+        let mut sim = Sim::seeded(&program, seed);
+        sim.values = MemoryValues::forgetful();
+        sim.disturbance = 5;
+        sim.start().run();
+        loads += sim.values.loads;
+        for event in &sim.events {
+            let field = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
+            let detail = if &*event.kind == "loop.done" { field("reason") } else { field("status") };
+            *seen.entry(format!("{} {detail}", event.kind)).or_default() += 1;
+        }
+    }
+    let reasons = ["condition", "items", "judge", "count", "timeout", "stalled", "failed", "cancelled"];
+    let statuses = ["failed", "cancelled", "timed_out"];
+    let others = [
+        "loop.progress ",
+        "task.retrying ",
+        "step.skipped skipped",
+        "workflow.idle ",
+        "event.unhandled ",
+        "ctx.patched ",
+    ];
+    let wanted = reasons.iter().map(|reason| format!("loop.done {reason}"));
+    let wanted = wanted.chain(statuses.iter().map(|status| format!("step.failed {status}")));
+    for corner in wanted.chain(others.iter().map(|other| other.to_string())) {
+        assert!(seen.get(&corner).is_some_and(|times| *times >= 3), "`{corner}` is reached too rarely: {seen:?}");
+    }
+    assert!(loads > 200, "values were fetched only {loads} times");
 }

@@ -20,6 +20,8 @@ pub struct Waiting {
     pub quiet: bool,
     /// Child runs have not ended.
     pub children: bool,
+    /// Somebody has paused the run: it waits for a person, so no time may be skipped.
+    pub paused: bool,
     /// Do not wait at all: only look.
     pub poll: bool,
 }
@@ -37,6 +39,8 @@ pub enum Next {
     Nothing,
     /// The run is to leave memory.
     Release,
+    /// The store has failed while nothing else was happening.
+    Failed(RuntimeError),
     /// The process is going down; the run stays as it is in the store.
     Closed,
 }

@@ -22,6 +22,8 @@ pub struct ControlLoop<A> {
     owed: Vec<Command>,
     /// Jobs whose results are in ticks that are not durable yet.
     finalized: Vec<u64>,
+    /// Somebody wants the loop to let go, and said so while it was computing.
+    closing: bool,
 }
 
 /// Why the loop has let go of a run.
@@ -43,7 +45,8 @@ impl<A: Adapter> ControlLoop<A> {
         adapter: A,
         first: Vec<TickKind>,
     ) -> ControlLoop<A> {
-        ControlLoop { program, state, blobs, adapter, buffer: first.into(), owed: Vec::new(), finalized: Vec::new() }
+        let (owed, finalized) = (Vec::new(), Vec::new());
+        ControlLoop { program, state, blobs, adapter, buffer: first.into(), owed, finalized, closing: false }
     }
 
     pub async fn run(mut self) -> Result<Exit, RuntimeError> {
@@ -61,12 +64,20 @@ impl<A: Adapter> ControlLoop<A> {
                 self.adapter.ended(&result);
                 return Ok(Exit::Ended(result));
             }
+            if self.closing {
+                return Ok(Exit::Closed);
+            }
             if !self.buffer.is_empty() {
                 continue;
             }
             let quiet = self.state.is_quiet();
-            let waiting =
-                Waiting { until: self.state.next_due(), quiet, children: !self.state.calls.is_empty(), poll: false };
+            let waiting = Waiting {
+                until: self.state.next_due(),
+                quiet,
+                children: !self.state.calls.is_empty(),
+                paused: self.state.paused,
+                poll: false,
+            };
             match self.adapter.wait_for_next_task(waiting).await {
                 Next::Ticks(ticks) => self.buffer.extend(ticks),
                 Next::Timer => self.buffer.push_back(TickKind::TimerDue),
@@ -75,6 +86,7 @@ impl<A: Adapter> ControlLoop<A> {
                     self.adapter.release(&self.state, &mut self.blobs).await?;
                     return Ok(Exit::Released);
                 }
+                Next::Failed(error) => return Err(error),
                 Next::Closed => return Ok(Exit::Closed),
             }
         }
@@ -93,10 +105,14 @@ impl<A: Adapter> ControlLoop<A> {
                 if self.owes_effects() || self.adapter.wants_flush() {
                     self.settle().await?;
                 }
-                let poll = Waiting { until: None, quiet: false, children: false, poll: true };
+                let poll = Waiting { until: None, quiet: false, children: false, paused: false, poll: true };
                 match self.adapter.wait_for_next_task(poll).await {
                     Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
-                    Next::Closed => self.buffer.clear(),
+                    Next::Closed => {
+                        self.closing = true;
+                        return Ok(());
+                    }
+                    Next::Failed(error) => return Err(error),
                     Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
                 }
             }
@@ -115,6 +131,8 @@ impl<A: Adapter> ControlLoop<A> {
         self.adapter.on_tick(&tick, &output, &self.state);
         for command in output.commands {
             match command {
+                // One is enough to go on, however many ticks have left work behind.
+                Command::QueueEvent(TickKind::Proceed) if self.buffer.back() == Some(&TickKind::Proceed) => {}
                 Command::QueueEvent(tick) => self.buffer.push_back(tick),
                 other => self.owed.push(other),
             }
@@ -134,6 +152,10 @@ impl<A: Adapter> ControlLoop<A> {
             TickKind::StepResult { job, dispatch, mut outcome } => {
                 outcome.output = slim(outcome.output);
                 TickKind::StepResult { job, dispatch, outcome }
+            }
+            TickKind::CallResult { call, status, mut outcome } => {
+                outcome.output = slim(outcome.output);
+                TickKind::CallResult { call, status, outcome }
             }
             TickKind::AddEvent { name, payload: Value::Map(map), request } => {
                 let payload = map.iter().map(|(key, value)| (key.clone(), slim(value.clone())));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Output, Program, Reduced, Resume, State, Tick, reduce};
+use windlass_core::{Output, Program, Reduced, Resume, State, Tick, TurnRecord, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
@@ -17,6 +17,14 @@ const ROWS_AT_ONCE: u32 = 256;
 pub struct RunImage {
     pub state: State,
     pub blobs: BlobCache,
+    /// Turns that ended in the ticks that were replayed.
+    pub turns: Vec<TurnRecord>,
+}
+
+impl RunImage {
+    pub fn new(state: State) -> RunImage {
+        RunImage { state, blobs: BlobCache::default(), turns: Vec::new() }
+    }
 }
 
 /// The state of a run that has not begun.
@@ -42,8 +50,13 @@ pub fn load(
         Some(snapshot) => codec::decode(&snapshot.body, "a snapshot")?,
         None => new_state(run, program, created_at),
     };
-    let mut image = RunImage { state, blobs: BlobCache::default() };
-    replay_from(store, run, program, &mut image, u64::MAX, &mut |_, _| Ok(()))?;
+    let mut image = RunImage::new(state);
+    let mut turns = Vec::new();
+    replay_each(store, run, program, &mut image, u64::MAX, &mut |_, _, output| {
+        turns.extend(output.turns);
+        Ok(())
+    })?;
+    image.turns = turns;
     Ok(image)
 }
 
@@ -55,6 +68,19 @@ pub fn replay_from(
     image: &mut RunImage,
     to: u64,
     seen: &mut dyn FnMut(&State, &TickEntry) -> Result<(), RuntimeError>,
+) -> Result<(), RuntimeError> {
+    replay_each(store, run, program, image, to, &mut |state, entry, _| seen(state, entry))
+}
+
+type Seen<'a> = dyn FnMut(&State, &TickEntry, Output) -> Result<(), RuntimeError> + 'a;
+
+fn replay_each(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    program: &Program,
+    image: &mut RunImage,
+    to: u64,
+    seen: &mut Seen<'_>,
 ) -> Result<(), RuntimeError> {
     loop {
         let rows = store.journal(run, image.state.ticks, ROWS_AT_ONCE)?;
@@ -72,7 +98,7 @@ pub fn replay_from(
                 if codec::digest(&output.commands) != entry.digest {
                     return Err(differs(run, &image.state, entry));
                 }
-                seen(&image.state, entry)?;
+                seen(&image.state, entry, output)?;
             }
         }
     }

@@ -110,6 +110,9 @@ impl RunWorkers {
         self.leases().retain(|job, lease| {
             let alive = lease.alive_at.elapsed() < LEASE;
             if !alive {
+                if let Some(task) = &lease.task {
+                    task.abort();
+                }
                 lost.push(TickKind::LeaseLost { job: *job, dispatch: lease.dispatch });
             }
             alive
@@ -138,10 +141,9 @@ async fn work(
     job: u64,
     dispatch: u32,
 ) {
-    let Ok(_slot) = slots.acquire().await else { return };
-    let timeout = call.timeout;
     let mut cancelled = call.cancelled.clone();
-    let called = Caught(tool.call(call));
+    let called = call_in_turn(&*tool, call, &slots);
+    // A job that waits for its turn is held as firmly as one that runs.
     let heartbeats = async {
         loop {
             tokio::time::sleep(HEARTBEAT).await;
@@ -151,21 +153,37 @@ async fn work(
             }
         }
     };
+    // A tool that is called off is dropped where it stands.
+    let outcome = tokio::select! {
+        biased;
+        outcome = called => outcome,
+        () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+        () = heartbeats => unreachable!("heartbeats never end"),
+    };
+    report(&leases, &reports, job, dispatch, outcome);
+}
+
+/// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
+async fn call_in_turn(tool: &dyn Tool, call: ToolCall, slots: &Semaphore) -> TaskOutcome {
+    // Nobody closes the pool.
+    let Ok(_slot) = slots.acquire().await else { return std::future::pending().await };
+    let timeout = call.timeout;
     let deadline = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
             None => std::future::pending().await,
         }
     };
-    // A tool that is called off or out of time is dropped where it stands.
-    let outcome = tokio::select! {
+    let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return panicked() };
+    tokio::select! {
         biased;
-        outcome = called => outcome,
-        () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+        outcome = Caught(called) => outcome,
         () = deadline => failure("timeout", "timeout", "the task took longer than its timeout allows"),
-        () = heartbeats => unreachable!("heartbeats never end"),
-    };
-    report(&leases, &reports, job, dispatch, outcome);
+    }
+}
+
+fn panicked() -> TaskOutcome {
+    failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle")
 }
 
 fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
@@ -180,9 +198,7 @@ impl Future for Caught {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<TaskOutcome> {
         let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context)));
-        polled.unwrap_or_else(|_| {
-            Poll::Ready(failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle"))
-        })
+        polled.unwrap_or_else(|_| Poll::Ready(panicked()))
     }
 }
 

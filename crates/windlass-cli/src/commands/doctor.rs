@@ -1,1 +1,83 @@
-pub fn doctor(_: &crate::args::Global) -> Result<crate::failure::Exit, crate::failure::Failure> { Err(crate::failure::Failure::usage("soon")) }
+//! `windlass doctor`
+
+use windlass_core::Limits;
+use windlass_store::{RunFilter, RunRow, RunStatus, Store};
+use windlass_value::Value;
+
+use crate::args::Global;
+use crate::config::Settings;
+use crate::failure::{Exit, Failure, owner_name};
+use crate::{image, out, stores};
+
+struct Finding {
+    run: Option<String>,
+    what: String,
+    hint: String,
+}
+
+pub fn doctor(global: &Global) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let store = stores::open(global)?;
+    let damage = store.verify()?.into_iter().map(|what| Finding {
+        run: None,
+        what,
+        hint: "copy the store's directory before anything else".to_owned(),
+    });
+    let mut findings: Vec<Finding> = damage.collect();
+    let mut open = Vec::new();
+    stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
+        open.push(row);
+        true
+    })?;
+    for row in &open {
+        findings.extend(look_at(global, &*store, row, &settings.limits)?);
+    }
+    show(global, &findings, open.len())?;
+    Ok(if findings.is_empty() { Exit::Good } else { Exit::Otherwise })
+}
+
+/// An open run must be moved by somebody or something: a live owner, its timer, or a person who was named.
+fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
+    let finding = |what: String, words: &str| {
+        let hint = stores::command(global, &format!("{words} {}", row.run));
+        Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }))
+    };
+    if row.status == RunStatus::Quarantined {
+        return finding("it is set aside: its journal and its program disagree".to_owned(), "replay");
+    }
+    if image::live_owner(store, row)?.is_some() {
+        return Ok(None);
+    }
+    let state = match image::program(store, row, limits)
+        .and_then(|program| windlass_runtime::load(store, &row.run, &program, row.created_at))
+    {
+        Ok(image) => image.state,
+        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), "replay"),
+    };
+    match &row.owner {
+        Some(owner) => finding(format!("{}, which ran it, is gone", owner_name(owner)), "resume"),
+        None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
+        None => finding("it is open, and nothing will move it: no process, no timer, no wait".to_owned(), "resume"),
+    }
+}
+
+fn show(global: &Global, findings: &[Finding], open: usize) -> Result<(), Failure> {
+    if global.json {
+        let entry = |finding: &Finding| {
+            Value::object([
+                ("run", Value::from(finding.run.as_deref())),
+                ("finding", Value::from(finding.what.as_str())),
+                ("hint", Value::from(finding.hint.as_str())),
+            ])
+        };
+        return out::print_json(&Value::list(findings.iter().map(entry).collect()));
+    }
+    for finding in findings {
+        let run = finding.run.as_deref().unwrap_or("store");
+        out::print(&format!("{run}: {}\n  hint: {}", finding.what, finding.hint))?;
+    }
+    match findings.len() {
+        0 => out::print(&format!("all is well: {open} open runs, no damage")),
+        count => out::print(&format!("{count} to look at, {open} open runs")),
+    }
+}

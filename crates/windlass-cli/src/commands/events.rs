@@ -1,1 +1,98 @@
-pub fn events(_: &crate::args::Global, _: &crate::args::Events) -> Result<crate::failure::Exit, crate::failure::Failure> { Err(crate::failure::Failure::usage("soon")) }
+//! `windlass events RUN`
+
+use std::sync::Arc;
+
+use windlass_core::Event;
+use windlass_store::Store;
+use windlass_value::{Map, Timestamp, Value, to_json};
+
+use crate::args::{self, Global};
+use crate::failure::{Exit, Failure};
+use crate::follow::{Changes, EventReader, POLL, Piece};
+use crate::out;
+use crate::{image, stores, text};
+
+pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
+    let store = stores::open(global)?;
+    let run = stores::find(&*store, &args.run)?.run;
+    let mut reader = EventReader::new(run.clone(), args.from);
+    if !args.follow {
+        while print_some(global, &mut reader, &*store)? {}
+        return Ok(Exit::Good);
+    }
+    follow(global, &*store, &run, &mut reader)
+}
+
+/// Until the run has ended and everything it said was shown.
+fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut EventReader) -> Result<Exit, Failure> {
+    let mut changes = Changes::default();
+    let mut warned = false;
+    loop {
+        if changes.any(store)? {
+            // Asked before reading: what an ended run has said is all there.
+            let row = stores::find(store, run)?;
+            while print_some(global, reader, store)? {}
+            if row.status.is_final() {
+                return Ok(Exit::Good);
+            }
+            if !warned && image::live_owner(store, &row)?.is_none() {
+                warned = true;
+                out::note(&format!("nobody runs it now: {}", stores::command(global, &format!("resume {run}"))));
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// False when there was nothing to print.
+fn print_some(global: &Global, reader: &mut EventReader, store: &dyn Store) -> Result<bool, Failure> {
+    let pieces = reader.read(store)?;
+    let line = |piece: &Piece| if global.json { to_json(&to_value(piece)) } else { human(piece) };
+    if !pieces.is_empty() {
+        out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(!pieces.is_empty())
+}
+
+/// The contract's object: the four fixed fields, then the event's own beside them.
+fn to_value(piece: &Piece) -> Value {
+    match piece {
+        Piece::Event(event) => flat(event.seq, event.at, &event.kind, &event.path, &event.data),
+        Piece::Trimmed { from, to } => {
+            let range = Value::object([("from", Value::from(*from)), ("to", Value::from(*to))]);
+            flat(*to, Timestamp::default(), "events.trimmed", "", &range)
+        }
+    }
+}
+
+fn flat(seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
+    let mut map = Map::new();
+    map.insert("seq", seq);
+    map.insert("at", at.to_string());
+    map.insert("type", kind);
+    map.insert("path", path);
+    for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
+        // What a step publishes by itself cannot pass for one of the fixed fields.
+        if !map.contains_key(key) {
+            map.insert(key.clone(), value.clone());
+        }
+    }
+    Value::map(map)
+}
+
+fn human(piece: &Piece) -> String {
+    match piece {
+        Piece::Event(event) => human_event(event),
+        Piece::Trimmed { from, to } => format!("{to:>6}  events {from} to {to} are no longer kept"),
+    }
+}
+
+fn human_event(event: &Event) -> String {
+    let time = event.at.to_string();
+    let clock = time.get(11..23).unwrap_or(&time);
+    let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::short(value, 60));
+    let fields: Vec<String> =
+        event.data.as_map().into_iter().flat_map(Map::iter).filter(|(_, value)| !value.is_null()).map(field).collect();
+    let line = format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.kind, event.path, fields.join(" "));
+    line.trim_end().to_owned()
+}

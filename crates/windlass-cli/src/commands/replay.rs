@@ -1,1 +1,170 @@
-pub fn replay(_: &crate::args::Global, _: &crate::args::Replay) -> Result<crate::failure::Exit, crate::failure::Failure> { Err(crate::failure::Failure::usage("soon")) }
+//! `windlass replay RUN`
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::{Program, State, frame_tree};
+use windlass_runtime::{RunImage, RuntimeError, codec, new_state, replay_from, steps_of};
+use windlass_store::{RunRow, SnapshotRow, Store};
+use windlass_value::{BlobHash, Map, Value};
+
+use super::tree;
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::failure::{Exit, Failure};
+use crate::{image, out, stores, text};
+
+pub fn replay(global: &Global, args: &args::Replay) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let store = stores::open(global)?;
+    let row = stores::find(&*store, &args.run)?;
+    let program = image::program(&*store, &row, &settings.limits)?;
+    let begin = begin(&*store, &row, &program)?;
+    let (from, newest) = (begin.state.ticks, row.ticks);
+    let to = args.to.unwrap_or(u64::MAX);
+    if args.to.is_some_and(|to| to < from || to > newest) {
+        return Err(Failure::usage(format!("tick {to} cannot be shown"))
+            .hint(format!("ticks {from} to {newest} of this run are kept")));
+    }
+    let mut replayed = Replayed { from, image: begin, compared: 0 };
+    replayed.go(&*store, &row.run, &program, to)?;
+    match global.json {
+        true => out::print_json(&replayed.to_value(&row, &program))?,
+        false => out::print(&replayed.show(&row))?,
+    }
+    Ok(Exit::Good)
+}
+
+/// The oldest state there is: none at all if the whole journal is kept.
+fn begin(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage, Failure> {
+    let whole = store.journal(&row.run, 0, 1)?.first().is_none_or(|first| first.first_tick == 0);
+    let state = match store.oldest_snapshot(&row.run)?.filter(|_| !whole) {
+        Some(snapshot) => {
+            let state: State = codec::decode(&snapshot.body, "a snapshot")?;
+            compare(&state, &snapshot)?;
+            state
+        }
+        None => new_state(&row.run, program, row.created_at),
+    };
+    Ok(RunImage::new(state))
+}
+
+struct Replayed {
+    from: u64,
+    image: RunImage,
+    /// Snapshots whose hash fits the rebuilt state.
+    compared: u64,
+}
+
+impl Replayed {
+    /// Command digests are compared by the replay itself, state hashes here.
+    fn go(&mut self, store: &dyn Store, run: &Arc<str>, program: &Program, to: u64) -> Result<(), Failure> {
+        let snapshots = snapshots(store, run)?;
+        let compared = &mut self.compared;
+        let mut seen = |state: &State, _: &codec::TickEntry| match snapshots.get(&state.ticks) {
+            Some(snapshot) => {
+                *compared += 1;
+                compare(state, snapshot)
+            }
+            None => Ok(()),
+        };
+        let replayed = replay_from(store, run, program, &mut self.image, to, &mut seen);
+        replayed.map_err(|error| match error {
+            RuntimeError::Quarantined { why, .. } => {
+                Failure::new(Exit::Otherwise, format!("the replay differs: {why}"))
+                    .place(format!("run {run}, after tick {}", self.image.state.ticks))
+            }
+            other => other.into(),
+        })
+    }
+
+    fn hash(&self) -> String {
+        BlobHash(codec::state_bytes(&self.image.state).1).to_string()
+    }
+
+    fn show(&self, row: &RunRow) -> String {
+        let state = &self.image.state;
+        let variables = state.scopes.get(state.root_scope).map(|scope| {
+            let line = |(name, variable): (&Arc<str>, &windlass_core::state::Variable)| {
+                format!("  {name} = {}", text::short(&variable.value, 100))
+            };
+            scope.variables.iter().map(line).collect::<Vec<_>>()
+        });
+        let mut lines = vec![
+            format!("run {} ({})", row.run, row.definition),
+            format!("kept: ticks {} to {}", self.from, row.ticks),
+            format!("replayed: {} ticks, all commands as journaled", state.ticks - self.from),
+            format!("snapshots compared: {}", self.compared),
+            format!("state after tick {}: {}", state.ticks, self.hash()),
+            format!("{} turns, {} events, {}", state.turns, state.events, state.now),
+        ];
+        if let Some(variables) = variables.filter(|variables| !variables.is_empty()) {
+            lines.push("variables".to_owned());
+            lines.extend(variables);
+        }
+        lines.join("\n")
+    }
+
+    fn to_value(&self, row: &RunRow, program: &Program) -> Value {
+        let kept = Value::object([("from", Value::from(self.from)), ("to", Value::from(row.ticks))]);
+        Value::object([
+            ("run", Value::from(row.run.clone())),
+            ("definition", Value::from(row.definition.as_str())),
+            ("kept", kept),
+            ("ticks", Value::from(self.image.state.ticks)),
+            ("replayed", Value::from(self.image.state.ticks - self.from)),
+            ("snapshots_compared", Value::from(self.compared)),
+            ("state_hash", Value::from(self.hash())),
+            ("state", self.state_value(program)),
+        ])
+    }
+
+    fn state_value(&self, program: &Program) -> Value {
+        let state = &self.image.state;
+        let mut variables = Map::new();
+        let scope = state.scopes.get(state.root_scope);
+        for (name, variable) in scope.into_iter().flat_map(|scope| &scope.variables) {
+            variables.insert(name.clone(), variable.value.clone());
+        }
+        let steps = steps_of(program, state).into_iter().map(|(name, step)| (name, step.to_value()));
+        Value::object([
+            ("status", Value::from(state.result().map(|result| result.status.as_str()))),
+            ("paused", Value::from(state.paused)),
+            ("now", Value::from(state.now.to_string())),
+            ("turns", Value::from(state.turns)),
+            ("events", Value::from(state.events)),
+            ("jobs", Value::from(state.jobs.len())),
+            ("timers", Value::from(state.timers.len())),
+            ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
+            ("variables", Value::map(variables)),
+            ("current", tree::to_value(&frame_tree(program, state), state.now)),
+            ("steps", Value::object(steps)),
+        ])
+    }
+}
+
+/// All that are kept, by tick, newest first from the store.
+fn snapshots(store: &dyn Store, run: &str) -> Result<BTreeMap<u64, SnapshotRow>, Failure> {
+    let mut found = BTreeMap::new();
+    let mut at_most = None;
+    while let Some(snapshot) = store.snapshot(run, at_most)? {
+        let tick = snapshot.tick;
+        // The hash is all that is needed.
+        found.insert(tick, SnapshotRow { body: Vec::new(), ..snapshot });
+        match tick.checked_sub(1) {
+            Some(before) => at_most = Some(before),
+            None => break,
+        }
+    }
+    Ok(found)
+}
+
+fn compare(state: &State, snapshot: &SnapshotRow) -> Result<(), RuntimeError> {
+    match codec::state_bytes(state).1 == snapshot.state_hash {
+        true => Ok(()),
+        false => Err(RuntimeError::Quarantined {
+            run: state.run.id.to_string(),
+            why: format!("the state after tick {} is not the one its snapshot has", snapshot.tick),
+        }),
+    }
+}

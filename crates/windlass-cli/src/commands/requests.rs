@@ -30,7 +30,9 @@ fn payload(data: Option<&str>) -> Result<Value, Failure> {
                 .map_err(|error| Failure::usage(format!("could not read the data: {error}")).place(path))?;
             inputs::parsed(&text, path)
         }
-        Some((data, None)) => inputs::parsed(data, "--data").map_err(|failure| failure.hint("text needs quotes: '\"yes\"'")),
+        Some((data, None)) => {
+            inputs::parsed(data, "--data").map_err(|failure| failure.hint("text needs quotes: '\"yes\"'"))
+        }
     }
 }
 

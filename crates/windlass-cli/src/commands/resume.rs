@@ -36,6 +36,7 @@ async fn go_on(
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     tell_id(global, &row.run)?;
+    outweigh_kept_pauses(store, &row.run)?;
     let engine = host::engine(store, settings, &args.testing)?;
     loop {
         let handle = match engine.resume(&row.run).await {
@@ -58,14 +59,24 @@ async fn go_on(
     }
 }
 
+/// A pause that was kept while nobody ran it is older than this resume, and must not stop it: messages keep their order.
+fn outweigh_kept_pauses(store: &Arc<dyn Store>, run: &Arc<str>) -> Result<(), Failure> {
+    if !store.inbox(run, 1)?.is_empty() {
+        ask_to_resume(store, run)?;
+    }
+    Ok(())
+}
+
+fn ask_to_resume(store: &Arc<dyn Store>, run: &Arc<str>) -> Result<(), Failure> {
+    request(&**store, run, &format!("resume-{}", new_run_id()), Request::Resume)?;
+    Ok(())
+}
+
 /// A run with a live owner is asked to go on, if it is paused; then we only watch.
 fn wake_if_paused(store: &Arc<dyn Store>, run: &Arc<str>, owner: &str) -> Result<(), Failure> {
     out::note(&format!("{} runs it; following", owner_name(owner)));
     let paused = store.run(run)?.is_some_and(|row| row.status == RunStatus::Paused);
-    if paused {
-        request(&**store, run, &format!("resume-{}", new_run_id()), Request::Resume)?;
-    }
-    Ok(())
+    if paused { ask_to_resume(store, run) } else { Ok(()) }
 }
 
 /// How following ended, for those who print it.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::{RuntimeError, StartOptions};
-use windlass_store::{MemoryStore, Store};
+use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::{Duration, Value};
 
 use super::resume;
@@ -21,6 +21,7 @@ use crate::{definition, inputs, stores, text};
 
 pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
+    inputs::check_stdin(args)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
@@ -78,6 +79,7 @@ async fn start(
     };
     let run = handle.run.clone();
     tell_id(global, &run)?;
+    tell_if_paused(global, args, &*store, &run)?;
     let mut progress = Progress::new(args.quiet, &program);
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         Watched::Ended(report) => {
@@ -98,6 +100,15 @@ pub fn tell_id(global: &Global, run: &Arc<str>) -> Result<(), Failure> {
         }
         false => out::print(&format!("run {run}")),
     }
+}
+
+/// Only a run that was there before can be paused already; waiting for it in silence would look like a hang.
+fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Arc<str>) -> Result<(), Failure> {
+    let known = if args.id.is_some() { store.run(run)? } else { None };
+    if known.is_some_and(|row| row.status == RunStatus::Paused) {
+        out::note(&format!("the run is paused; go on with it: {}", stores::command(global, &format!("resume {run}"))));
+    }
+    Ok(())
 }
 
 pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool) -> Exit {

@@ -77,8 +77,8 @@ impl Bars {
     fn loop_moved(&mut self, path: &Arc<str>) {
         let (Some(bar), Some(seen)) = (self.shown.get(path), self.loops.0.get(path)) else { return };
         bar.set_position(seen.ended);
-        let condition = self.condition(path).map(|condition| format!("{condition}  ")).unwrap_or_default();
-        bar.set_message(format!("{condition}{}", text::short(&seen.last, 60)));
+        let condition = self.condition(path).map(|condition| format!("  {condition}")).unwrap_or_default();
+        bar.set_message(format!("{}{condition}", text::short(&seen.last, 60)));
     }
 
     fn add(&mut self, path: &Arc<str>, bar: ProgressBar) {

@@ -32,6 +32,8 @@ pub struct Lines {
 impl Lines {
     pub fn event(&mut self, event: &Event) {
         self.begun_at.get_or_insert(event.at);
+        // A loop's first line comes after a second, too.
+        self.loops_told.get_or_insert_with(Instant::now);
         self.newest = event.at;
         self.loops.take(event);
         match &*event.kind {
@@ -79,8 +81,9 @@ impl Lines {
         self.begun.retain(|(path, _, _)| *path != event.path);
         let field = |name| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let error = event.data.get("error").and_then(|error| error.get("message")).map(|error| text::short(error, 120));
-        let why = error.map_or_else(|| field("reason"), |error| format!(": {error}"));
-        self.tell(format!("{} {} {why}", event.path, field("status")).trim_end());
+        let why = error.or_else(|| Some(field("reason")).filter(|reason| !reason.is_empty()));
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        self.tell(&format!("{} {}{why}", event.path, field("status")));
     }
 
     fn retrying(&self, event: &Event) {

@@ -135,7 +135,8 @@ impl<'a> View<'a> {
     }
 
     fn find_node(&self, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
-        let own = self.locals.own.filter(|(node, _)| self.program.named(self.program.facts(*node).home, name) == Some(*node));
+        let own =
+            self.locals.own.filter(|(node, _)| self.program.named(self.program.facts(*node).home, name) == Some(*node));
         if own.is_some() {
             return own;
         }

@@ -79,14 +79,15 @@ impl Reducer<'_> {
 
 /// Codes and kinds are compared as text; `5xx` stands for every code of that hundred. A policy that names none takes all.
 fn matches(retry: &Retry, error: &ErrorInfo) -> bool {
-    retry.on.is_empty() || retry.on.iter().any(|wanted| {
-        let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
-            error.code.len() == 3
-                && error.code.starts_with(hundred)
-                && error.code.bytes().all(|byte| byte.is_ascii_digit())
-        });
-        class || wanted.eq_ignore_ascii_case(&error.code) || wanted.eq_ignore_ascii_case(&error.kind)
-    })
+    retry.on.is_empty()
+        || retry.on.iter().any(|wanted| {
+            let class = wanted.strip_suffix("xx").is_some_and(|hundred| {
+                error.code.len() == 3
+                    && error.code.starts_with(hundred)
+                    && error.code.bytes().all(|byte| byte.is_ascii_digit())
+            });
+            class || wanted.eq_ignore_ascii_case(&error.code) || wanted.eq_ignore_ascii_case(&error.kind)
+        })
 }
 
 fn grow(interval: Duration, growth: Growth, retries_before: u32) -> f64 {

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
-    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame, PipelineFrame,
-    PlaceFrame, Results, Token, WaitFrame,
+    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame,
+    PipelineFrame, PlaceFrame, Results, Token, WaitFrame,
 };
 pub use slab::{Id, Slab};
 

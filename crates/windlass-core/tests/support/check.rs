@@ -92,7 +92,8 @@ fn check_indexes(state: &State) {
     for (name, waiting) in &state.waits {
         assert!(!waiting.is_empty(), "a name that nobody waits for");
         for id in waiting {
-            let waits = matches!(&frame(state, *id).body, Body::Wait(WaitFrame::Signal { name: own, .. }) if own == name);
+            let waits =
+                matches!(&frame(state, *id).body, Body::Wait(WaitFrame::Signal { name: own, .. }) if own == name);
             assert!(waits, "`{name}` is waited for by something else");
         }
     }

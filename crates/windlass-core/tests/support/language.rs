@@ -36,8 +36,28 @@ struct Compiled {
 }
 
 const OPS: [&str; 22] = [
-    "$var", "$turn", "$node", "$status", "$input", "$add", "$lt", "$eq", "$not", "$or", "$random", "$now", "$range", "$fail",
-    "$text", "$len", "$get", "$whole", "$outer", "$elapsed", "$attempts", "$loopitem",
+    "$var",
+    "$turn",
+    "$node",
+    "$status",
+    "$input",
+    "$add",
+    "$lt",
+    "$eq",
+    "$not",
+    "$or",
+    "$random",
+    "$now",
+    "$range",
+    "$fail",
+    "$text",
+    "$len",
+    "$get",
+    "$whole",
+    "$outer",
+    "$elapsed",
+    "$attempts",
+    "$loopitem",
 ];
 
 impl Language for TestLanguage {
@@ -174,7 +194,8 @@ fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, Ev
 fn whole(value: &Value, scope: &dyn Scope) -> Result<Value, EvalError> {
     let Value::Stored(stored) = value else { return Ok(value.clone()) };
     let content = scope.blob(stored)?;
-    if !stored.chunked || content.as_list().is_none_or(|list| list.iter().any(|part| !matches!(part, Value::Stored(_)))) {
+    if !stored.chunked || content.as_list().is_none_or(|list| list.iter().any(|part| !matches!(part, Value::Stored(_))))
+    {
         return Ok(content);
     }
     let mut items = Vec::new();

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
-use windlass_value::{
-    EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
-};
+use windlass_value::{EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value};
 
 use super::world::{Counter, call_outcome, outcome_of};
 
@@ -169,9 +167,9 @@ impl<'p> Naive<'p> {
             let (output, error) = match &task.action {
                 Action::Evaluate(expression) => done(self.eval_with(*expression, seen)),
                 Action::Write(write) => {
-                    let written = self.write(write, None).map(|value| {
-                        Value::object([("name", Value::Str(write.name.clone())), ("value", value)])
-                    });
+                    let written = self
+                        .write(write, None)
+                        .map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
                     done(written)
                 }
                 Action::Effect(effect) => {
@@ -414,7 +412,7 @@ impl<'p> Naive<'p> {
         told.statuses.push(end.status);
         told.previous = end.output.clone();
         told.outputs.push(end.output.clone());
-        let mut reason = self.look(looping, told, &end).unwrap_or_else(|Broken| Some("failed"));
+        let mut reason = self.look(looping, told, &end).unwrap_or(Some("failed"));
         if reason.is_none() && !end.status.is_bad() {
             reason = self.judge(looping, id, index, &inside, generation);
         }
@@ -627,7 +625,8 @@ fn step(operand: &Value) -> Tried<i64> {
 
 /// The children nobody waits for; a skipped one is replaced by those it waited for.
 fn deciding_leaves(graph: &Graph, statuses: &[Status]) -> Vec<Status> {
-    let waited_for = |at: usize| graph.children.iter().any(|child| child.after.iter().any(|after| after.child as usize == at));
+    let waited_for =
+        |at: usize| graph.children.iter().any(|child| child.after.iter().any(|after| after.child as usize == at));
     let mut found = Vec::new();
     let leaves = (0..graph.children.len()).filter(|at| !waited_for(*at));
     leaves.for_each(|leaf| decide_for(graph, statuses, leaf, &mut found));

@@ -44,7 +44,7 @@ pub fn random_program(seed: u64, profile: Profile, depth: u32, limits: Limits) -
 }
 
 pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
-    let mut maker = Maker { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 16 };
+    let mut maker = Maker { b: Builder::new(), rng: Rng::new(seed), profile, names: 0, nodes_left: 18 };
     let around = Around {
         parent: None,
         depth,
@@ -74,7 +74,7 @@ pub fn tight_limits(seed: u64) -> Limits {
         loop_quiet_from_turn: rng.below(5),
         slice_turns: 1 + rng.below(4),
         slice_items: 3 + rng.below(30),
-        inline_bytes_max: 10 + rng.below(60) as usize,
+        inline_bytes_max: 22 + rng.below(60) as usize,
         ..Limits::default()
     }
 }
@@ -94,7 +94,11 @@ impl Maker {
         self.nodes_left = self.nodes_left.saturating_sub(1);
         let name = self.name();
         let leaf = around.depth == 0 || self.nodes_left == 0;
-        let chosen = if leaf { self.rng.below(8) } else { 5 + self.rng.below(12) };
+        let chosen = match (leaf, around.parent) {
+            (true, _) => self.rng.below(8),
+            (false, None) => 8 + self.rng.below(8),
+            (false, Some(_)) => 5 + self.rng.below(11),
+        };
         let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
         let id = self.b.plan.add_node(Node::new(name.as_str(), "test", around.parent, placeholder));
         let inner = Around { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
@@ -132,7 +136,7 @@ impl Maker {
     }
 
     fn retry(&mut self) -> Retry {
-        let kinds = ["http", "limit", "rule", "call", "expression", "hang", "step", "timeout"];
+        let kinds = ["http", "limit", "rule", "call", "expression", "hang", "step", "timeout", "cancelled"];
         let mut retry = retry(1 + self.rng.below(3), Duration::from_ms(self.rng.below(3) * 700));
         retry.backoff.growth = *self.rng.pick(&[Growth::Fixed, Growth::Linear, Growth::Exponential(2.0)]);
         if self.wild() {
@@ -300,13 +304,12 @@ impl Maker {
     // Nodes with nodes inside.
 
     fn graph(&mut self, around: &Around) -> NodeKind {
-        let count = self.rng.below(4);
+        let count = if self.rng.chance(10) { 0 } else { 1 + self.rng.below(3) };
         let chain = self.rng.chance(50);
         let mut children: Vec<Child> = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for at in 0..count as u32 {
-            let after: Vec<After> =
-                (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
+            let after: Vec<After> = (0..at).filter_map(|before| self.edge(before, chain && before + 1 == at)).collect();
             let mut inner = around.clone();
             if !chain && count > 1 {
                 (inner.alone, inner.alone_in_turn) = (false, false);
@@ -368,7 +371,7 @@ impl Maker {
             1 if !strict => Check::After { condition, stop_when },
             _ => Check::Never,
         };
-        let judge = (!parallel && self.rng.chance(12)).then(|| self.judge(&inner));
+        let judge = (!parallel && self.rng.chance(25)).then(|| self.judge(&inner));
         let turns = if each { None } else { Some(Amount::Fixed(1 + self.rng.below(4))) };
         Loop {
             check,
@@ -444,7 +447,8 @@ impl Maker {
         let payload = |maker: &mut Maker| maker.rng.chance(50).then(|| maker.value(&inner));
         let mut first = place("first", &["start"], bodies[0]);
         first.inclusive = self.rng.chance(50);
-        first.arcs = vec![NetArc { payload: payload(self), ..arc("left") }, NetArc { payload: payload(self), ..arc("right") }];
+        first.arcs =
+            vec![NetArc { payload: payload(self), ..arc("left") }, NetArc { payload: payload(self), ..arc("right") }];
         let mut left = place("left", &["left"], bodies[1]);
         left.guard = self.rng.chance(30).then(|| self.truth(&inner));
         left.arcs = vec![NetArc { on: ArcOn::Either, ..arc("done-left") }];

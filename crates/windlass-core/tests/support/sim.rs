@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::{Body, Timer, WaitFrame};
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Output, Program, Reduced, Resume, RunResult, State, Status, TaskOutcome,
-    Tick, TickKind, TurnRecord, reduce,
+    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Output, Program, Reduced, Resume, RunResult, State, Status,
+    TaskOutcome, Tick, TickKind, TurnRecord, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
@@ -17,6 +17,9 @@ use super::world::{self, Counter, Reply, World, call_outcome};
 
 /// A run that needs more steps than this is taken to hang.
 const STEPS_MAX: usize = 20_000;
+
+/// An item of the agenda evaluates a few expressions, and again after each value that had to be fetched.
+const EVALUATIONS_PER_ITEM: u64 = 20;
 
 pub struct Sim<'p> {
     pub program: &'p Program,
@@ -148,7 +151,9 @@ impl<'p> Sim<'p> {
                 Reduced::NeedBlobs(hashes) => self.values.load(&hashes),
             }
         };
-        self.costs.push(evaluations() - before);
+        let cost = evaluations() - before;
+        assert!(cost <= EVALUATIONS_PER_ITEM * self.program.limits.slice_items, "a tick that evaluates {cost} times");
+        self.costs.push(cost);
         self.answered(&tick.kind);
         self.journal.push(tick);
         check_state(self.program, &self.state);

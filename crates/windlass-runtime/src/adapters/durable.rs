@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use windlass_core::state::Phase;
-use windlass_core::{Command, Limits, Output, State, Status, TaskOutcome, Tick, TickKind};
+use windlass_core::{Command, EffectKey, Limits, Output, State, Status, TaskOutcome, Tick, TickKind, TurnRecord};
 use windlass_store::{
     GroupWriter, InboxRow, NewRun, NewSnapshot, Record, RunBatch, RunStatus, StatusChange, Store, Verdict,
 };
-use windlass_value::{BlobHash, Value};
+use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::turns::TurnBuffer;
+use super::turns::{TURN_WAITS_MAX, TurnBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Next, Waiting};
 use crate::blobs::BlobCache;
@@ -38,6 +38,8 @@ pub struct DurableOptions {
     pub parent: Option<(Arc<str>, u64)>,
     /// Commits on the loop's own thread: the shortest way for a lone run.
     pub commit_here: bool,
+    /// Time is skipped when nothing else can happen: the store is asked for messages before that.
+    pub virtual_time: bool,
 }
 
 pub struct Durable<A> {
@@ -56,25 +58,32 @@ pub struct Durable<A> {
     snapshots: Vec<u64>,
     bytes: u64,
     trim_before: Option<u64>,
-    failed: bool,
+    /// Messages for other runs that go with the next commit.
+    messages: Vec<InboxRow>,
+    /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
+    let_go: bool,
 }
 
 impl<A: Adapter> Durable<A> {
-    pub fn new(inner: A, options: DurableOptions, state: &State) -> Durable<A> {
+    /// `turns` are those that came out of the replay: their rows may not have been written.
+    pub fn new(inner: A, options: DurableOptions, state: &State, turns: &[TurnRecord]) -> Durable<A> {
+        let mut buffer = TurnBuffer::default();
+        buffer.extend(turns);
         Durable {
             inner,
             options,
             committed: state.ticks,
             pending: Vec::new(),
             pending_since: None,
-            turns: TurnBuffer::default(),
+            turns: buffer,
             consumed: Vec::new(),
             status: None,
             snapshot_at: (state.ticks, state.turns),
             snapshots: Vec::new(),
             bytes: 0,
             trim_before: None,
-            failed: false,
+            messages: Vec::new(),
+            let_go: false,
         }
     }
 
@@ -100,13 +109,17 @@ impl<A: Adapter> Durable<A> {
     fn batch(&mut self, state: &State, blobs: &mut BlobCache) -> RunBatch {
         let entries = std::mem::take(&mut self.pending);
         self.pending_since = None;
-        let (turns, turn_trims) = self.turns.take(&self.options.limits);
         let ticks = entries.len() as u32;
         let events = entries.iter().map(|entry| entry.events.len() as u32).sum();
         let first_event = entries.iter().flat_map(|entry| &entry.events).next().map_or(0, |event| event.seq);
         let body = codec::encode(&entries);
         self.bytes += body.len() as u64;
         let snapshot = self.snapshot_if_due(state);
+        // After a crash the turns since the newest snapshot come out of the replay again: none may be older.
+        let (turns, turn_trims) = match snapshot.is_some() || state.result().is_some() || self.turns.is_due() {
+            true => self.turns.take(&self.options.limits),
+            false => Default::default(),
+        };
         RunBatch {
             run: self.options.run.clone(),
             epoch: self.options.epoch,
@@ -119,7 +132,7 @@ impl<A: Adapter> Durable<A> {
             turn_trims,
             blobs: blobs.take_fresh(),
             consumed: std::mem::take(&mut self.consumed),
-            send: self.news_for_parent(state),
+            send: self.news(state),
             trim_before: self.trim_before.take(),
             ..RunBatch::default()
         }
@@ -160,21 +173,53 @@ impl<A: Adapter> Durable<A> {
         Some(StatusChange { status, at: state.now, result })
     }
 
-    /// The end of a child is a message to its parent, in the same transaction.
-    fn news_for_parent(&self, state: &State) -> Vec<InboxRow> {
-        let (Some((parent, call)), Some(result)) = (&self.options.parent, state.result()) else { return Vec::new() };
+    /// What other runs must hear, in the same transaction.
+    fn news(&mut self, state: &State) -> Vec<InboxRow> {
+        let mut news = std::mem::take(&mut self.messages);
+        news.extend(self.news_for_parent(state));
+        news
+    }
+
+    /// A child that is no longer wanted is told so even if it does not exist yet, or this process dies right here.
+    fn cancel_of_child(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
+        let request: Arc<str> = format!("cancel:{}", self.options.run).into();
+        let reason = "its parent no longer wants it".into();
+        let tick = TickKind::CancelRun { reason, request: Some(request.clone()) };
+        let run = codec::child_id(&self.options.run, key).into();
+        InboxRow { run, request_id: request, body: codec::encode(&tick), at }
+    }
+
+    /// The end of a child is a message to its parent.
+    fn news_for_parent(&self, state: &State) -> Option<InboxRow> {
+        let (Some((parent, call)), Some(result)) = (&self.options.parent, state.result()) else { return None };
         let outcome = TaskOutcome { output: result.output.clone(), error: result.error.clone(), meta: Value::Null };
         let tick = TickKind::CallResult { call: *call, status: result.status, outcome };
-        vec![InboxRow {
+        Some(InboxRow {
             run: parent.clone(),
             request_id: format!("child:{}", self.options.run).into(),
             body: codec::encode(&tick),
             at: state.now,
-        }]
+        })
+    }
+
+    /// History that nothing else would write soon.
+    async fn write_turns(&mut self) -> Result<(), RuntimeError> {
+        let (turns, turn_trims) = self.turns.take(&self.options.limits);
+        let batch = RunBatch {
+            run: self.options.run.clone(),
+            epoch: self.options.epoch,
+            expected: self.committed,
+            turns,
+            turn_trims,
+            ..RunBatch::default()
+        };
+        self.commit(batch).await
     }
 
     async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
         let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
+        let creates = batch.create.is_some();
+        let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
         let (sender, receiver) = oneshot::channel();
         // A receiver that is gone means that the loop was dropped: nobody needs the answer.
         let reply = Box::new(move |verdict| drop(sender.send(verdict)));
@@ -182,15 +227,20 @@ impl<A: Adapter> Durable<A> {
             true => self.options.writer.submit_here(batch, reply),
             false => self.options.writer.submit(batch, reply),
         }
-        let verdict = receiver.await.map_err(|_| RuntimeError::Closing)?;
-        let verdict = verdict.inspect_err(|_| self.failed = true)?;
-        match verdict {
+        // Until the store has said yes, nobody knows whose the run is.
+        self.let_go = true;
+        match receiver.await.map_err(|_| RuntimeError::Closing)?? {
             Verdict::Committed => {
                 self.committed += ticks;
+                self.let_go = last;
                 Ok(())
             }
             Verdict::Fenced => Err(RuntimeError::Fenced),
-            Verdict::Conflict => Err(RuntimeError::RunExists(self.options.run.to_string())),
+            Verdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
+            Verdict::Conflict => {
+                let why = "it is not where this process has left it".to_owned();
+                Err(RuntimeError::Damaged { what: "the journal", why })
+            }
         }
     }
 }
@@ -209,6 +259,11 @@ impl<A: Adapter> Adapter for Durable<A> {
     forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, ended);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+        for command in &output.commands {
+            if let Command::CancelChild { key } = command {
+                self.messages.push(self.cancel_of_child(key, tick.at));
+            }
+        }
         let events = output
             .commands
             .iter()
@@ -233,8 +288,27 @@ impl<A: Adapter> Adapter for Durable<A> {
     }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+        if self.options.virtual_time
+            && waiting.until.is_some()
+            && let Next::Ticks(ticks) = self.read_inbox()
+        {
+            return Next::Ticks(ticks);
+        }
         loop {
-            match self.inner.wait_for_next_task(waiting).await {
+            let next = match self.turns.is_empty() || waiting.poll {
+                true => self.inner.wait_for_next_task(waiting).await,
+                false => {
+                    let next = tokio::time::timeout(TURN_WAITS_MAX, self.inner.wait_for_next_task(waiting)).await;
+                    match next {
+                        Ok(next) => next,
+                        Err(_) => match self.write_turns().await {
+                            Ok(()) => continue,
+                            Err(error) => return Next::Failed(error),
+                        },
+                    }
+                }
+            };
+            match next {
                 Next::Inbox => match self.read_inbox() {
                     Next::Nothing if !waiting.poll => {}
                     next => return next,
@@ -254,6 +328,9 @@ impl<A: Adapter> Adapter for Durable<A> {
         let mut batch = self.batch(state, blobs);
         if batch.snapshot.is_none() {
             batch.snapshot = Some(self.snapshot(state));
+            let (turns, turn_trims) = self.turns.take(&self.options.limits);
+            batch.turns.extend(turns);
+            batch.turn_trims.extend(turn_trims);
         }
         batch.timer = Some(state.next_due());
         batch.status = Some(StatusChange {
@@ -266,9 +343,8 @@ impl<A: Adapter> Adapter for Durable<A> {
     }
 
     async fn close(&mut self) {
-        // A run that is left in the middle is given back, so that another process can go on with it at once. A store that
-        // has failed is not asked for anything more.
-        if !self.failed && self.committed > 0 {
+        // A run that is left in the middle is given back, so that another process can go on with it at once.
+        if !self.let_go && self.committed > 0 {
             let _ = self.options.store.release(&self.options.run, self.options.epoch);
         }
         self.inner.close().await;

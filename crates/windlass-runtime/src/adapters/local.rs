@@ -137,7 +137,7 @@ impl Adapter for Local {
             return Next::Nothing;
         }
         if let Some(at) = waiting.until {
-            let alone = self.workers.in_flight() == 0 && !waiting.children;
+            let alone = self.workers.in_flight() == 0 && !waiting.children && !waiting.paused;
             if at <= self.clock.now() || (alone && self.clock.skip_to(at)) {
                 return Next::Timer;
             }

@@ -1,10 +1,13 @@
-//! The adapters: a local one that knows workers and time, and decorators that make it durable or let it sleep.
+//! The adapters: a local one that knows workers and time, one that replays a journal, and decorators that make a run
+//! durable or let it sleep.
 
 mod durable;
 mod idle_release;
 mod local;
+mod replay;
 mod turns;
 
 pub use durable::{Durable, DurableOptions};
 pub use idle_release::IdleRelease;
 pub use local::{Local, Mail, Mailbox};
+pub use replay::{Replay, Seen};

@@ -4,7 +4,8 @@ mod requests;
 mod residents;
 mod wake;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,7 +77,10 @@ pub(crate) struct Inner {
     pub poll_every: Duration,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
+    /// Runs that are being brought back right now: two who do it at once would fence each other.
+    returning: Mutex<BTreeSet<Arc<str>>>,
     pub nudge: tokio::sync::Notify,
+    closing: AtomicBool,
 }
 
 /// A run this engine answers for, in memory or not.
@@ -85,6 +89,18 @@ pub(crate) struct Tracked {
     pub mailbox: Option<Mailbox>,
     pub end: watch::Sender<RunEnd>,
     pub events: Option<broadcast::Sender<Event>>,
+}
+
+/// Whoever holds it brings the run back, nobody else.
+pub(crate) struct ReturnTurn {
+    inner: Arc<Inner>,
+    run: Arc<str>,
+}
+
+impl Drop for ReturnTurn {
+    fn drop(&mut self) {
+        self.inner.returning.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+    }
 }
 
 /// What a handle can see of a run's fate.
@@ -156,7 +172,9 @@ impl Engine {
             poll_every: options.poll_every,
             programs: Mutex::default(),
             runs: Mutex::default(),
+            returning: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
+            closing: AtomicBool::new(false),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         Ok(Engine { inner })
@@ -192,6 +210,17 @@ impl Engine {
 
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
+        let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
+        self.start_with(plan, input, options, clock).await
+    }
+
+    async fn start_with(
+        &self,
+        plan: BlobHash,
+        input: Value,
+        options: StartOptions,
+        clock: Clock,
+    ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
@@ -200,9 +229,14 @@ impl Engine {
             input: BlobHash(*blake3::hash(&windlass_value::encode(&input)).as_bytes()),
             parent: options.parent.clone(),
         };
+        let turn = match options.id {
+            Some(_) => Some(self.inner.turn_to_return(&run).await),
+            None => None,
+        };
         if options.id.is_some()
             && let Some(row) = self.inner.store.run(&run)?
         {
+            drop(turn);
             return self.same_run(&row, plan, &how, options.watch).await;
         }
         let now = real_now();
@@ -215,10 +249,9 @@ impl Engine {
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             options: codec::encode(&how),
         };
-        let image = recovery::RunImage { state: recovery::new_state(&run, &program, now), blobs: Default::default() };
+        let image = recovery::RunImage::new(recovery::new_state(&run, &program, now));
         let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
         let handle = self.inner.track(&run, options.watch);
-        let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
         let launch = residents::Launch {
             run,
             program,
@@ -253,6 +286,7 @@ impl Engine {
     }
 
     async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+        let turn = self.inner.turn_to_return(&run.into()).await;
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.inner.track(&row.run, watch);
         if let Some(bytes) = &row.result {
@@ -261,6 +295,10 @@ impl Engine {
             return Ok(handle);
         }
         if self.inner.is_resident(&row.run) {
+            drop(turn);
+            if unpause {
+                self.request(&row.run, &format!("resume:{}", new_run_id()), Request::Resume)?;
+            }
             return Ok(handle);
         }
         match self.inner.bring_back(&row.run, unpause).await {
@@ -279,10 +317,17 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Lets go of all runs, between two ticks. They can be resumed.
+    /// Lets go of all runs, between two ticks, and takes no more. They can be resumed by another engine.
     pub async fn close(&self) {
-        let mailboxes: Vec<Mailbox> =
-            self.inner.runs().values().filter_map(|tracked| tracked.mailbox.clone()).collect();
+        self.inner.closing.store(true, Ordering::SeqCst);
+        self.inner.nudge.notify_one();
+        let mailboxes: Vec<Mailbox> = {
+            let mut runs = self.inner.runs();
+            for (_, asleep) in runs.extract_if(.., |_, tracked| tracked.mailbox.is_none()) {
+                asleep.end.send_replace(RunEnd::Left);
+            }
+            runs.values().filter_map(|tracked| tracked.mailbox.clone()).collect()
+        };
         for mailbox in &mailboxes {
             // A loop that has just ended needs no telling.
             let _ = mailbox.send(crate::adapters::Mail::Close);
@@ -296,6 +341,10 @@ impl Engine {
 impl Inner {
     pub fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
     }
 
     fn programs(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlobHash, Arc<Program>>> {
@@ -344,8 +393,26 @@ impl Inner {
         }
     }
 
-    /// Loads a run that nobody alive owns and goes on with it.
+    /// The right to bring a run back; None while somebody else has it.
+    pub fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
+        let mut returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
+        returning.insert(run.clone()).then(|| ReturnTurn { inner: self.clone(), run: run.clone() })
+    }
+
+    async fn turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> ReturnTurn {
+        loop {
+            if let Some(turn) = self.try_turn_to_return(run) {
+                return turn;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Loads a run that nobody alive owns and goes on with it. The caller holds its [`ReturnTurn`].
     pub async fn bring_back(self: &Arc<Self>, run: &Arc<str>, unpause: bool) -> Result<(), RuntimeError> {
+        if self.is_closing() {
+            return Err(RuntimeError::Closing);
+        }
         let epoch = match self.store.claim(run, &self.owner.name)? {
             Claim::Owned { epoch } => epoch,
             Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
@@ -385,7 +452,11 @@ impl Inner {
             clock,
             parent: how.parent,
         };
-        self.launch(launch).await
+        let launched = self.launch(launch).await;
+        if matches!(launched, Err(RuntimeError::Closing)) {
+            self.store.release(run, epoch)?;
+        }
+        launched
     }
 
     fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {

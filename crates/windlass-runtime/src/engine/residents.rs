@@ -37,12 +37,16 @@ impl Inner {
         let (reports_in, reports) = mpsc::unbounded_channel();
         let events = {
             let mut runs = self.runs();
+            if self.is_closing() {
+                runs.remove(&run);
+            }
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
             tracked.events.clone()
         };
         // Messages may have come while nobody was looking.
         let _ = mailbox.send(Mail::Inbox);
+        let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
         let options = DurableOptions {
@@ -55,8 +59,9 @@ impl Inner {
             create,
             parent,
             commit_here: self.commit_here,
+            virtual_time,
         };
-        let durable = Durable::new(local, options, &image.state);
+        let durable = Durable::new(local, options, &image.state, &image.turns);
         let (sender, begun) = oneshot::channel();
         let hosted = Hosted {
             inner: IdleRelease::new(durable, self.release_after),
@@ -65,6 +70,7 @@ impl Inner {
             begun: Some(sender),
             report: None,
             program: program.clone(),
+            virtual_time,
         };
         let looping = ControlLoop::new(program, image.state, image.blobs, hosted, first);
         let (engine, name) = (self.clone(), run.clone());
@@ -116,6 +122,7 @@ struct Hosted<A> {
     program: Arc<Program>,
     begun: Option<oneshot::Sender<()>>,
     report: Option<FinalReport>,
+    virtual_time: bool,
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
@@ -141,44 +148,75 @@ impl<A: Adapter> Adapter for Hosted<A> {
     }
 
     fn start_child(&mut self, child: ChildStart) {
-        self.engine.clone().start_child(self.run.clone(), child);
+        // A child lives in its parent's time.
+        let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
+        clock.skip_to(self.inner.get_now());
+        self.engine.clone().start_child(self.run.clone(), child, clock);
     }
 
     fn cancel_child(&mut self, child: &str) {
-        let request = super::Request::Cancel { reason: "its parent no longer wants it".to_owned() };
-        // A child that has ended, or was never started, needs no cancel.
-        let _ = super::request(&*self.engine.store, child, &format!("cancel:{}", self.run), request);
+        // The message was written with the tick.
         self.engine.nudge_run(child);
     }
 }
 
 impl Inner {
     /// A child's id comes from its parent and its place there, so starting it twice starts it once.
-    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart) {
+    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock) {
         tokio::spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::Engine { inner: self.clone() };
-            if let Err(error) = engine.start_named(parent, child).await {
-                let info = windlass_core::ErrorInfo::new("ChildNotStarted", "call", error.to_string());
-                let outcome = windlass_core::TaskOutcome::failure(info);
-                let tick = TickKind::CallResult { call, status: windlass_core::Status::Failed, outcome };
-                let row = windlass_store::InboxRow {
-                    run: run.clone(),
-                    request_id: format!("call:{call}").into(),
-                    body: codec::encode(&tick),
-                    at: crate::clock::real_now(),
-                };
-                if self.store.inbox_put(&row).is_ok() {
-                    self.nudge_run(&run);
-                }
+            let told = match engine.start_named(parent, child, clock).await {
+                // One that lives in another process sends word of its end all the same.
+                Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
+                Err(
+                    error @ (RuntimeError::NoSuchRun(_)
+                    | RuntimeError::Input(_)
+                    | RuntimeError::Plan(_)
+                    | RuntimeError::RunExists(_)),
+                ) => self.tell_not_started(&run, call, &error),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = told {
+                // Whether the child will run is not known: the parent cannot go on before somebody has looked.
+                self.stop_run(&run, error);
             }
         });
+    }
+
+    /// A call that cannot be made is its end.
+    fn tell_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+        let info = windlass_core::ErrorInfo::new("ChildNotStarted", "call", error.to_string());
+        let outcome = windlass_core::TaskOutcome::failure(info);
+        let tick = TickKind::CallResult { call, status: windlass_core::Status::Failed, outcome };
+        let row = windlass_store::InboxRow {
+            run: parent.clone(),
+            request_id: format!("call:{call}").into(),
+            body: codec::encode(&tick),
+            at: crate::clock::real_now(),
+        };
+        self.store.inbox_put(&row)?;
+        self.nudge_run(parent);
+        Ok(())
+    }
+
+    /// Lets go of a run because of something that happened outside its loop. It can be resumed.
+    fn stop_run(&self, run: &Arc<str>, error: RuntimeError) {
+        let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
+        self.tell_end(run, RunEnd::Failed(error));
+        if let Some(mailbox) = mailbox {
+            // A loop that has just ended needs no telling.
+            let _ = mailbox.send(Mail::Close);
+        }
     }
 }
 
 impl super::Engine {
-    /// Starts the child with the plan that carries the definition's name.
-    async fn start_named(&self, parent: Arc<str>, child: ChildStart) -> Result<(), RuntimeError> {
+    /// Starts the child with the plan that carries the definition's name. One that was started before keeps its plan.
+    async fn start_named(&self, parent: Arc<str>, child: ChildStart, clock: Clock) -> Result<(), RuntimeError> {
+        if self.inner.store.run(&child.id)?.is_some() {
+            return self.attach(&child.id, false, false).await.map(drop);
+        }
         let plan = {
             let programs = self.inner.programs();
             programs.iter().find(|(_, program)| program.plan.name == child.definition).map(|(hash, _)| *hash)
@@ -187,9 +225,10 @@ impl super::Engine {
         let options = super::StartOptions {
             id: Some(child.id),
             parent: Some((parent, child.call)),
-            ..super::StartOptions::default()
+            virtual_time: matches!(clock, Clock::Virtual { .. }),
+            watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        self.start(plan, input, options).await.map(|_| ())
+        self.start_with(plan, input, options, clock).await.map(drop)
     }
 }

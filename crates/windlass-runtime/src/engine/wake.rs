@@ -15,7 +15,7 @@ const ROUND_MAX: Duration = Duration::from_secs(1);
 pub(super) async fn watch(engine: Weak<Inner>) {
     let mut mark = 0;
     loop {
-        let Some(inner) = engine.upgrade() else { return };
+        let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
         let pause = inner.round(&mut mark).await;
         let nudged = async {
             inner.nudge.notified().await;
@@ -34,7 +34,9 @@ impl Inner {
         }
         self.wake_due().await;
         let due = self.store.next_due().ok().flatten();
-        let until_due = due.map_or(ROUND_MAX, |at| at.since(real_now()).to_std().max(Duration::from_millis(1)));
+        // What is overdue even now is somebody else's: it must not keep us busy.
+        let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
+        let until_due = until_due.map_or(ROUND_MAX, |left| left.max(Duration::from_millis(1)));
         until_due.min(self.poll_every).min(ROUND_MAX)
     }
 
@@ -78,11 +80,17 @@ impl Inner {
 
     /// A run that cannot be brought back now is tried again in the next round, unless it is damaged.
     async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
+        let Some(_turn) = self.try_turn_to_return(run) else { return };
+        if self.is_resident(run) {
+            return;
+        }
+        let known = self.runs().contains_key(run);
         self.track(run, false);
-        if let Err(error) = self.bring_back(run, false).await
-            && !matches!(error, crate::RuntimeError::Owned { .. })
-        {
-            self.tell_end(run, super::RunEnd::Failed(error));
+        match self.bring_back(run, false).await {
+            Ok(()) => {}
+            Err(crate::RuntimeError::Owned { .. }) if known => {}
+            Err(crate::RuntimeError::Owned { .. }) => self.untrack(run),
+            Err(error) => self.tell_end(run, super::RunEnd::Failed(error)),
         }
     }
 }

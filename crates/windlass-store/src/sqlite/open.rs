@@ -86,6 +86,8 @@ fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "foreign_keys", false)?;
+    // Plans do not depend on what is bound, so a statement is prepared once and not again with every new number.
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "wal_autocheckpoint", options.checkpoint_pages)?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
     if let Some(pages) = options.max_pages {

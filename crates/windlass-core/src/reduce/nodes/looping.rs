@@ -10,7 +10,9 @@ use windlass_value::{Duration, Timestamp, Value};
 use crate::plan::{Check, Collect, Exhausted, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, Ended, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
+use crate::state::{
+    Body, Closing, Ended, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn,
+};
 use crate::{ErrorInfo, LoopSummary, Outcome, Reason, Status, TurnRecord};
 
 /// What the looks after a turn found.

@@ -10,7 +10,9 @@ use windlass_value::{Map, Value};
 use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable};
+use crate::state::{
+    Body, Closing, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable,
+};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl<'a> Reducer<'a> {

@@ -1,0 +1,184 @@
+//! A plan as boxes in boxes, with arrows between neighbours. The formats only write it down.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, Branch, Check, ExprId, Graph, Loop, Net, Node, NodeId, NodeKind, Plan, Test};
+use windlass_core::{Status, StatusSet};
+
+use crate::text;
+
+pub struct Drawing {
+    pub title: Arc<str>,
+    pub items: Vec<Item>,
+    pub arrows: Vec<Arrow>,
+}
+
+pub struct Item {
+    pub id: String,
+    pub title: String,
+    /// The kind, and what else is worth a second line.
+    pub detail: String,
+    pub shape: Shape,
+    /// Only a group has any.
+    pub items: Vec<Item>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Plain,
+    Choice,
+    Group,
+}
+
+pub struct Arrow {
+    pub from: String,
+    pub to: String,
+    /// Empty for the usual: after success.
+    pub label: String,
+}
+
+/// Where arrows to and from a part of the plan begin and end.
+struct Ends {
+    entries: Vec<String>,
+    exits: Vec<String>,
+}
+
+impl Drawing {
+    pub fn of(plan: &Plan) -> Drawing {
+        let mut painter = Painter { plan, arrows: Vec::new() };
+        let mut items = Vec::new();
+        painter.node(plan.root, &mut items);
+        Drawing { title: plan.name.clone(), items, arrows: painter.arrows }
+    }
+}
+
+struct Painter<'a> {
+    plan: &'a Plan,
+    arrows: Vec<Arrow>,
+}
+
+impl Painter<'_> {
+    /// Machinery is not drawn: what is inside it belongs to whatever is around it.
+    fn node(&mut self, id: NodeId, into: &mut Vec<Item>) -> Ends {
+        let node = self.plan.node(id);
+        if node.hidden {
+            return self.inside(id, into);
+        }
+        let name = format!("n{}", id.0);
+        let mut items = Vec::new();
+        self.inside(id, &mut items);
+        let is_group =
+            matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
+        let shape = if is_group { Shape::Group } else { Shape::Plain };
+        into.push(Item { id: name.clone(), title: node.name.to_string(), detail: self.detail(node), shape, items });
+        Ends { entries: vec![name.clone()], exits: vec![name] }
+    }
+
+    fn inside(&mut self, id: NodeId, into: &mut Vec<Item>) -> Ends {
+        match &self.plan.node(id).kind {
+            NodeKind::Pipeline(_) | NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Graph(graph) => self.graph(graph, into),
+            NodeKind::Branch(branch) => self.branch(id, branch, into),
+            NodeKind::Loop(looping) => {
+                let ends = self.node(looping.body, into);
+                looping.judge.map(|judge| self.node(judge, into));
+                ends
+            }
+            NodeKind::Net(net) => self.net(net, into),
+        }
+    }
+
+    fn graph(&mut self, graph: &Graph, into: &mut Vec<Item>) -> Ends {
+        let ends: Vec<Ends> = graph.children.iter().map(|child| self.node(child.node, into)).collect();
+        let mut is_last = vec![true; ends.len()];
+        for (child, to) in graph.children.iter().zip(&ends) {
+            for after in &child.after {
+                is_last[after.child as usize] = false;
+                self.connect(&ends[after.child as usize].exits, &to.entries, &accepted(after.accepts));
+            }
+        }
+        let first = graph.children.iter().zip(&ends).filter(|(child, _)| child.after.is_empty());
+        let last = is_last.iter().zip(&ends).filter(|(is_last, _)| **is_last);
+        Ends {
+            entries: first.flat_map(|(_, ends)| ends.entries.clone()).collect(),
+            exits: last.flat_map(|(_, ends)| ends.exits.clone()).collect(),
+        }
+    }
+
+    fn branch(&mut self, id: NodeId, branch: &Branch, into: &mut Vec<Item>) -> Ends {
+        let choice = format!("n{}_choice", id.0);
+        let title = branch.on.map_or_else(|| "?".to_owned(), |on| self.source(on));
+        into.push(Item { id: choice.clone(), title, detail: String::new(), shape: Shape::Choice, items: Vec::new() });
+        for case in &branch.cases {
+            let label = match &case.test {
+                Test::When(condition) => self.source(*condition),
+                Test::Equals(value) => format!("= {}", self.source(*value)),
+            };
+            let ends = self.node(case.node, into);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, &label);
+        }
+        if let Some(otherwise) = branch.otherwise {
+            let ends = self.node(otherwise, into);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, "else");
+        }
+        Ends { entries: vec![choice.clone()], exits: vec![choice] }
+    }
+
+    fn net(&mut self, net: &Net, into: &mut Vec<Item>) -> Ends {
+        let ends: Vec<Ends> = net.places.iter().map(|place| self.node(place.body, into)).collect();
+        for (place, from) in net.places.iter().zip(&ends) {
+            for arc in &place.arcs {
+                let takers = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&arc.emits));
+                for (_, to) in takers {
+                    let label = arc.when.map_or_else(String::new, |when| self.source(when));
+                    self.connect(&from.exits, &to.entries, &label);
+                }
+            }
+        }
+        let first = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&net.start));
+        Ends { entries: first.flat_map(|(_, ends)| ends.entries.clone()).collect(), exits: Vec::new() }
+    }
+
+    fn connect(&mut self, from: &[String], to: &[String], label: &str) {
+        for from in from {
+            for to in to {
+                self.arrows.push(Arrow { from: from.clone(), to: to.clone(), label: label.to_owned() });
+            }
+        }
+    }
+
+    fn detail(&self, node: &Node) -> String {
+        match &node.kind {
+            NodeKind::Loop(looping) => format!("{}{}", node.label, self.loop_detail(looping)),
+            _ if node.retry.is_some() => format!("{}, retried", node.label),
+            NodeKind::Pipeline(pipeline) if pipeline.tasks.iter().any(|task| task.retry.is_some()) => {
+                format!("{}, retried", node.label)
+            }
+            _ => node.label.to_string(),
+        }
+    }
+
+    fn loop_detail(&self, looping: &Loop) -> String {
+        let most = match &looping.limits.turns {
+            Some(Amount::Fixed(most)) => format!(", at most {most}"),
+            Some(Amount::Computed(_)) | None => String::new(),
+        };
+        match looping.check {
+            Check::Never => most,
+            Check::Before { condition, .. } | Check::After { condition, .. } => {
+                format!("{most}: {}", self.source(condition))
+            }
+        }
+    }
+
+    fn source(&self, expression: ExprId) -> String {
+        text::short(&self.plan.expressions[expression.0 as usize].source, 60)
+    }
+}
+
+fn accepted(statuses: StatusSet) -> String {
+    match statuses == StatusSet::of([Status::Succeeded]) {
+        true => String::new(),
+        false => statuses.iter().map(Status::as_str).collect::<Vec<_>>().join(", "),
+    }
+}

@@ -1,0 +1,30 @@
+//! `windlass graph FILE`
+
+mod dot;
+mod drawing;
+mod mermaid;
+mod svg;
+
+use crate::args::{self, Global, GraphFormat};
+use crate::config::Settings;
+use crate::definition;
+use crate::failure::{Exit, Failure};
+use crate::out::{self, Paint};
+use drawing::Drawing;
+
+pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let source = definition::read(&args.source.file, &settings.limits)?;
+    let paint = Paint::stderr(global.no_color);
+    let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
+    let drawing = Drawing::of(&plan);
+    out::print(
+        match args.format {
+            GraphFormat::Mermaid => mermaid::write(&drawing),
+            GraphFormat::Dot => dot::write(&drawing),
+            GraphFormat::Svg => svg::write(&drawing),
+        }
+        .trim_end(),
+    )?;
+    Ok(Exit::Good)
+}

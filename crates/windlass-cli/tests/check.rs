@@ -1,0 +1,84 @@
+//! `windlass check`: every problem at once, for people and for programs.
+
+mod support;
+
+use support::Place;
+
+const WRONG: &str = r#"{
+  "actions": {
+    "first": { "type": "composse", "inputs": 1 },
+    "second": {
+      "type": "until",
+      "condition": "@equal(variables('x'), 1)",
+      "actions": { "inner": { "type": "compose", "inputs": "@body('firts')" } },
+      "runAfter": { "frist": ["Succeeded"] }
+    }
+  }
+}"#;
+
+#[test]
+fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
+    let place = Place::new();
+    place.write("wrong.json", WRONG);
+    let done = place.windlass(&["check", "wrong.json"]);
+    done.exits(2);
+    let expected = r#"error[WND-1101]: there is no action type `composse`
+ --> wrong.json:3:24
+  |
+3 |     "first": { "type": "composse", "inputs": 1 },
+  |                        ^^^^^^^^^^
+  |
+  = help: did you mean `compose`?"#;
+    assert!(done.out.starts_with(expected), "{}", done.out);
+    done.has("did you mean `equals`").has("did you mean `first`").has("^");
+    assert!(done.out.trim_end().lines().last().is_some_and(|line| line.starts_with("wrong.json: ")), "{}", done.out);
+}
+
+#[test]
+fn programs_get_one_array() {
+    let place = Place::new();
+    place.write("wrong.json", WRONG);
+    place.write("fine.json", r#"{ "actions": { "a": { "type": "compose", "inputs": 1 } } }"#);
+    let done = place.windlass(&["check", "fine.json", "wrong.json", "--json"]);
+    let reports = done.exits(2).json();
+    let reports = reports.as_array().expect("an array");
+    assert!(reports.len() >= 3, "{reports:?}");
+    let first = &reports[0];
+    assert_eq!((&first["file"], &first["severity"]), (&"wrong.json".into(), &"error".into()));
+    assert_eq!((&first["line"], &first["column"]), (&3.into(), &24.into()));
+    assert!(first["code"].is_string() && first["message"].is_string());
+    assert_eq!(place.json(&["check", "fine.json", "--json"]), serde_json::json!([]));
+}
+
+#[test]
+fn warnings_do_not_stop_anything() {
+    let place = Place::new();
+    let race = r#"{
+  "actions": {
+    "start": { "type": "InitializeVariable", "inputs": { "variables": [{ "name": "x", "type": "integer", "value": 0 }] } },
+    "each": {
+      "type": "foreach", "foreach": [1, 2],
+      "actions": { "set": { "type": "SetVariable", "inputs": { "name": "x", "value": "@item()" } } },
+      "runAfter": { "start": ["Succeeded"] }
+    }
+  }
+}"#;
+    place.write("race.json", race);
+    place.windlass(&["check", "race.json"]).exits(0).has("warning[WND-").has("race.json: valid, 1 warning");
+}
+
+#[test]
+fn nothing_that_is_found_on_a_disk_makes_it_stumble() {
+    let place = Place::new();
+    place.write("fine.json", r#"{ "actions": { "a": { "type": "compose", "inputs": 1 } } }"#);
+    place.write("bytes.json", [0x7b, 0xff, 0x7d]);
+    place.write("empty.json", "");
+    place.write("deep.json", "[".repeat(100_000));
+    place.write("large.json", vec![b' '; 2_000_000]);
+    place.windlass(&["check", "fine.json", "bytes.json", "missing.json", "."]).exits(3).has("fine.json: valid");
+    for file in ["empty.json", "deep.json", "large.json"] {
+        place.windlass(&["check", file]).exits(2).has(file);
+    }
+    place.windlass(&["check"]).exits(3);
+    place.windlass(&["check", "fine.json", "--dialect", "zoom"]).exits(3).has("loom");
+}

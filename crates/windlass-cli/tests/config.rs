@@ -1,0 +1,40 @@
+//! Limits from `windlass.toml` and the environment.
+
+mod support;
+
+use support::{Place, counting};
+
+#[test]
+fn limits_come_from_the_file_and_then_from_the_environment() {
+    let place = Place::new();
+    let value = |place: &Place| place.json(&["limits", "--json"])["loop_turns_max"]["value"].clone();
+    assert_eq!(value(&place), 1_000);
+    place.write("windlass.toml", "[limits]\nloop_turns_max = 50\nloop_time_max = \"PT2H\"\n");
+    assert_eq!(value(&place), 50);
+    let mut command = place.command(&["limits"]);
+    let shown = support::done(command.env("WINDLASS_LOOP_TURNS_MAX", "40").output().expect("it runs"));
+    shown.exits(0).has("loop_turns_max").has("40").has("PT2H");
+    place.write("flow.json", counting(1, "PT0.01S"));
+    place.windlass(&["check", "flow.json"]).exits(2).has("loop_turns_max");
+    place.write("other.toml", "");
+    place.windlass(&["check", "flow.json", "--config", "other.toml"]).exits(0);
+}
+
+#[test]
+fn settings_that_are_wrong_are_refused_with_the_place() {
+    let place = Place::new();
+    let refused = |content: &str| {
+        place.write("windlass.toml", content);
+        place.windlass(&["limits"])
+    };
+    refused("[limits]\nloop_turn_max = 1\n").exits(3).has("did you mean `loop_turns_max`").has("windlass.toml");
+    refused("[limitz]\n").exits(3).has("did you mean `limits`");
+    refused("[limits]\nloop_turns_max = \"many\"\n").exits(3).has("whole number");
+    refused("[limits]\nloop_time_max = \"soon\"\n").exits(3).has("span of time");
+    refused("limits = \n").exits(3).has("TOML").has("windlass.toml:1");
+    place.write("windlass.toml", "");
+    place.windlass(&["limits", "--config", "missing.toml"]).exits(3).has("missing.toml");
+    let mut command = place.command(&["limits"]);
+    let refused = support::done(command.env("WINDLASS_CANCEL_GRACE", "x").output().expect("it runs"));
+    refused.exits(3).has("WINDLASS_CANCEL_GRACE");
+}

@@ -1,0 +1,135 @@
+//! What a run leaves behind: events, turns, replay, listings.
+
+mod support;
+
+use serde_json::Value;
+use support::{Place, counting};
+
+fn events_of(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_follower_sees_every_event_once() {
+    let place = Place::new();
+    place.write("flow.json", counting(30, "PT0.01S"));
+    let mut run = place.start(&["run", "flow.json", "--id", "e1"]);
+    run.line();
+    let followed = place.start(&["events", "e1", "--follow", "--json"]).finish();
+    run.finish().exits(0);
+    let followed = events_of(&followed.exits(0).out);
+    let numbers: Vec<u64> = followed.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    assert_eq!(numbers, (1..=followed.len() as u64).collect::<Vec<_>>());
+    assert_eq!(followed.last().map(|event| &event["type"]), Some(&"workflow.finished".into()));
+    let turn = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("a turn");
+    let keys: Vec<&String> = turn.as_object().expect("an object").keys().take(4).collect();
+    assert_eq!(keys, ["seq", "at", "type", "path"]);
+    assert_eq!(
+        (&turn["path"], &turn["iteration"], &turn["loopType"]),
+        (&"count[0]".into(), &0.into(), &"until".into())
+    );
+    let rest = place.windlass(&["events", "e1", "--from", "50", "--json"]);
+    assert_eq!(events_of(&rest.out), followed[50..], "what came after the last one seen");
+    let beyond = place.windlass(&["events", "e1", "--from", &followed.len().to_string(), "--follow"]);
+    assert_eq!(beyond.exits(0).out, "");
+    place.windlass(&["events", "e1"]).exits(0).has("loop.done");
+}
+
+#[test]
+fn turns_come_page_by_page() {
+    let place = Place::new();
+    let some_fail = r#"{
+  "actions": {
+    "each": {
+      "type": "foreach", "foreach": "@range(0, 250)",
+      "actions": { "check": { "type": "compose", "inputs": "@if(equals(mod(item(), 100), 99), int('x'), item())" } }
+    },
+    "after": { "type": "compose", "inputs": 1, "runAfter": { "each": ["Failed"] } }
+  }
+}"#;
+    place.write("flow.json", some_fail);
+    place.windlass(&["run", "flow.json", "--id", "t1", "-q"]);
+    let loops = place.json(&["turns", "t1", "--json"]);
+    assert_eq!((&loops[0]["loop"], &loops[0]["turns"], &loops[0]["failed"]), (&"each".into(), &250.into(), &2.into()));
+    let (mut seen, mut from) = (Vec::new(), 0);
+    loop {
+        let page = place.json(&["turns", "t1", "each", "--json", "--limit", "90", "--from", &from.to_string()]);
+        seen.extend(page["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["iteration"].as_u64()));
+        match page["next"].as_u64() {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..250).collect::<Vec<_>>());
+    let failed = place.json(&["turns", "t1", "each", "--json", "--failed"]);
+    let failed: Vec<&Value> =
+        failed["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
+    assert_eq!(failed, [99, 199]);
+    place.windlass(&["turns", "t1", "each", "--limit", "2"]).exits(0).has("more: windlass turns t1 'each' --from 2");
+    place.windlass(&["turns", "t1", "eahc"]).exits(3).has("did you mean `each`");
+}
+
+#[test]
+fn a_replay_rebuilds_the_same_state() {
+    let place = Place::new();
+    place.write("flow.json", counting(12, "PT1M"));
+    let mut command = place.command(&["run", "flow.json", "--virtual-time", "--id", "r1", "-q"]);
+    let ran = command.env("WINDLASS_SNAPSHOT_INTERVAL", "4").output().expect("it runs");
+    assert!(ran.status.success());
+    let whole = place.json(&["replay", "r1", "--json"]);
+    assert_eq!(whole["state"]["variables"]["n"], 12);
+    assert_eq!(whole["state"]["status"], "succeeded");
+    assert!(whole["snapshots_compared"].as_u64() >= Some(2), "{whole}");
+    assert_eq!(whole["kept"]["from"], 0);
+    let part = place.json(&["replay", "r1", "--to", "5", "--json"]);
+    assert_eq!((&part["ticks"], &part["state"]["variables"]["n"]), (&5.into(), &5.into()));
+    assert_ne!(part["state_hash"], whole["state_hash"]);
+    place.windlass(&["replay", "r1", "--to", "999"]).exits(3).has("are kept");
+}
+
+#[test]
+fn runs_are_listed_newest_first() {
+    let place = Place::new();
+    place.write("flow.json", counting(1, "PT0.01S"));
+    place.write("bad.json", r#"{ "actions": { "a": { "type": "compose", "inputs": "@int('x')" } } }"#);
+    for (id, file) in [("l1", "flow.json"), ("l2", "bad.json"), ("l3", "flow.json")] {
+        place.windlass(&["run", file, "--id", id]);
+    }
+    let ids = |words: &[&str]| -> Vec<String> {
+        let rows = place.json(words);
+        rows.as_array()
+            .expect("an array")
+            .iter()
+            .map(|row| row["run"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(ids(&["list", "--json"]), ["l3", "l2", "l1"]);
+    assert_eq!(ids(&["list", "--json", "--limit", "1"]), ["l3"]);
+    assert_eq!(ids(&["list", "--json", "--all", "--status", "failed"]), ["l2"]);
+    place.windlass(&["list"]).exits(0).has("RUN  DEFINITION  STATUS").has("l2   bad         failed");
+    place.windlass(&["list", "--status", "faild"]).exits(3).has("did you mean `failed`");
+    place.windlass(&["doctor", "--json"]).exits(0);
+}
+
+#[test]
+fn a_damaged_store_is_told_apart_from_a_missing_one() {
+    let place = Place::new();
+    std::fs::create_dir(place.path(".windlass")).expect("made");
+    std::fs::write(place.path(".windlass/windlass.db"), "this is no database, whatever it says".repeat(200))
+        .expect("written");
+    place.windlass(&["list"]).exits(3).has("error: ").has("windlass.db").has("hint: ");
+}
+
+#[test]
+fn a_definition_is_drawn_in_three_formats() {
+    let place = Place::new();
+    place.write("flow.json", counting(1, "PT0.01S"));
+    let mermaid = place.windlass(&["graph", "flow.json"]);
+    mermaid.exits(0).has("flowchart TD").has("subgraph").has("count<br/>until, at most 100").has("-->");
+    place
+        .windlass(&["graph", "flow.json", "--format", "dot"])
+        .exits(0)
+        .has("digraph \"counting\"")
+        .has("lhead=cluster_");
+    place.windlass(&["graph", "flow.json", "--format", "svg"]).exits(0).has("<svg ").has(">count</text>").has("</svg>");
+}

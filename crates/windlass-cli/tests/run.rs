@@ -1,0 +1,158 @@
+//! `windlass run`: results, inputs, exit codes.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::{Place, counting};
+
+const FAILING: &str = r#"{
+  "actions": {
+    "wrong": { "type": "compose", "inputs": "@int('x')" },
+    "after": { "type": "compose", "inputs": 1, "runAfter": { "wrong": ["Succeeded"] } }
+  }
+}"#;
+
+const ECHO: &str = r#"{
+  "parameters": { "who": { "type": "String" }, "times": { "type": "Int", "defaultValue": 1 } },
+  "actions": { "say": { "type": "compose", "inputs": { "who": "@parameters('who')", "times": "@parameters('times')" } } },
+  "outputs": { "said": { "type": "Object", "value": "@outputs('say')" } }
+}"#;
+
+#[test]
+fn a_run_gives_the_object_of_the_contract() {
+    let place = Place::new();
+    place.write("flow.json", counting(3, "PT0.01S"));
+    let done = place.windlass(&["run", "flow.json", "--json", "--id", "a1"]);
+    done.exits(0);
+    assert_eq!(done.err.lines().next(), Some("run a1"), "the id comes first");
+    let object = done.json();
+    let keys: Vec<&String> = object.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["run", "definition", "dialect", "status", "output", "steps"]);
+    assert_eq!(object["run"], "a1");
+    assert_eq!(object["definition"], "counting");
+    assert_eq!(object["dialect"], "loom");
+    assert_eq!(object["status"], "succeeded");
+    assert_eq!(object["output"]["n"], 3);
+    let looping = &object["steps"]["count"]["loop"];
+    assert_eq!(
+        (&looping["kind"], &looping["turns"], &looping["reason"]),
+        (&"until".into(), &3.into(), &"condition".into())
+    );
+}
+
+#[test]
+fn people_get_the_id_first_and_a_line_a_step() {
+    let place = Place::new();
+    place.write("flow.json", counting(3, "PT0.01S"));
+    let done = place.windlass(&["run", "flow.json"]);
+    done.exits(0).has("count    succeeded  3/100 condition").has("n: 3");
+    assert!(done.out.starts_with("run 0"), "{}", done.out);
+}
+
+#[test]
+fn a_run_that_fails_says_why_where_and_what_next() {
+    let place = Place::new();
+    place.write("bad.json", FAILING);
+    let done = place.windlass(&["run", "bad.json", "--id", "f1"]);
+    done.exits(1).has("Failed").has("where: wrong").has("next: windlass events f1").has("after  skipped");
+    let object = place.windlass(&["run", "bad.json", "--json"]).exits(1).json();
+    assert_eq!(object["status"], "failed");
+    assert_eq!(object["error"]["path"], "wrong");
+    assert!(object["error"]["code"].is_string() && object["error"]["message"].is_string());
+}
+
+#[test]
+fn inputs_come_from_everywhere_and_later_ones_win() {
+    let place = Place::new();
+    place.write("echo.json", ECHO);
+    place.write("in.json", r#"{"who": "file", "times": 7}"#);
+    let said = |words: &[&str]| {
+        let words: Vec<&str> = ["run", "echo.json", "--json", "-q"].iter().chain(words).copied().collect();
+        place.json(&words)["output"]["said"].clone()
+    };
+    assert_eq!(said(&["--input-file", "in.json"]), serde_json::json!({"who": "file", "times": 7}));
+    assert_eq!(said(&["--input-file", "in.json", "--input", r#"{"who":"line"}"#])["who"], "line");
+    assert_eq!(said(&["--input-file", "in.json", "--set", "who=one=two", "--set", "times=3"])["who"], "one=two");
+    place.windlass(&["run", "echo.json"]).exits(3).has("`who` has no value");
+    place.windlass(&["run", "echo.json", "--set", "who=x", "--set", "times=many"]).exits(3).has("integer");
+    place.windlass(&["run", "echo.json", "--input", "{"]).exits(3).has("not valid JSON");
+    place.windlass(&["run", "echo.json", "--input", "[1]", "--set", "a=1"]).exits(3).has("cannot be put together");
+    place.windlass(&["run", "-", "--input", "-"]).exits(3).has("only once");
+}
+
+#[test]
+fn a_definition_can_come_from_standard_input() {
+    let place = Place::new();
+    let file = place.write("echo.json", ECHO);
+    let mut command = place.command(&["run", "-", "--set", "who=in", "--json"]);
+    let output = command.stdin(std::fs::File::open(file).expect("opened")).output().expect("it runs");
+    assert_eq!(support::done(output).json()["output"]["said"]["who"], "in");
+}
+
+#[test]
+fn the_same_id_twice_is_the_same_run() {
+    let place = Place::new();
+    place.write("echo.json", ECHO);
+    let first = place.json(&["run", "echo.json", "--id", "same", "--set", "who=a", "--json"]);
+    let second = place.json(&["run", "echo.json", "--id", "same", "--set", "who=a", "--json"]);
+    assert_eq!(first, second);
+    assert_eq!(place.json(&["list", "--json"]).as_array().map(Vec::len), Some(1));
+    place.windlass(&["run", "echo.json", "--id", "same", "--set", "who=b"]).exits(3).has("exists already");
+    place.windlass(&["run", "echo.json", "--id", "no blanks", "--set", "who=b"]).exits(3);
+    place.windlass(&["run", "echo.json", "--id", "last", "--set", "who=b"]).exits(3);
+}
+
+#[test]
+fn six_hours_of_polling_take_a_moment_in_virtual_time() {
+    let place = Place::new();
+    place.write("poll.json", counting(72, "PT5M"));
+    let began = Instant::now();
+    let object = place.json(&["run", "poll.json", "--virtual-time", "--json", "--id", "v"]);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(object["output"]["n"], 72);
+    let hours = place.json(&["list", "--json"])[0]["duration_ms"].as_u64().expect("a number") / 3_600_000;
+    assert_eq!(hours, 5, "71 pauses of five minutes");
+}
+
+#[test]
+fn an_ephemeral_run_leaves_nothing() {
+    let place = Place::new();
+    place.write("flow.json", counting(2, "PT0.01S"));
+    place.windlass(&["run", "flow.json", "--ephemeral", "--json"]).exits(0);
+    assert!(!place.path(".windlass").exists());
+    place.windlass(&["list"]).exits(3).has("there is no store").has("windlass run FILE");
+}
+
+#[test]
+fn what_cannot_be_run_is_told_apart() {
+    let place = Place::new();
+    place.write("broken.json", "{ \"actions\": ");
+    place.write("strange.yaml", "steps:\n  - a\n");
+    place.write("bytes.json", [0xff, 0xfe, 0x00]);
+    place.windlass(&["run", "broken.json"]).exits(2).has("broken.json:1");
+    place.windlass(&["run", "strange.yaml"]).exits(2).has("dialect").has("loom");
+    place.windlass(&["run", "bytes.json"]).exits(3).has("UTF-8");
+    place.windlass(&["run", "missing.json"]).exits(3).has("missing.json");
+    place.windlass(&["run", "."]).exits(3).has("could not read");
+    place.windlass(&["run"]).exits(3);
+    place.windlass(&["rum", "x"]).exits(3).has("run");
+    place.windlass(&["--help"]).exits(0).has("doctor");
+    assert!(!place.path(".windlass").exists(), "nothing was run, nothing is left");
+}
+
+#[test]
+fn every_example_runs_offline() {
+    let place = Place::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom");
+    let mut count = 0;
+    for entry in std::fs::read_dir(examples).expect("examples") {
+        let path = entry.expect("an entry").path();
+        let path = path.to_str().expect("UTF-8");
+        place.windlass(&["check", path]).exits(0).has(": valid");
+        let object = place.json(&["run", path, "--virtual-time", "--json"]);
+        assert_eq!(object["status"], "succeeded", "{path}");
+        count += 1;
+    }
+    assert!(count >= 6);
+}

@@ -1,0 +1,136 @@
+//! Watching and steering a run from other processes; interruptions and crashes.
+
+mod support;
+
+use rustix::process::Signal;
+use support::{Place, Running, counting};
+
+/// A run that has ended its first turn and now waits for an hour, and a reader of its events.
+fn waiting_run(place: &Place, id: &str) -> (Running, Running) {
+    place.write("flow.json", counting(50, "PT1H"));
+    let mut run = place.start(&["run", "flow.json", "--id", id]);
+    assert_eq!(run.line(), format!("run {id}"));
+    let mut events = place.start(&["events", id, "--follow"]);
+    events.line_with("loop.iteration.done");
+    (run, events)
+}
+
+#[test]
+fn status_shows_a_run_of_another_process() {
+    let place = Place::new();
+    let (run, mut events) = waiting_run(&place, "s1");
+    let shown = place.windlass(&["workflow", "status", "s1"]);
+    shown.exits(0).has("Workflow: counting\n").has("Status: Running (process ");
+    shown.has("Current Action: count (until)\n  Iteration: 1/100\n");
+    shown.has("  Condition: @greaterOrEquals(variables('n'), 50)\n  Duration: ").has("  Last Result: {\"add\":");
+    shown.has("  count 1/100 (until) waiting").has("  prepare  succeeded");
+    let object = place.json(&["status", "last", "--json"]);
+    assert_eq!((&object["run"], &object["status"]), (&"s1".into(), &"running".into()));
+    let current = &object["current"][0];
+    assert_eq!((&current["name"], &current["loop"]["iteration"]), (&"count".into(), &1.into()));
+    assert_eq!(object["steps"]["prepare"]["status"], "succeeded");
+    place.windlass(&["doctor"]).exits(0).has("all is well");
+    place.windlass(&["cancel", "s"]).exits(0).has("delivered");
+    events.line_with("workflow.finished");
+    run.finish().exits(1).has("Cancelled");
+}
+
+#[test]
+fn pause_resume_and_cancel_come_from_anywhere() {
+    let place = Place::new();
+    let (run, mut events) = waiting_run(&place, "p1");
+    place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("delivered");
+    place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("made before");
+    events.line_with("workflow.paused");
+    place.windlass(&["status", "p1"]).exits(0).has("Status: Paused");
+    let follower = place.start(&["resume", "p1", "--json"]);
+    events.line_with("workflow.resumed");
+    let answer = place.json(&["cancel", "p1", "--reason", "seen enough", "--json"]);
+    assert_eq!(answer["answer"], "delivered");
+    run.finish().exits(1).has("seen enough");
+    let followed = follower.finish();
+    followed.exits(1).has("following");
+    assert_eq!(followed.json()["error"]["message"], "seen enough");
+    let again = place.windlass(&["resume", "p1", "--json"]);
+    assert_eq!(again.exits(1).json(), followed.json(), "an ended run gives its object again");
+    place.windlass(&["cancel", "p1"]).exits(1).has("has ended already");
+    place.windlass(&["signal", "p1", "go", "--data", "{}"]).exits(1).has("has ended already");
+}
+
+#[test]
+fn ctrl_c_leaves_a_run_that_can_be_resumed() {
+    let place = Place::new();
+    place.write("flow.json", counting(20, "PT0.05S"));
+    let mut run = place.start(&["run", "flow.json", "--id", "i1"]);
+    run.line();
+    place.start(&["events", "i1", "--follow"]).line_with("count[1]");
+    run.signal(Signal::INT);
+    run.finish().exits(130).has("windlass resume i1");
+    place.windlass(&["status", "i1"]).exits(0).has("nobody runs it now: windlass resume i1");
+    place.windlass(&["doctor"]).exits(1).has("nothing will move it");
+    let object = place.json(&["resume", "i1", "--json"]);
+    assert_eq!((&object["status"], &object["output"]["n"]), (&"succeeded".into(), &20.into()));
+    assert_eq!(object["steps"]["count"]["loop"]["turns"], 20, "no turn twice, none left out");
+    place.windlass(&["replay", "i1"]).exits(0).has("all commands as journaled");
+}
+
+#[test]
+fn what_is_asked_of_a_run_that_nobody_runs_is_kept() {
+    let place = Place::new();
+    let (run, _events) = waiting_run(&place, "k1");
+    run.signal(Signal::KILL);
+    assert_eq!(run.finish().code, None, "killed");
+    place.windlass(&["doctor"]).exits(1).has("is gone").has("windlass resume k1");
+    place.windlass(&["cancel", "k1"]).exits(0).has("kept").has("windlass resume k1");
+    place.windlass(&["resume", "k1"]).exits(1).has("cancelled by hand");
+}
+
+#[test]
+fn a_pause_that_was_kept_gives_way_to_a_later_resume() {
+    let place = Place::new();
+    place.write("flow.json", counting(5, "PT1M"));
+    let words = ["run", "flow.json", "--id", "g1", "--virtual-time", "--crash-at", "after:2"];
+    assert_eq!(place.windlass(&words).code, None, "killed");
+    place.windlass(&["pause", "g1"]).exits(0).has("kept");
+    assert_eq!(place.json(&["resume", "g1", "--json"])["status"], "succeeded");
+}
+
+#[test]
+fn a_crash_around_any_commit_changes_nothing() {
+    let place = Place::new();
+    place.write("flow.json", counting(4, "PT1M"));
+    for moment in ["before:2", "after:1", "after:2", "before:4", "after:4"] {
+        let id = format!("c-{}", moment.replace(':', "-"));
+        let words = ["run", "flow.json", "--id", &id, "--virtual-time", "--crash-at", moment];
+        assert_eq!(place.windlass(&words).code, None, "killed at {moment}");
+        let object = place.json(&["resume", &id, "--json"]);
+        assert_eq!((&object["status"], &object["output"]["n"]), (&"succeeded".into(), &4.into()), "{moment}");
+        place.windlass(&["replay", &id]).exits(0);
+    }
+    place.windlass(&["run", "flow.json", "--crash-at", "during:1"]).exits(3);
+}
+
+#[test]
+fn a_run_in_another_process_is_followed_by_its_id() {
+    let place = Place::new();
+    let (run, _events) = waiting_run(&place, "same");
+    let second = place.start(&["run", "flow.json", "--id", "same", "--json"]);
+    place.windlass(&["cancel", "same"]).exits(0);
+    run.finish().exits(1);
+    second.finish().exits(1).has("cancelled");
+}
+
+#[test]
+fn runs_are_found_by_their_beginning_and_slips_are_answered() {
+    let place = Place::new();
+    place.write("flow.json", counting(1, "PT0.01S"));
+    for id in ["alpha-1", "alpha-2", "beta-1"] {
+        place.windlass(&["run", "flow.json", "--id", id]).exits(0);
+    }
+    place.windlass(&["status", "be"]).exits(0).has("Run: beta-1");
+    place.windlass(&["status", "last"]).exits(0).has("Run: beta-1");
+    place.windlass(&["status", "alpha"]).exits(3).has("several runs begin with").has("alpha-2");
+    place.windlass(&["status", "bets-1"]).exits(3).has("did you mean `beta-1`");
+    place.windlass(&["events", "nothing-like-it"]).exits(3).has("windlass list");
+    place.windlass(&["signal", "beta-1", "x", "--data", "{"]).exits(3).has("not valid JSON");
+}

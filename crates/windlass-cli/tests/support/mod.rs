@@ -1,0 +1,177 @@
+//! The program in a directory of its own.
+
+#![allow(dead_code)]
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The longest that any test waits for anything.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub struct Place {
+    directory: TempDir,
+}
+
+/// What a command left behind.
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The program in this directory, with nothing of the machine's own settings.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(words).current_dir(self.directory.path()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("WINDLASS_") {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    pub fn windlass(&self, words: &[&str]) -> Done {
+        done(self.command(words).output().expect("the program starts"))
+    }
+
+    /// A command that must succeed, and its JSON.
+    pub fn json(&self, words: &[&str]) -> Value {
+        let done = self.windlass(words);
+        assert_eq!(done.code, Some(0), "{words:?}: {}{}", done.out, done.err);
+        done.json()
+    }
+
+    /// Starts a command and leaves it running; its stdout is read line by line.
+    pub fn start(&self, words: &[&str]) -> Running {
+        let mut command = self.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
+        let process = process(&child);
+        let (alive, watched) = mpsc::channel::<()>();
+        // Whatever a test waits for comes from this process: once it is dead, the wait ends and the test fails.
+        std::thread::spawn(move || {
+            if watched.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        });
+        Running { child, lines, _alive: alive }
+    }
+}
+
+pub fn done(output: Output) -> Done {
+    Done {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("UTF-8"),
+        err: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+impl Done {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+
+    pub fn has(&self, part: &str) -> &Done {
+        assert!(self.out.contains(part) || self.err.contains(part), "no {part:?} in\n{}\n{}", self.out, self.err);
+        self
+    }
+
+    pub fn exits(&self, code: i32) -> &Done {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        self
+    }
+}
+
+/// A command that goes on. It is not left behind when a test fails.
+pub struct Running {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    _alive: mpsc::Sender<()>,
+}
+
+impl Running {
+    pub fn line(&mut self) -> String {
+        self.lines.next().expect("one more line").expect("UTF-8")
+    }
+
+    /// Reads until a line has this in it, and gives that line.
+    pub fn line_with(&mut self, part: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(process(&self.child), signal).expect("signalled");
+    }
+
+    /// Everything that is left of its output, and how it ended.
+    pub fn finish(mut self) -> Done {
+        let out: Vec<String> = self.lines.by_ref().map(|line| line.expect("UTF-8")).collect();
+        let mut err = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut err).expect("UTF-8");
+        }
+        let status = self.child.wait().expect("it ends");
+        Done { code: status.code(), out: out.join("\n"), err }
+    }
+}
+
+fn process(child: &Child) -> Pid {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id")
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Counts to `turns`, with a pause between two turns.
+pub fn counting(turns: u32, delay: &str) -> String {
+    format!(
+        r#"{{
+  "name": "counting",
+  "actions": {{
+    "prepare": {{ "type": "InitializeVariable", "inputs": {{ "variables": [{{ "name": "n", "type": "integer", "value": 0 }}] }} }},
+    "count": {{
+      "type": "until",
+      "condition": "@greaterOrEquals(variables('n'), {turns})",
+      "actions": {{ "add": {{ "type": "IncrementVariable", "inputs": {{ "name": "n" }} }} }},
+      "limit": {{ "count": 100, "timeout": "PT12H" }},
+      "delay": "{delay}",
+      "runAfter": {{ "prepare": ["Succeeded"] }}
+    }}
+  }},
+  "outputs": {{ "n": {{ "type": "Int", "value": "@variables('n')" }} }}
+}}"#
+    )
+}

@@ -1,0 +1,839 @@
+//! The contract of loops.md, law by law.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::sim::encoded;
+use support::values::MemoryValues;
+use support::world::{World, echo, refusal};
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::state::{Body, Held};
+use windlass_core::{Command, Limits, Program, Reason, Status, TaskOutcome};
+use windlass_value::{Duration, Timestamp, Value};
+
+fn ran(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, echo());
+    sim.start().run();
+    sim
+}
+
+/// Started, with every job waiting to be answered by hand.
+fn begun(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
+    sim.start().settle();
+    sim
+}
+
+fn looped(make: impl FnOnce(&mut Builder, Option<NodeId>) -> Loop) -> Program {
+    looped_with(Limits::default(), make)
+}
+
+fn looped_with(limits: Limits, make: impl FnOnce(&mut Builder, Option<NodeId>) -> Loop) -> Program {
+    let mut b = Builder::new();
+    b.looping(None, "loop", make);
+    b.load_with(limits)
+}
+
+/// `loopIndex >= n`
+fn completed(b: &mut Builder, n: i64) -> ExprId {
+    b.condition(json(&format!(r#"{{"$not": {{"$lt": [{{"$turn": "completed"}}, {n}]}}}}"#)))
+}
+
+fn range(b: &mut Builder, n: u64) -> ExprId {
+    b.expr(&format!(r#"{{"$range": {n}}}"#))
+}
+
+fn jobs_at(n: u64) -> Vec<String> {
+    (0..n).map(|index| format!("loop[{index}].body")).collect()
+}
+
+fn error_code(sim: &Sim) -> String {
+    sim.result().error.as_ref().map(|error| error.code.to_string()).unwrap_or_default()
+}
+
+// How many turns.
+
+#[derive(Clone, Copy)]
+enum When {
+    Before,
+    After,
+}
+
+fn until(when: When, met_after: i64, count: u64, on_exhausted: Exhausted) -> (Status, String, i64) {
+    let program = looped(|b, id| {
+        let condition = completed(b, met_after);
+        let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
+        let check = match when {
+            When::Before => Check::Before { condition, stop_when: true },
+            When::After => Check::After { condition, stop_when: true },
+        };
+        Loop { check, on_exhausted, ..repeat(count, body) }
+    });
+    let sim = ran(&program);
+    let (reason, turns) = sim.loop_end("loop");
+    assert_eq!(sim.output().get("iterations"), Some(&Value::Int(turns)));
+    assert_eq!(sim.output().get("conditionMet"), Some(&Value::Bool(reason == "condition")));
+    (sim.status(), reason, turns)
+}
+
+#[test]
+fn a_check_before_the_turn_allows_none_at_all() {
+    for turns in [0, 1, 2, 5] {
+        let ended = until(When::Before, turns, 9, Exhausted::Fail);
+        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), turns));
+    }
+}
+
+#[test]
+fn a_check_after_the_turn_means_at_least_one() {
+    for (met_after, turns) in [(0, 1), (1, 1), (2, 2), (5, 5)] {
+        let ended = until(When::After, met_after, 9, Exhausted::Fail);
+        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), turns));
+    }
+}
+
+#[test]
+fn the_limit_fails_or_succeeds_as_it_is_told() {
+    for when in [When::Before, When::After] {
+        let failed = until(when, 9, 3, Exhausted::Fail);
+        assert_eq!(failed, (Status::Failed, "count".to_owned(), 3));
+        let succeeded = until(when, 9, 3, Exhausted::Succeed);
+        assert_eq!(succeeded, (Status::Succeeded, "count".to_owned(), 3));
+    }
+}
+
+#[test]
+fn after_the_last_allowed_turn_the_check_runs_once_more() {
+    for when in [When::Before, When::After] {
+        let ended = until(when, 3, 3, Exhausted::Fail);
+        assert_eq!(ended, (Status::Succeeded, "condition".to_owned(), 3));
+    }
+}
+
+#[test]
+fn a_loop_may_stop_when_its_condition_is_false() {
+    let program = looped(|b, id| {
+        let condition = b.condition(json(r#"{"$lt": [{"$turn": "completed"}, 4]}"#));
+        let body = b.evaluate(id, "body", "0");
+        Loop { check: Check::Before { condition, stop_when: false }, ..repeat(9, body) }
+    });
+    assert_eq!(ran(&program).loop_end("loop"), ("condition".to_owned(), 4));
+}
+
+#[test]
+fn each_takes_every_item_once() {
+    for (items, in_flight) in [(0, 1), (1, 1), (4, 1), (0, 3), (1, 3), (7, 3)] {
+        let program = looped(|b, id| {
+            let items = range(b, items);
+            let body = b.evaluate(id, "body", r#"{"$add": [{"$turn": "item"}, 10]}"#);
+            each(items, in_flight, body)
+        });
+        let sim = ran(&program);
+        assert_eq!(sim.loop_end("loop"), ("items".to_owned(), items as i64));
+        assert_eq!(sim.output(), Value::list((0..items as i64).map(|item| Value::Int(item + 10)).collect()));
+    }
+}
+
+#[test]
+fn a_loop_over_items_heeds_its_limits_too() {
+    let program = looped(|b, id| {
+        let items = range(b, 6);
+        let body = b.evaluate(id, "body", "0");
+        let limits = LoopLimits { turns: Some(Amount::Fixed(4)), ..no_limits() };
+        Loop { limits, on_exhausted: Exhausted::Fail, ..each(items, 2, body) }
+    });
+    let sim = ran(&program);
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("count".to_owned(), 4)));
+}
+
+#[test]
+fn limits_beyond_the_systems_are_refused() {
+    let refused = |change: fn(&mut Loop)| {
+        let program = looped(|b, id| {
+            let mut looping = repeat(5, b.evaluate(id, "body", "0"));
+            change(&mut looping);
+            looping
+        });
+        let sim = ran(&program);
+        assert_eq!(sim.count("loop.iteration.started"), 0);
+        error_code(&sim)
+    };
+    assert_eq!(refused(|looping| looping.limits.turns = Some(Amount::Fixed(0))), "LoopLimit");
+    assert_eq!(refused(|looping| looping.limits.turns_max = 4), "LoopLimit");
+    assert_eq!(refused(|looping| looping.in_flight = Amount::Fixed(0)), "LoopLimit");
+    assert_eq!(
+        refused(|looping| {
+            looping.limits.time = Some(Amount::Fixed(secs(11)));
+            looping.limits.time_max = secs(10);
+        }),
+        "LoopLimit"
+    );
+}
+
+#[test]
+fn what_is_no_list_and_what_is_too_long_is_refused() {
+    let with = |source: &str, loop_items_max: u64| {
+        let limits = Limits { loop_items_max, ..Limits::default() };
+        let program = looped_with(limits, |b, id| {
+            let items = b.expr(source);
+            each(items, 1, b.evaluate(id, "body", "0"))
+        });
+        error_code(&ran(&program))
+    };
+    assert_eq!(with("5", 10), "NotAnArray");
+    assert_eq!(with(r#"{"$range": 11}"#, 10), "TooManyItems");
+    assert_eq!(with(r#"{"$range": 10}"#, 10), "");
+}
+
+// Order and time.
+
+/// Jobs that take two seconds each.
+fn slow() -> World<'static> {
+    Box::new(|job, _, _| Reply::After(secs(2), TaskOutcome::success(job.input.clone())))
+}
+
+fn started_at(sim: &Sim) -> Vec<i64> {
+    sim.turns.iter().map(|turn| turn.started_at.0 / 1_000_000).collect()
+}
+
+#[test]
+fn a_turn_is_body_then_check_then_delay() {
+    let program = looped(|b, id| {
+        let condition = b.condition(json(r#"{"$eq": [{"$turn": "previous"}, 2]}"#));
+        let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
+        let delay = Some(Amount::Fixed(secs(10)));
+        Loop { check: Check::After { condition, stop_when: true }, delay, ..repeat(9, body) }
+    });
+    let mut sim = Sim::new(&program, slow());
+    sim.start().run();
+    assert_eq!(started_at(&sim), [0, 12, 24], "a delay between turns, none before the first");
+    assert_eq!(sim.now, Timestamp(26_000_000), "and none after the last");
+    let conditions: Vec<_> = sim.turns.iter().map(|turn| (turn.condition, turn.reason)).collect();
+    let expected = [(Some(false), None), (Some(false), None), (Some(true), Some(Reason::Condition))];
+    assert_eq!(conditions, expected);
+}
+
+#[test]
+fn no_delay_follows_the_last_turn_whatever_ends_the_loop() {
+    for each_item in [false, true] {
+        let program = looped(|b, id| {
+            let items = range(b, 2);
+            let body = b.effect(id, "body", "0");
+            let delay = Some(Amount::Fixed(secs(10)));
+            let looping = if each_item { each(items, 1, body) } else { repeat(2, body) };
+            Loop { delay, ..looping }
+        });
+        let mut sim = Sim::new(&program, slow());
+        sim.start().run();
+        assert_eq!(started_at(&sim), [0, 12]);
+        assert_eq!(sim.now, Timestamp(14_000_000));
+    }
+}
+
+#[test]
+fn a_delay_that_is_not_needed_is_not_worked_out() {
+    let delayed = |turns: u64| {
+        let program = looped(|b, id| {
+            let delay = Some(Amount::Computed(b.expr(r#"{"$fail": "no delay"}"#)));
+            Loop { delay, ..repeat(turns, b.evaluate(id, "body", "0")) }
+        });
+        ran(&program).status()
+    };
+    assert_eq!(delayed(1), Status::Succeeded);
+    assert_eq!(delayed(2), Status::Failed);
+}
+
+fn timed(cuts_turn: bool, on_exhausted: Exhausted) -> Program {
+    looped(|b, id| {
+        let body = b.effect(id, "body", "1");
+        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cuts_turn, ..repeat(9, body).limits };
+        let on_turn_failure = TurnFailure::LastDecides;
+        Loop { limits, on_exhausted, on_turn_failure, ..repeat(9, body) }
+    })
+}
+
+#[test]
+fn the_time_limit_cuts_a_turn_that_outlives_it() {
+    for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
+        let program = timed(true, on_exhausted);
+        let mut sim = begun(&program);
+        sim.succeed("loop[0].body", 1u32).pass(secs(5));
+        assert!(!sim.ended(), "the worker has its grace");
+        assert_eq!(sim.state.jobs.len(), 1);
+        sim.pass(secs(10));
+        assert_eq!((sim.status(), sim.loop_end("loop")), (status, ("timeout".to_owned(), 2)));
+        assert_eq!(sim.output().get("lastResult"), Some(&Value::Int(1)), "a cut turn gives nothing");
+        assert_eq!(
+            sim.turns.last().map(|turn| (turn.status, turn.reason)),
+            Some((Status::Cancelled, Some(Reason::Timeout)))
+        );
+    }
+}
+
+#[test]
+fn the_time_limit_may_be_seen_between_turns_only() {
+    let program = timed(false, Exhausted::Fail);
+    let mut sim = begun(&program);
+    sim.pass(secs(60));
+    assert_eq!(sim.open_paths(), ["loop[0].body"], "nothing is cut");
+    sim.succeed("loop[0].body", 1u32);
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("timeout".to_owned(), 1)));
+    assert_eq!(error_code(&sim), "LoopTimeout");
+}
+
+#[test]
+fn the_time_limit_ends_a_delay() {
+    let program = looped(|b, id| {
+        let body = b.evaluate(id, "body", "1");
+        let limits = LoopLimits { time: Some(Amount::Fixed(secs(5))), cuts_turn: true, ..repeat(9, body).limits };
+        Loop { limits, delay: Some(Amount::Fixed(secs(60))), ..repeat(9, body) }
+    });
+    let sim = ran(&program);
+    assert_eq!((sim.now, sim.loop_end("loop")), (Timestamp(5_000_000), ("timeout".to_owned(), 1)));
+}
+
+#[test]
+fn turns_that_end_at_once_share_one_delay() {
+    let program = looped(|b, id| {
+        let items = range(b, 4);
+        let body = b.effect(id, "body", "0");
+        Loop { delay: Some(Amount::Fixed(secs(10))), ..each(items, 2, body) }
+    });
+    let mut sim = begun(&program);
+    sim.succeed("loop[1].body", 1u32).pass(secs(4));
+    sim.succeed("loop[0].body", 0u32);
+    assert!(sim.flights.is_empty(), "both wait");
+    sim.pass(secs(6));
+    assert_eq!(sim.open_paths(), ["loop[2].body", "loop[3].body"]);
+    sim.succeed("loop[3].body", 3u32).succeed("loop[2].body", 2u32);
+    assert_eq!(sim.output(), json("[0, 1, 2, 3]"));
+}
+
+// Turn variables and scopes.
+
+#[test]
+fn the_body_counts_from_zero_and_the_condition_counts_what_is_done() {
+    let program = looped(|b, id| {
+        let condition = b.condition(json(r#"{"$eq": [{"$turn": "completed"}, 3]}"#));
+        let body = b.evaluate(id, "body", r#"{"index": {"$turn": "index"}, "before": {"$turn": "previous"}}"#);
+        Loop { check: Check::After { condition, stop_when: true }, ..repeat(9, body) }
+    });
+    let results = ran(&program).output().get("results").cloned().unwrap();
+    let first = json(r#"{"index": 0, "before": null}"#);
+    let second = Value::object([("index", Value::Int(1)), ("before", first.clone())]);
+    let third = Value::object([("index", Value::Int(2)), ("before", second.clone())]);
+    assert_eq!(results, Value::list(vec![first, second, third]));
+}
+
+#[test]
+fn before_the_first_turn_nothing_is_completed_and_nothing_was_given() {
+    let program = looped(|b, id| {
+        let zero = json(r#"{"$eq": [[{"$turn": "completed"}, {"$turn": "previous"}], [0, null]]}"#);
+        let condition = b.condition(zero);
+        Loop { check: Check::Before { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
+    });
+    assert_eq!(ran(&program).loop_end("loop"), ("condition".to_owned(), 0));
+}
+
+#[test]
+fn an_inner_loop_starts_afresh_each_time_it_is_entered() {
+    let mut b = Builder::new();
+    b.looping(None, "outer", |b, id| {
+        let body = b.looping(id, "inner", |b, id| {
+            let condition = completed(b, 2);
+            let text = r#"[{"$outer": ["outer", "index"]}, {"$turn": "index"}, {"$turn": "previous"}]"#;
+            let body = b.evaluate(id, "body", text);
+            let check = Check::Before { condition, stop_when: true };
+            Loop { check, collect: Collect::Last, ..repeat(9, body) }
+        });
+        repeat(3, body)
+    });
+    let program = b.load();
+    let sim = ran(&program);
+    for outer in 0..3 {
+        assert_eq!(sim.loop_end(&format!("outer[{outer}].inner")), ("condition".to_owned(), 2));
+        let (_, first) = sim.end_of(&format!("outer[{outer}].inner[0].body")).unwrap();
+        assert_eq!(first, Value::list(vec![Value::Int(outer), Value::Int(0), Value::Null]));
+    }
+}
+
+#[test]
+fn a_turns_variables_end_with_it() {
+    let mut b = Builder::new();
+    b.looping(None, "loop", |b, id| {
+        let body = b.sequence(id, "body", |b, id| {
+            let seen = b.evaluate(id, "seen", r#"{"$var": "mine"}"#);
+            let set = b.node(id, "set", |b, _| {
+                let write = Write { level: windlass_value::Level::Turn, ..b.writes("mine", WriteOp::Set, "1") };
+                NodeKind::lone(Action::Write(write))
+            });
+            let after = b.evaluate(id, "after", r#"{"$var": "mine"}"#);
+            vec![seen, set, after]
+        });
+        repeat(2, body)
+    });
+    let program = b.load();
+    let sim = ran(&program);
+    for turn in 0..2 {
+        assert_eq!(sim.end_of(&format!("loop[{turn}].body.seen")).unwrap().1, Value::Null);
+        assert_eq!(sim.end_of(&format!("loop[{turn}].body.after")).unwrap().1, Value::Int(1));
+    }
+}
+
+// Turns at once.
+
+#[test]
+fn results_are_in_index_order_however_turns_end() {
+    let program = looped(|b, id| {
+        let items = range(b, 5);
+        each(items, 3, b.effect(id, "body", r#"{"$turn": "item"}"#))
+    });
+    let mut sim = begun(&program);
+    for path in ["loop[2].body", "loop[3].body", "loop[0].body", "loop[4].body", "loop[1].body"] {
+        sim.succeed(path, path);
+    }
+    assert_eq!(sim.output(), Value::list(jobs_at(5).into_iter().map(Value::from).collect()));
+}
+
+#[test]
+fn exactly_so_many_turns_run_at_once() {
+    let program = looped(|b, id| {
+        let items = range(b, 7);
+        each(items, 3, b.effect(id, "body", "0"))
+    });
+    let mut sim = begun(&program);
+    let mut open = jobs_at(3);
+    for next in 3..10 {
+        assert_eq!(sim.open_paths(), open, "never fewer, never more");
+        let ending = open.remove(1.min(open.len() - 1));
+        sim.succeed(&ending, 0u32);
+        if next < 7 {
+            open.push(format!("loop[{next}].body"));
+        }
+    }
+    assert_eq!(sim.status(), Status::Succeeded);
+}
+
+#[test]
+fn a_cancelled_turn_keeps_its_slot_until_its_worker_confirms() {
+    let mut b = Builder::new();
+    b.looping(None, "loop", |b, id| {
+        let items = range(b, 3);
+        let body = b.effect(id, "body", "0");
+        b.at(body).timeout = Some(Timeout { after: Amount::Fixed(secs(1)), status: Status::TimedOut });
+        Loop { on_turn_failure: TurnFailure::Count, ..each(items, 1, body) }
+    });
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.pass(secs(2));
+    assert_eq!(sim.open_paths(), ["loop[0].body"], "cancelling, and still in its slot");
+    sim.fail("loop[0].body");
+    assert_eq!(sim.open_paths(), ["loop[1].body"], "confirmed");
+    sim.pass(secs(10));
+    assert_eq!(sim.state.jobs.len(), 1);
+    sim.pass(secs(1));
+    assert_eq!(sim.open_paths(), ["loop[1].body", "loop[2].body"], "the grace of ten seconds is over");
+    let late = sim.count("event.unhandled");
+    sim.succeed("loop[1].body", "late").succeed("loop[2].body", 2u32);
+    assert_eq!(sim.count("event.unhandled"), late + 1, "the late result is refused, and told of");
+    assert_eq!(sim.output(), json("[null, null, 2]"));
+}
+
+// Failed turns.
+
+fn policy(on_turn_failure: TurnFailure, collect: Collect) -> Program {
+    looped(|b, id| {
+        let items = range(b, 4);
+        Loop { on_turn_failure, collect, ..each(items, 2, b.effect(id, "body", "0")) }
+    })
+}
+
+/// Runs four turns, those with a `true` failing.
+fn with_failures(on_turn_failure: TurnFailure, fails: [bool; 4]) -> (Status, String, Value) {
+    let program = policy(on_turn_failure, Collect::Stats);
+    let mut sim = Sim::new(
+        &program,
+        Box::new(move |job, _, _| {
+            let index = job.path.chars().nth(5).and_then(|digit| digit.to_digit(10)).unwrap() as usize;
+            if fails[index] { Reply::fail() } else { Reply::now(index) }
+        }),
+    );
+    sim.start().run();
+    let stats = sim.output().get("stats").cloned().unwrap();
+    (sim.status(), sim.loop_end("loop").0, stats)
+}
+
+#[test]
+fn policies_decide_what_a_failed_turn_means() {
+    let stats =
+        |total, success, failed| Value::object([("total", total), ("success", success), ("failed", failed as u64)]);
+    let one = [false, true, false, false];
+    let two = [true, false, true, false];
+    let last = [false, false, false, true];
+    let (failed, fine) = (Status::Failed, Status::Succeeded);
+    let items = || "items".to_owned();
+    assert_eq!(with_failures(TurnFailure::FailAtEnd, one), (failed, items(), stats(4, 3, 1)));
+    assert_eq!(with_failures(TurnFailure::FailAtEnd, [false; 4]), (fine, items(), stats(4, 4, 0)));
+    assert_eq!(with_failures(TurnFailure::Count, two), (fine, items(), stats(4, 2, 2)));
+    assert_eq!(with_failures(TurnFailure::LastDecides, two), (fine, items(), stats(4, 2, 2)));
+    assert_eq!(with_failures(TurnFailure::LastDecides, last), (failed, items(), stats(4, 3, 1)));
+    assert_eq!(with_failures(TurnFailure::Tolerate(1), one), (fine, items(), stats(4, 3, 1)));
+    let (status, reason, _) = with_failures(TurnFailure::Tolerate(1), two);
+    assert_eq!((status, &*reason), (failed, "failed"));
+}
+
+#[test]
+fn stop_calls_the_rest_off_and_keeps_the_cause() {
+    let program = policy(TurnFailure::Stop { running_finish: false }, Collect::Stats);
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body");
+    let cancels = |command: &Command| matches!(command, Command::CancelWorker { .. });
+    assert_eq!(sim.outputs.last().unwrap().commands.iter().filter(|command| cancels(command)).count(), 1);
+    sim.pass(secs(10));
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 2)));
+    assert_eq!(error_code(&sim), "500", "the turn that failed, not the one called off");
+    let stats = json(r#"{"total": 2, "success": 0, "failed": 1}"#);
+    assert_eq!(sim.output().get("stats"), Some(&stats), "called off is not failed");
+    assert_eq!(sim.dispatched.len(), 2, "the others never began");
+}
+
+#[test]
+fn stop_may_let_running_turns_finish() {
+    let program = policy(TurnFailure::Stop { running_finish: true }, Collect::List);
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body");
+    assert_eq!(sim.open_paths(), ["loop[1].body"]);
+    sim.succeed("loop[1].body", 1u32);
+    assert_eq!((sim.status(), error_code(&sim)), (Status::Failed, "500".to_owned()));
+    assert_eq!(sim.output(), json("[null, 1]"));
+}
+
+#[test]
+fn a_condition_that_gives_no_truth_fails_the_loop() {
+    for (condition, code) in [("5", "NotBoolean"), (r#"{"$fail": "broken"}"#, "InvalidTemplate")] {
+        let program = looped(|b, id| {
+            let condition = b.condition(json(condition));
+            Loop { check: Check::After { condition, stop_when: true }, ..repeat(9, b.evaluate(id, "body", "0")) }
+        });
+        let sim = ran(&program);
+        assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
+        assert_eq!(error_code(&sim), code);
+    }
+}
+
+// Other ways to stop.
+
+#[test]
+fn break_when_ends_the_loop_as_succeeded() {
+    for on_turn_failure in [TurnFailure::FailAtEnd, TurnFailure::LastDecides, TurnFailure::Count] {
+        let program = looped(|b, id| {
+            let items = range(b, 9);
+            let break_when = Some(b.condition(json(r#"{"$eq": [{"$turn": "previous"}, "enough"]}"#)));
+            Loop { break_when, on_turn_failure, ..each(items, 3, b.effect(id, "body", "0")) }
+        });
+        let mut sim = begun(&program);
+        sim.succeed("loop[0].body", "go on").succeed("loop[1].body", "enough").pass(secs(10));
+        assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Succeeded, "condition".to_owned()));
+        assert_eq!(sim.output(), json(r#"["go on", "enough", null, null]"#));
+    }
+}
+
+#[test]
+fn a_loop_that_makes_no_progress_stalls() {
+    let stalled = |on_exhausted| {
+        let program = looped(|b, id| {
+            let body = b.evaluate(id, "body", r#"{"$lt": [{"$turn": "index"}, 2]}"#);
+            let watch = b.expr(r#"{"$turn": "previous"}"#);
+            Loop { stall: Some(Stall { watch, turns: 3 }), on_exhausted, ..repeat(20, body) }
+        });
+        let sim = ran(&program);
+        (sim.status(), sim.loop_end("loop"))
+    };
+    // true, true, false, false, false: three times the same.
+    assert_eq!(stalled(Exhausted::Fail), (Status::Failed, ("stalled".to_owned(), 5)));
+    assert_eq!(stalled(Exhausted::Succeed), (Status::Succeeded, ("stalled".to_owned(), 5)));
+}
+
+fn judged(in_flight: u64) -> Program {
+    looped(|b, id| {
+        let items = range(b, 4);
+        let body = b.evaluate(id, "body", r#"{"$turn": "item"}"#);
+        let judge = Some(b.effect(id, "judge", r#"{"$node": "body"}"#));
+        let delay = Some(Amount::Fixed(secs(1)));
+        Loop { judge, delay, ..each(items, in_flight, body) }
+    })
+}
+
+#[test]
+fn a_judge_looks_at_every_turn_and_ends_the_loop() {
+    let program = judged(1);
+    let mut sim = begun(&program);
+    sim.succeed("loop[0].judge", json(r#"{"done": false}"#)).pass(secs(1));
+    sim.fail("loop[1].judge").pass(secs(1));
+    sim.succeed("loop[2].judge", json(r#"{"done": true}"#));
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("judge".to_owned(), 3)));
+    let keys: Vec<&str> = sim.dispatched.iter().map(|job| &*job.key.path).collect();
+    assert_eq!(keys, ["loop[0].judge", "loop[1].judge", "loop[2].judge"], "each verdict is an effect of its own");
+    assert_eq!(sim.now, Timestamp(2_000_000));
+}
+
+#[test]
+fn judges_of_turns_at_once_do_not_meet() {
+    let program = judged(2);
+    let mut sim = begun(&program);
+    assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[1].judge"]);
+    sim.succeed("loop[1].judge", json(r#"{"done": false}"#)).pass(secs(1));
+    assert_eq!(sim.open_paths(), ["loop[0].judge", "loop[2].judge"], "a judge keeps its turn's slot");
+    sim.succeed("loop[0].judge", json(r#"{"done": true}"#)).pass(secs(10));
+    assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Succeeded, "judge".to_owned()));
+}
+
+#[test]
+fn a_delay_that_fails_after_a_judge_fails_the_loop() {
+    let program = looped(|b, id| {
+        let body = b.evaluate(id, "body", "0");
+        let judge = Some(b.evaluate(id, "judge", r#"{"done": false}"#));
+        let delay = Some(Amount::Computed(b.expr(r#"{"$fail": "no delay"}"#)));
+        Loop { judge, delay, ..repeat(3, body) }
+    });
+    let sim = ran(&program);
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
+}
+
+#[test]
+fn a_cancelled_loop_says_so_once_and_keeps_what_it_has() {
+    let program = policy(TurnFailure::FailAtEnd, Collect::List);
+    let mut sim = begun(&program);
+    sim.succeed("loop[1].body", "done").cancel().pass(secs(10));
+    assert_eq!((sim.status(), sim.loop_end("loop").0), (Status::Cancelled, "cancelled".to_owned()));
+    assert_eq!(sim.count("loop.done"), 1);
+    let (_, output) = sim.end_of("loop").unwrap();
+    assert_eq!(output, json(r#"[null, "done", null]"#));
+}
+
+#[test]
+fn a_loops_own_timeout_is_a_timeout_of_the_loop() {
+    for status in [Status::TimedOut, Status::Failed] {
+        let mut b = Builder::new();
+        let id = b.looping(None, "loop", |b, id| repeat(3, b.effect(id, "body", "0")));
+        b.at(id).timeout = Some(Timeout { after: Amount::Fixed(secs(1)), status });
+        let program = b.load();
+        let mut sim = begun(&program);
+        sim.pass(secs(11));
+        assert_eq!((sim.status(), sim.loop_end("loop").0), (status, "timeout".to_owned()));
+        assert_eq!(sim.result().error.as_ref().map(|error| &*error.path), Some("loop"));
+    }
+}
+
+#[test]
+fn only_the_last_turn_carries_the_reason() {
+    let program = looped(|b, id| repeat(3, b.evaluate(id, "body", "0")));
+    let reasons: Vec<_> = ran(&program).turns.iter().map(|turn| turn.reason).collect();
+    assert_eq!(reasons, [None, None, Some(Reason::Count)]);
+    let program = policy(TurnFailure::Stop { running_finish: false }, Collect::List);
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body").pass(secs(10));
+    let reasons: Vec<_> = sim.turns.iter().map(|turn| (turn.index, turn.reason)).collect();
+    assert_eq!(reasons, [(0, None), (1, Some(Reason::Failed))]);
+}
+
+#[test]
+fn a_loop_that_is_tried_again_starts_afresh_with_new_keys() {
+    let mut b = Builder::new();
+    let id = b.looping(None, "loop", |b, id| {
+        let items = range(b, 2);
+        each(items, 2, b.effect(id, "body", "0"))
+    });
+    b.at(id).retry = Some(retry(2, secs(1)));
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").pass(secs(1));
+    assert_eq!(sim.open_paths(), jobs_at(2));
+    sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b");
+    assert_eq!(sim.output(), json(r#"["a", "b"]"#));
+    let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
+    assert_eq!(generations, [0, 0, 1, 1]);
+}
+
+#[test]
+fn a_delay_does_not_end_the_wait_before_another_try() {
+    let mut b = Builder::new();
+    let id = b.looping(None, "loop", |b, id| {
+        let items = range(b, 4);
+        Loop { delay: Some(Amount::Fixed(secs(1))), ..each(items, 2, b.effect(id, "body", "0")) }
+    });
+    b.at(id).retry = Some(retry(2, secs(60)));
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.succeed("loop[1].body", 1u32).fail("loop[0].body").pass(secs(59));
+    assert!(sim.flights.is_empty(), "the delay of the first try is forgotten");
+    sim.pass(secs(1));
+    assert_eq!(sim.open_paths(), jobs_at(2));
+}
+
+// What is kept, and where.
+
+#[test]
+fn a_condition_loop_keeps_its_newest_thousand_results() {
+    let program = looped(|b, id| repeat(1_005, b.evaluate(id, "body", r#"{"$turn": "index"}"#)));
+    let output = ran(&program).output();
+    let results = output.get("results").and_then(Value::as_list).unwrap();
+    assert_eq!((results.len(), &results[0], &results[999]), (1_000, &Value::Int(5), &Value::Int(1_004)));
+    assert_eq!(output.get("resultsDropped"), Some(&Value::Int(5)));
+    assert_eq!(output.get("lastResult"), Some(&Value::Int(1_004)));
+}
+
+#[test]
+fn long_lists_are_cut_into_chunks_on_both_ends() {
+    let mut b = Builder::new();
+    b.sequence(None, "root", |b, id| {
+        let first = b.looping(id, "first", |b, id| {
+            let items = range(b, 8);
+            each(items, 2, b.effect(id, "body", r#"{"$add": [{"$turn": "item"}, 1]}"#))
+        });
+        let second = b.looping(id, "second", |b, id| {
+            let items = b.expr(r#"{"$node": "first"}"#);
+            each(items, 3, b.effect(id, "body", r#"{"$add": [{"$turn": "item"}, 10]}"#))
+        });
+        vec![first, second]
+    });
+    let program = b.load_with(Limits { loop_chunk_items: 3, ..Limits::default() });
+    let mut sim = Sim::new(&program, echo());
+    sim.values = MemoryValues::forgetful();
+    sim.start();
+    let chunked = |(_, frame): (_, &windlass_core::state::Frame)| match &frame.body {
+        Body::Loop(body) => {
+            matches!(&body.items.as_ref().unwrap().held, Held::Chunks { chunks, .. } if chunks.len() == 3)
+        }
+        _ => false,
+    };
+    assert!(sim.state.frames.iter().any(chunked), "the items are elsewhere");
+    sim.run();
+    assert!(sim.values.loads > 0, "and were fetched");
+    assert!(matches!(sim.result().output.get("first"), Some(Value::Stored(list)) if list.chunked && list.items == 8));
+    let numbers = |from: i64| Value::list((from..from + 8).map(Value::Int).collect());
+    assert_eq!(sim.output(), Value::object([("first", numbers(1)), ("second", numbers(11))]));
+}
+
+#[test]
+fn far_into_a_loop_turns_that_only_compute_are_told_of_together() {
+    let mut b = Builder::new();
+    b.looping(None, "loop", |b, id| {
+        let body = b.sequence(id, "body", |b, id| {
+            let write = b.write(id, "write", "x", WriteOp::Set, r#"{"$turn": "index"}"#);
+            let tasks = b.node(id, "tasks", |b, _| {
+                let one = task("one", Action::Evaluate(b.expr("1")));
+                let two = task("two", Action::Evaluate(b.expr(r#"{"$var": "_prev"}"#)));
+                NodeKind::Pipeline(Pipeline { tasks: vec![one, two] })
+            });
+            let inner = b.looping(id, "inner", |b, id| repeat(2, b.evaluate(id, "leaf", "0")));
+            vec![write, tasks, inner]
+        });
+        repeat(12, body)
+    });
+    let program = b.load_with(Limits { loop_quiet_from_turn: 5, slice_turns: 9, ..Limits::default() });
+    let sim = ran(&program);
+    let loud = sim.events.iter().filter(|event| (5..12).any(|turn| event.path.starts_with(&format!("loop[{turn}]"))));
+    assert_eq!(loud.count(), 0, "no event from inside a quiet turn");
+    assert_eq!(sim.events_of("loop.iteration.done").iter().filter(|event| event.path.len() == 7).count(), 5);
+    let field = |event: &windlass_core::Event, name: &str| event.data.get(name).and_then(Value::as_int).unwrap();
+    let told: Vec<(i64, i64)> =
+        sim.events_of("loop.progress").iter().map(|event| (field(event, "from"), field(event, "to"))).collect();
+    assert!(told.len() > 1, "one for each slice: {told:?}");
+    assert_eq!((told[0].0, told[told.len() - 1].1), (5, 11));
+    assert!(told.windows(2).all(|pair| pair[0].1 + 1 == pair[1].0), "without a gap: {told:?}");
+    assert_eq!(sim.turns.iter().filter(|turn| &*turn.loop_path == "loop").count(), 12, "history has every turn");
+}
+
+#[test]
+fn turns_that_leave_the_reducer_are_never_quiet() {
+    let limits = Limits { loop_quiet_from_turn: 1, ..Limits::default() };
+    let program = looped_with(limits, |b, id| repeat(4, b.effect(id, "body", "0")));
+    let sim = ran(&program);
+    assert_eq!((sim.count("loop.iteration.done"), sim.count("loop.progress")), (4, 0));
+}
+
+#[test]
+fn a_long_computation_is_cut_into_slices_with_the_same_result() {
+    let sliced = |slice_turns: u64, slice_items: u64| {
+        let mut b = Builder::new();
+        b.looping(None, "outer", |b, id| {
+            let body = b.looping(id, "inner", |b, id| {
+                let items = range(b, 4);
+                each(
+                    items,
+                    2,
+                    b.write(id, "body", "sum", WriteOp::Set, r#"{"$add": [{"$var": "sum"}, {"$turn": "item"}]}"#),
+                )
+            });
+            repeat(5, body)
+        });
+        let program = b.load_with(Limits { slice_turns, slice_items, ..Limits::default() });
+        let sim = ran(&program);
+        (
+            sim.output(),
+            sim.events.iter().map(|event| (event.kind.clone(), event.path.clone())).collect::<Vec<_>>(),
+            sim.journal.len(),
+        )
+    };
+    let (output, events, ticks) = sliced(1_000, 50_000);
+    assert_eq!(ticks, 1, "all in the tick of the start");
+    for (turns, items) in [(1, 50_000), (3, 50_000), (1_000, 1), (1_000, 7), (2, 5)] {
+        let (other, other_events, other_ticks) = sliced(turns, items);
+        assert!(other_ticks > 3, "it yields");
+        assert_eq!((&other, &other_events), (&output, &events));
+    }
+}
+
+#[test]
+fn memory_and_the_cost_of_a_tick_do_not_grow_with_the_turns_behind() {
+    for each_item in [false, true] {
+        let limits = Limits { loop_results_kept: 10, loop_chunk_items: 4, ..Limits::default() };
+        let program = looped_with(limits, |b, id| {
+            let items = range(b, 600);
+            let body =
+                b.sequence(id, "body", |b, id| vec![b.evaluate(id, "a", "1"), b.effect(id, "b", r#"{"$node": "a"}"#)]);
+            let looping = if each_item { each(items, 3, body) } else { repeat(600, body) };
+            Loop { collect: if each_item { Collect::Last } else { Collect::Report }, ..looping }
+        });
+        let mut sim = Sim::new(&program, echo());
+        sim.start();
+        let mut sizes = Vec::new();
+        while !sim.ended() {
+            sizes.push(encoded(&sim.state).len());
+            sim.step();
+        }
+        let early = *sizes[50..100].iter().max().unwrap();
+        let late = *sizes[500..590].iter().max().unwrap();
+        assert!(late <= early + 100, "the state grew from {early} to {late} bytes");
+        let (early, late) = (sim.costs[50..100].iter().max(), sim.costs[500..590].iter().max());
+        assert_eq!(late, early, "as many expressions a tick as ever");
+    }
+}
+
+#[test]
+fn a_cut_turn_and_a_late_answer_do_not_disturb_the_next() {
+    let mut b = Builder::new();
+    b.looping(None, "loop", |b, id| {
+        let items = range(b, 3);
+        let body = b.node(id, "body", |b, _| {
+            let mut only = Task::new(b.action(r#"{"$turn": "item"}"#));
+            only.retry = Some(retry(3, Duration::from_ms(100)));
+            NodeKind::Pipeline(Pipeline { tasks: vec![only] })
+        });
+        each(items, 2, body)
+    });
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body").pass(Duration::from_ms(50));
+    assert_eq!(sim.open_paths(), ["loop[1].body"], "a turn that waits to try again keeps its slot");
+    sim.pass(Duration::from_ms(50));
+    assert_eq!(sim.open_paths(), ["loop[1].body", "loop[0].body"]);
+    let lost = windlass_core::ErrorInfo::new("lost", "connection", "no reply");
+    sim.reply("loop[0].body", TaskOutcome::failure(lost)).pass(secs(1));
+    sim.reply("loop[0].body", TaskOutcome::failure(refusal()));
+    let groups: Vec<(u32, u32)> = sim.dispatched.iter().map(|job| (job.attempt, job.key.group)).collect();
+    assert_eq!(groups, [(1, 0), (1, 0), (2, 1), (3, 1)], "a new key only after a reply");
+}

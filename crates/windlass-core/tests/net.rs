@@ -1,0 +1,432 @@
+//! Places and tokens: who gets what, in which order, and how it ends.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::world::echo;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Command, Limits, Program, Status};
+use windlass_value::Value;
+
+const ARGS: &str = r#"{"$var": "args"}"#;
+
+/// A net of these places, as the whole plan.
+fn net(end: NetEnd, make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<Place>) -> Builder {
+    let mut b = Builder::new();
+    b.node(None, "net", |b, id| {
+        let places = make(b, Some(id));
+        NodeKind::Net(Net { places, start: "start".into(), end })
+    });
+    b
+}
+
+fn stop() -> NetEnd {
+    NetEnd::Stop("stop".into())
+}
+
+fn begun(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
+    sim.start_with(json(r#"{"who": "me"}"#)).settle();
+    sim
+}
+
+fn ran(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, echo());
+    sim.start_with(json(r#"{"who": "me"}"#)).run();
+    sim
+}
+
+/// A place whose body is a job with its token as input.
+fn worker(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str]) -> Place {
+    place(name, accepts, b.effect(id, name, ARGS))
+}
+
+/// A place whose body gives a value at once.
+fn giver(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
+    place(name, accepts, b.evaluate(id, name, gives))
+}
+
+/// A place that emits what it gives.
+fn emitter(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
+    Place { emits: true, ..giver(b, id, name, accepts, gives) }
+}
+
+fn passing_on(kind: &str, payload: ExprId) -> NetArc {
+    NetArc { payload: Some(payload), ..arc(kind) }
+}
+
+fn output_of(b: &mut Builder) -> ExprId {
+    b.expr(r#"{"$var": "output"}"#)
+}
+
+fn inputs(sim: &Sim, path: &str) -> Vec<Value> {
+    sim.dispatched.iter().filter(|job| &*job.path == path).map(|job| job.input.clone()).collect()
+}
+
+fn code(sim: &Sim) -> String {
+    sim.result().error.as_ref().map(|error| error.code.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn a_token_goes_to_every_accepting_place_in_declaration_order() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        vec![
+            worker(b, id, "one", &["start"]),
+            worker(b, id, "other", &["else"]),
+            worker(b, id, "two", &["else", "start"]),
+            worker(b, id, "three", &["start"]),
+        ]
+    })
+    .load();
+    let sim = begun(&program);
+    assert_eq!(sim.open_paths(), ["net.one", "net.two", "net.three"]);
+    assert!(sim.dispatched.iter().all(|job| job.input == json(r#"{"who": "me"}"#)), "the payload is the run's input");
+}
+
+#[test]
+fn a_place_has_so_many_workers_and_the_other_tokens_wait_in_order() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}, {"kind": "item", "payload": 2},
+                         {"kind": "item", "payload": 3}, {"kind": "item", "payload": 4}]"#;
+        let source = emitter(b, id, "source", &["start"], tokens);
+        vec![source, Place { workers: 2, ..worker(b, id, "work", &["item"]) }]
+    })
+    .load();
+    let mut sim = begun(&program);
+    assert_eq!(inputs(&sim, "net.work"), [Value::Int(0), Value::Int(1)]);
+    let second = sim.flights[1].job.job;
+    let outcome = windlass_core::TaskOutcome::success("b");
+    sim.flights.remove(1);
+    sim.tick(windlass_core::TickKind::StepResult { job: second, dispatch: 0, outcome }).settle();
+    assert_eq!(inputs(&sim, "net.work"), (0..3).map(Value::Int).collect::<Vec<_>>());
+    for _ in 0..4 {
+        assert!(sim.flights.len() <= 2);
+        sim.succeed("net.work", "done");
+    }
+    assert_eq!(inputs(&sim, "net.work"), (0..5).map(Value::Int).collect::<Vec<_>>(), "first in, first out");
+    assert_eq!(sim.status(), Status::Succeeded);
+    let keys: std::collections::BTreeSet<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
+    assert_eq!(keys.len(), 5, "each firing is an effect of its own");
+}
+
+#[test]
+fn a_guard_that_is_false_consumes_the_token() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let tokens = r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 5}]"#;
+        let source = emitter(b, id, "source", &["start"], tokens);
+        let guard = Some(b.condition(json(r#"{"$lt": [{"$var": "args"}, 3]}"#)));
+        vec![source, Place { guard, ..worker(b, id, "small", &["item"]) }]
+    })
+    .load();
+    let sim = ran(&program);
+    assert_eq!(inputs(&sim, "net.small"), [Value::Int(1)]);
+    assert_eq!(sim.paths("step.skipped"), ["net.small"]);
+    assert_eq!(sim.status(), Status::Succeeded);
+}
+
+#[test]
+fn a_guard_that_gives_no_truth_fails_the_net() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let guard = Some(b.condition(json("7")));
+        vec![Place { guard, ..worker(b, id, "never", &["start"]) }]
+    })
+    .load();
+    let sim = ran(&program);
+    assert_eq!((sim.status(), code(&sim)), (Status::Failed, "NotBoolean".to_owned()));
+}
+
+#[test]
+fn a_join_of_all_waits_for_one_token_of_each_kind() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let payload = output_of(b);
+        let left = Place { arcs: vec![passing_on("l", payload)], ..worker(b, id, "left", &["start"]) };
+        let right = Place { arcs: vec![passing_on("r", payload)], ..worker(b, id, "right", &["start"]) };
+        let both = Place { join: Join::All, ..worker(b, id, "both", &["l", "r"]) };
+        vec![left, right, both]
+    })
+    .load();
+    let mut sim = begun(&program);
+    sim.succeed("net.right", "R");
+    assert_eq!(sim.open_paths(), ["net.left"], "half is not enough");
+    sim.succeed("net.left", "L");
+    assert_eq!(inputs(&sim, "net.both"), [json(r#"{"l": "L", "r": "R"}"#)]);
+    sim.succeed("net.both", "end");
+    assert_eq!(sim.output(), Value::from("end"));
+}
+
+/// source → work (several) → joined, which is the end.
+fn fanned(tokens: &str) -> Program {
+    net(NetEnd::Quiet, |b, id| {
+        let payload = output_of(b);
+        let source = emitter(b, id, "source", &["start"], tokens);
+        let work = Place { workers: 9, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
+        let joined = Place { join: Join::FanOut, ..worker(b, id, "joined", &["done"]) };
+        vec![source, work, joined]
+    })
+    .load()
+}
+
+#[test]
+fn a_fan_out_is_joined_once_when_all_its_members_have_come() {
+    let program =
+        fanned(r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 2}, {"kind": "item", "payload": 3}]"#);
+    let mut sim = begun(&program);
+    assert_eq!(sim.open_paths().len(), 3);
+    sim.succeed("net.work", "a").succeed("net.work", "b");
+    assert!(inputs(&sim, "net.joined").is_empty(), "one is missing");
+    sim.succeed("net.work", "c");
+    assert_eq!(inputs(&sim, "net.joined"), [json(r#"["a", "b", "c"]"#)], "in order of arrival, once");
+    sim.succeed("net.joined", "all");
+    assert_eq!(sim.output(), Value::from("all"));
+}
+
+#[test]
+fn an_empty_fan_out_is_joined_at_once() {
+    let program = fanned("[]");
+    let sim = ran(&program);
+    assert_eq!(inputs(&sim, "net.joined"), [json("[]")]);
+    assert_eq!(sim.status(), Status::Succeeded);
+}
+
+#[test]
+fn fan_outs_nest() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let payload = output_of(b);
+        let outer = r#"[{"kind": "group", "payload": 0}, {"kind": "group", "payload": 10}]"#;
+        let inner = r#"[{"kind": "item", "payload": {"$add": [{"$var": "args"}, 1]}},
+                        {"kind": "item", "payload": {"$add": [{"$var": "args"}, 2]}}]"#;
+        let source = emitter(b, id, "source", &["start"], outer);
+        let group = emitter(b, id, "group", &["group"], inner);
+        let item = Place { arcs: vec![passing_on("item-done", payload)], ..worker(b, id, "item", &["item"]) };
+        let inner_join = Place {
+            join: Join::FanOut,
+            arcs: vec![passing_on("group-done", payload)],
+            ..giver(b, id, "inner-join", &["item-done"], ARGS)
+        };
+        let outer_join = Place { join: Join::FanOut, ..worker(b, id, "outer-join", &["group-done"]) };
+        vec![source, group, item, inner_join, outer_join]
+    })
+    .load();
+    let sim = ran(&program);
+    assert_eq!(inputs(&sim, "net.outer-join"), [json("[[1, 2], [11, 12]]")]);
+    assert_eq!(sim.paths("step.done").iter().filter(|path| **path == "net.inner-join").count(), 2);
+}
+
+#[test]
+fn a_member_that_a_guard_consumes_is_not_waited_for() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let payload = output_of(b);
+        let tokens =
+            r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 9}, {"kind": "nowhere", "payload": 0}]"#;
+        let source = emitter(b, id, "source", &["start"], tokens);
+        let guard = Some(b.condition(json(r#"{"$lt": [{"$var": "args"}, 5]}"#)));
+        let work = Place { guard, arcs: vec![passing_on("done", payload)], ..worker(b, id, "work", &["item"]) };
+        let joined = Place { join: Join::FanOut, ..worker(b, id, "joined", &["done"]) };
+        vec![source, work, joined]
+    })
+    .load();
+    let sim = ran(&program);
+    assert_eq!(inputs(&sim, "net.joined"), [json("[1]")]);
+    assert_eq!(sim.count("event.unhandled"), 1, "a token that no place accepts is told of");
+}
+
+#[test]
+fn the_stop_kind_ends_the_net_and_calls_the_others_off() {
+    let program = net(stop(), |b, id| {
+        let payload = output_of(b);
+        let quick = Place { arcs: vec![passing_on("stop", payload)], ..worker(b, id, "quick", &["start"]) };
+        vec![quick, worker(b, id, "slow", &["start"])]
+    })
+    .load();
+    let mut sim = begun(&program);
+    sim.succeed("net.quick", "enough");
+    assert!(!sim.ended(), "the other worker has its grace");
+    assert!(sim.outputs.last().unwrap().commands.iter().any(|command| matches!(command, Command::CancelWorker { .. })));
+    sim.pass(secs(10));
+    assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("enough")));
+}
+
+#[test]
+fn after_the_stop_kind_no_token_moves() {
+    // The net says what it gives by an expression, which is worked out after the other tokens were delivered.
+    let mut b = net(stop(), |b, id| {
+        let tokens = r#"[{"kind": "stop", "payload": 1}, {"kind": "more", "payload": 2}]"#;
+        vec![emitter(b, id, "source", &["start"], tokens), worker(b, id, "more", &["more"])]
+    });
+    let output = b.expr(r#"{"it gave": {"$node": "net"}}"#);
+    let root = b.plan.root;
+    b.at(root).output = Some(output);
+    let program = b.load();
+    let sim = ran(&program);
+    assert_eq!(sim.output(), json(r#"{"it gave": 1}"#));
+    assert!(sim.dispatched.is_empty());
+}
+
+#[test]
+fn a_net_may_end_when_it_is_quiet_with_the_last_output() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let first = Place { arcs: vec![arc("next")], ..giver(b, id, "first", &["start"], "1") };
+        vec![first, giver(b, id, "second", &["next"], "2")]
+    })
+    .load();
+    assert_eq!(ran(&program).output(), Value::Int(2));
+}
+
+#[test]
+fn quiet_without_the_stop_kind_is_a_proven_hang() {
+    let program = net(stop(), |b, id| vec![giver(b, id, "only", &["start"], "1")]).load();
+    let sim = ran(&program);
+    assert_eq!((sim.status(), code(&sim)), (Status::Failed, "Hang".to_owned()));
+    let program = net(stop(), |b, id| {
+        let never = NetArc { on: ArcOn::Failed, ..arc("r") };
+        let left = Place { inclusive: true, arcs: vec![arc("l"), never], ..giver(b, id, "left", &["start"], "1") };
+        let both = Place { join: Join::All, arcs: vec![arc("stop")], ..giver(b, id, "meeting", &["l", "r"], "2") };
+        vec![left, both]
+    })
+    .load();
+    let sim = ran(&program);
+    let error = sim.result().error.clone().unwrap();
+    assert_eq!((&*error.code, error.message.contains("meeting")), ("Hang", true), "it says where: {error:?}");
+}
+
+#[test]
+fn arcs_are_exclusive_or_inclusive() {
+    for (inclusive, expected) in [(false, vec!["net.a"]), (true, vec!["net.a", "net.c"])] {
+        let program = net(NetEnd::Quiet, |b, id| {
+            let when = |b: &mut Builder, text: &str| Some(b.condition(json(text)));
+            let arcs = vec![
+                NetArc { when: when(b, "false"), ..arc("b") },
+                NetArc { when: when(b, r#"{"$eq": [{"$var": "output"}, 1]}"#), ..arc("a") },
+                arc("c"),
+            ];
+            let fork = Place { inclusive, arcs, ..giver(b, id, "fork", &["start"], "1") };
+            let ends = ["a", "b", "c"].map(|kind| worker(b, id, kind, &[kind]));
+            [fork].into_iter().chain(ends).collect()
+        })
+        .load();
+        assert_eq!(begun(&program).open_paths(), expected);
+    }
+}
+
+#[test]
+fn a_failure_goes_along_its_arc_or_fails_the_net() {
+    for handled in [true, false] {
+        let program = net(NetEnd::Quiet, |b, id| {
+            let payload = b.expr(r#"{"$get": [{"$var": "error"}, "code"]}"#);
+            let on = if handled { ArcOn::Failed } else { ArcOn::Succeeded };
+            let arcs = vec![NetArc { on, ..passing_on("rescue", payload) }];
+            let risky = Place { arcs, ..worker(b, id, "risky", &["start"]) };
+            vec![risky, worker(b, id, "rescue", &["rescue"]), worker(b, id, "beside", &["start"])]
+        })
+        .load();
+        let mut sim = begun(&program);
+        sim.fail("net.risky");
+        if handled {
+            assert_eq!(inputs(&sim, "net.rescue"), [Value::from("500")]);
+            sim.succeed("net.rescue", "saved").succeed("net.beside", "too");
+            assert_eq!(sim.status(), Status::Succeeded);
+        } else {
+            sim.pass(secs(10));
+            assert_eq!((sim.status(), code(&sim)), (Status::Failed, "500".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn a_net_waits_for_what_only_comes_from_outside() {
+    let program = net(stop(), |b, id| {
+        let payload = output_of(b);
+        let first = Place { arcs: vec![arc("asked")], ..giver(b, id, "ask", &["start"], "1") };
+        let second = Place { arcs: vec![passing_on("stop", payload)], ..giver(b, id, "answer", &["approval"], ARGS) };
+        vec![first, second]
+    })
+    .load();
+    let mut sim = begun(&program);
+    assert!(!sim.ended() && sim.state.is_idle());
+    let idle = sim.events_of("workflow.idle");
+    assert_eq!((idle.len(), idle[0].data.get("waits")), (1, Some(&json(r#"["approval"]"#))));
+    sim.event("noise", "?").event("approval", "yes").settle();
+    assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("yes")));
+    assert_eq!(sim.count("workflow.idle"), 1, "told once");
+}
+
+#[test]
+fn a_circle_of_arcs_comes_to_the_limit() {
+    let limits = Limits { net_tokens_max: 50, ..Limits::default() };
+    let program =
+        net(NetEnd::Quiet, |b, id| vec![Place { arcs: vec![arc("start")], ..giver(b, id, "again", &["start"], "1") }])
+            .load_with(limits);
+    let sim = ran(&program);
+    assert_eq!((sim.status(), code(&sim)), (Status::Failed, "TokensExceeded".to_owned()));
+    assert_eq!(sim.paths("step.done").len(), 50);
+}
+
+#[test]
+fn what_a_step_returns_must_be_events() {
+    for (gives, expected) in [("5", "NotAnEvent"), (r#"[{"payload": 1}]"#, "NotAnEvent"), ("null", "")] {
+        let program = net(NetEnd::Quiet, |b, id| vec![emitter(b, id, "only", &["start"], gives)]).load();
+        assert_eq!(code(&ran(&program)), expected, "{gives}");
+    }
+}
+
+#[test]
+fn one_event_is_no_fan_out() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let single = emitter(b, id, "single", &["start"], r#"{"kind": "item", "payload": 4}"#);
+        vec![single, Place { join: Join::FanOut, ..worker(b, id, "joined", &["item"]) }]
+    })
+    .load();
+    assert_eq!(inputs(&ran(&program), "net.joined"), [json("[4]")]);
+}
+
+#[test]
+fn a_body_sees_its_token_and_nothing_of_the_others() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let tokens = r#"[{"kind": "a", "payload": 1}, {"kind": "b", "payload": 2}]"#;
+        let source = emitter(b, id, "source", &["start"], tokens);
+        let body = b.sequence(id, "body", |b, id| {
+            let seen = b.evaluate(id, "seen", r#"[{"$var": "kind"}, {"$var": "args"}, {"$var": "mine"}]"#);
+            let set = b.node(id, "set", |b, _| {
+                let write = Write { level: windlass_value::Level::Step, ..b.writes("mine", WriteOp::Set, "1") };
+                NodeKind::lone(Action::Write(write))
+            });
+            vec![seen, set]
+        });
+        vec![source, place("both", &["a", "b"], body)]
+    })
+    .load();
+    let sim = ran(&program);
+    let seen: Vec<Value> = sim
+        .events_of("step.done")
+        .into_iter()
+        .filter(|event| event.path.ends_with("seen"))
+        .filter_map(|event| event.data.get("output").cloned())
+        .collect();
+    assert_eq!(seen, [json(r#"["a", 1, null]"#), json(r#"["b", 2, null]"#)]);
+}
+
+#[test]
+fn a_net_is_tried_again_when_its_bodies_have_let_go() {
+    let mut b = net(NetEnd::Quiet, |b, id| vec![worker(b, id, "one", &["start"]), worker(b, id, "two", &["start"])]);
+    let root = b.plan.root;
+    b.at(root).retry = Some(retry(2, secs(1)));
+    b.at(root).timeout = Some(Timeout { after: Amount::Fixed(secs(30)), status: Status::TimedOut });
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.fail("net.one");
+    assert_eq!(sim.open_paths(), ["net.two"], "called off, not yet gone");
+    sim.fail("net.two").pass(secs(1));
+    assert_eq!(sim.open_paths(), ["net.one", "net.two"], "entered anew");
+    sim.pass(secs(40));
+    assert_eq!(sim.status(), Status::TimedOut, "its time counts over all its tries");
+}
+
+#[test]
+fn a_cancelled_net_leaves_nothing() {
+    let program = fanned(r#"[{"kind": "item", "payload": 1}, {"kind": "item", "payload": 2}]"#);
+    let mut sim = begun(&program);
+    sim.succeed("net.work", 1u32).cancel().pass(secs(10));
+    assert_eq!(sim.status(), Status::Cancelled);
+}

@@ -1,0 +1,155 @@
+//! An adapter that has been everywhere already: it gives the control loop the ticks of a journal, with their times and
+//! seeds, carries nothing out, and compares what the loop asks for with what it asked for then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::{Event, Job, Output, State, Tick, TickKind};
+use windlass_store::StoreRead;
+use windlass_value::{BlobHash, Timestamp, Value};
+
+use crate::RuntimeError;
+use crate::adapter::{Adapter, ChildStart, Next, Waiting};
+use crate::blobs::BlobCache;
+use crate::codec::{self, TickEntry};
+
+/// Called after each tick with the state it led to.
+pub type Seen = Box<dyn FnMut(&State, &TickEntry) + Send>;
+
+pub struct Replay {
+    entries: Vec<TickEntry>,
+    /// Ticks that were reduced, and ticks that were handed to the loop.
+    reduced: usize,
+    handed: usize,
+    /// Values that came in from outside.
+    store: Option<Arc<dyn StoreRead>>,
+    /// Values that the replay has made.
+    kept: BTreeMap<BlobHash, Vec<u8>>,
+    seen: Seen,
+    differs: Option<String>,
+}
+
+impl Replay {
+    /// The loop's state must be the one that the first of these ticks came to.
+    pub fn new(entries: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, seen: Seen) -> Replay {
+        Replay { entries, reduced: 0, handed: 0, store, kept: BTreeMap::new(), seen, differs: None }
+    }
+
+    fn current(&self) -> Option<&Tick> {
+        self.entries.get(self.reduced).map(|entry| &entry.tick)
+    }
+
+    /// The next ticks up to where the loop goes on by itself. While it does, it has that tick already.
+    fn next(&mut self, proceeds: bool) -> Next {
+        self.handed = self.handed.max(self.reduced).min(self.entries.len());
+        let begun = self.handed;
+        while let Some(entry) = self.entries.get(self.handed) {
+            let by_itself = matches!(entry.tick.kind, TickKind::Proceed);
+            if by_itself && (proceeds || self.handed > begun) {
+                break;
+            }
+            self.handed += 1;
+        }
+        let ticks: Vec<TickKind> =
+            self.entries[begun..self.handed].iter().map(|entry| entry.tick.kind.clone()).collect();
+        match ticks.is_empty() {
+            false => Next::Ticks(ticks),
+            true if self.handed < self.entries.len() => Next::Nothing,
+            true => Next::Closed,
+        }
+    }
+
+    /// The first difference is the one that counts.
+    fn found(&mut self, why: String) {
+        self.differs.get_or_insert(why);
+    }
+}
+
+impl Adapter for Replay {
+    fn get_now(&mut self) -> Timestamp {
+        self.current().map_or(Timestamp(i64::MIN), |tick| tick.at)
+    }
+
+    fn entropy(&mut self) -> u64 {
+        self.current().map_or(0, |tick| tick.seed)
+    }
+
+    async fn wait_receive(&mut self) -> Next {
+        self.next(false)
+    }
+
+    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+        self.next(waiting.poll)
+    }
+
+    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+        let at = self.reduced;
+        self.reduced += 1;
+        let Some(entry) = self.entries.get(at) else {
+            if matches!(tick.kind, TickKind::Proceed) {
+                // The list was cut where the loop had more to compute.
+                return;
+            }
+            return self.found(format!("the journal has no tick {} ({})", state.ticks, tick.kind.name()));
+        };
+        if entry.tick != *tick {
+            let (was, is) = (entry.tick.kind.name(), tick.kind.name());
+            return self.found(format!("tick {} was {was}; the replay comes to {is}", state.ticks));
+        }
+        if entry.digest != codec::digest(&output.commands) {
+            let name = tick.kind.name();
+            return self.found(format!(
+                "replaying tick {} ({name}) asks for other things than it did when it was journaled",
+                state.ticks
+            ));
+        }
+        (self.seen)(state, entry);
+    }
+
+    async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.kept.extend(blobs.take_fresh());
+        if state.result().is_some() && self.reduced < self.entries.len() {
+            self.found(format!("the replay ends after tick {}; the journal goes on", state.ticks));
+        }
+        match self.differs.take() {
+            Some(why) => Err(RuntimeError::Quarantined { run: state.run.id.to_string(), why }),
+            None => Ok(()),
+        }
+    }
+
+    fn wants_flush(&mut self) -> bool {
+        self.differs.is_some()
+    }
+
+    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        let bytes = match (self.kept.get(hash), &self.store) {
+            (Some(bytes), _) => bytes.clone(),
+            (None, Some(store)) => match store.blob(hash)? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
+            (None, None) => return Ok(None),
+        };
+        let value = windlass_value::decode(&bytes);
+        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+    }
+
+    fn run_worker(&mut self, _job: Job, _input: Value) {}
+
+    fn cancel_worker(&mut self, _job: u64) {}
+
+    fn start_child(&mut self, _child: ChildStart) {}
+
+    fn cancel_child(&mut self, _child: &str) {}
+
+    fn write_to_event_stream(&mut self, _event: Event) {}
+
+    /// Whatever a step sent then is in the journal.
+    fn send_event(&mut self, _tick: TickKind) {}
+
+    async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    async fn close(&mut self) {}
+}

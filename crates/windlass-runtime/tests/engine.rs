@@ -1,0 +1,767 @@
+//! The engine as those who embed it see it: time, pause, cancel, signals, ownership, release, faults, large values.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::audit::{audit, entries, events, program_of, replays, shown};
+use support::plans::steps;
+use support::{World, engine, engine_with, in_time, in_virtual_time, json, limits, loom, named, options, until};
+use windlass_core::{Status, TickKind};
+use windlass_runtime::{Answer, Engine, EngineOptions, FinalReport, Request, RunHandle, RuntimeError, load, request};
+use windlass_store::{Claim, Fault, MemoryStore, RunStatus, StoreErrorKind, StoreRead, StoreWrite};
+use windlass_value::Value;
+
+fn fresh() -> (Arc<MemoryStore>, World) {
+    (Arc::new(MemoryStore::new()), World::new())
+}
+
+async fn begin(engine: &Engine, plan: windlass_core::plan::Plan, id: &str) -> RunHandle {
+    let (hash, _) = engine.add_plan(plan).expect("a plan");
+    engine.start(hash, Value::Null, named(id)).await.expect("started")
+}
+
+async fn end(handle: &mut RunHandle) -> Arc<FinalReport> {
+    in_time(handle.wait()).await.expect("an end")
+}
+
+fn status(store: &MemoryStore, run: &str) -> RunStatus {
+    store.run(run).expect("readable").expect("there").status
+}
+
+fn cancel() -> Request {
+    Request::Cancel { reason: "enough".to_owned() }
+}
+
+fn signal(name: &str, payload: &str) -> Request {
+    Request::Signal { name: name.to_owned(), payload: json(payload) }
+}
+
+fn has_tick(store: &MemoryStore, run: &str, name: &str) -> bool {
+    entries(store, run).iter().any(|entry| entry.tick.kind.name() == name)
+}
+
+const GATES: &str = r#"{"actions": {
+    "first": {"type": "activity", "inputs": {"activityName": "gate", "input": "first"}},
+    "second": {"type": "activity", "inputs": {"activityName": "gate", "input": "second"}, "runAfter": {"first": ["Succeeded"]}}},
+    "outputs": {"both": ["@outputs('first')", "@outputs('second')"]}}"#;
+
+// ---------------------------------------------------------------------------------------------------------------- time
+
+const SIX_HOURS: &str = r#"{"actions": {
+    "poll": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 37)", "limit": {"count": 100, "timeout": "PT12H"},
+        "delay": {"interval": {"count": 10, "unit": "minute"}}, "actions": {
+            "ask": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}},
+            "hold": {"type": "if", "expression": "@equals(variables('loopIndex'), 20)", "runAfter": {"ask": ["Succeeded"]},
+                "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "half"}}}}}}},
+    "outputs": {"turns": "@outputs('poll').iterations"}}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
+    let (store, world) = fresh();
+    let begun = Instant::now();
+    let first = engine(&store, &world);
+    let (hash, _) = first.add_plan(loom(SIX_HOURS)).expect("a plan");
+    first.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
+    world.calls(22).await;
+    let store = Arc::new(store.crash());
+    world.open("half");
+    let second = engine(&store, &world);
+    // Nobody says that the time is virtual: the run knows.
+    let report = end(&mut second.resume("r").await.expect("resumed")).await;
+    assert_eq!(report.output, json(r#"{"turns": 37}"#));
+    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    let ticks = entries(&*store, "r");
+    let lasted = ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at);
+    assert_eq!(lasted.as_ms() / 60_000, 360);
+    assert!(ticks.is_sorted_by_key(|entry| entry.tick.at), "time never goes back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn virtual_time_waits_for_jobs_and_for_whoever_has_paused() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let (hash, _) = engine
+        .add_plan(loom(
+            r#"{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), 2)",
+                "limit": {"count": 5, "timeout": "PT1H"}, "delay": "PT1M",
+                "actions": {"hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "go"}}}}"#,
+        ))
+        .expect("a plan");
+    let mut handle = engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
+    world.calls(1).await;
+    assert_eq!(engine.request("r", "p", Request::Pause).expect("kept"), Answer::Delivered);
+    until(|| status(&store, "r") == RunStatus::Paused).await;
+    world.open("go");
+    until(|| has_tick(&store, "r", "StepResult")).await;
+    // The loop's time limit is the only timer now. If time were skipped to it, the loop would fail.
+    let marker = store.syncs();
+    engine.request("r", "knock", signal("nobody", "1")).expect("kept");
+    until(|| has_tick(&store, "r", "AddEvent") && store.syncs() > marker + 1).await;
+    engine.resume("r").await.expect("goes on");
+    assert_eq!(end(&mut handle).await.status, Status::Succeeded);
+    let ticks = entries(&*store, "r");
+    assert!(ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at).as_ms() < 10 * 60_000);
+}
+
+/// A message that another process has left comes before any skip of time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn virtual_time_looks_into_the_inbox_before_it_skips() {
+    let (store, world) = fresh();
+    let engine = engine_with(&store, EngineOptions { poll_every: Duration::from_secs(60), ..options(&world) });
+    let wait = windlass_core::plan::Wait::Signal {
+        name: "answer".into(),
+        requirements: None,
+        deadline: Some(windlass_core::plan::Amount::Fixed(windlass_value::Duration::from_secs(3_600))),
+    };
+    let plan = steps("s").effect("hold", "gate", r#""go""#).step("wait", windlass_core::plan::NodeKind::Wait(wait));
+    let (hash, _) = engine.add_plan(plan.gives(&[("answer", "@outputs('wait')")])).expect("a plan");
+    let mut handle = engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
+    world.calls(1).await;
+    // Straight into the store: the engine is not told.
+    request(&*store, "r", "a", signal("answer", "42")).expect("kept");
+    world.open("go");
+    assert_eq!(end(&mut handle).await.output, json(r#"{"answer": 42}"#));
+}
+
+// ------------------------------------------------------------------------------------------- pause, cancel, signal
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pause_stops_between_tasks_and_resume_goes_on() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(&engine, loom(GATES), "r").await;
+    world.calls(1).await;
+    assert_eq!(engine.request("r", "p", Request::Pause).expect("kept"), Answer::Delivered);
+    until(|| status(&store, "r") == RunStatus::Paused).await;
+    world.open("first");
+    until(|| has_tick(&store, "r", "StepResult")).await;
+    assert_eq!(world.ledger().len(), 1, "the job in flight may end; nothing new begins");
+    engine.resume("r").await.expect("goes on");
+    world.calls(2).await;
+    until(|| status(&store, "r") == RunStatus::Running).await;
+    world.open("second");
+    assert_eq!(end(&mut handle).await.output, json(r#"{"both": ["first", "second"]}"#));
+    let kinds: Vec<String> = events(&*store, "r").iter().map(|event| event.kind.to_string()).collect();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "workflow.paused").count(), 1);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "workflow.resumed").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_survives_a_crash_until_somebody_resumes() {
+    let (store, world) = fresh();
+    let first = engine(&store, &world);
+    begin(&first, loom(GATES), "r").await;
+    world.calls(1).await;
+    first.request("r", "p", Request::Pause).expect("kept");
+    until(|| status(&store, "r") == RunStatus::Paused).await;
+    let store = Arc::new(store.crash());
+    world.open("first");
+    world.open("second");
+    let second = engine(&store, &world);
+    // Starting the same run again does not end a pause that somebody wanted.
+    let mut handle = begin(&second, loom(GATES), "r").await;
+    until(|| has_tick(&store, "r", "StepResult")).await;
+    assert_eq!(status(&store, "r"), RunStatus::Paused);
+    assert!(world.ledger().iter().all(|call| &*call.path == "first"));
+    second.resume("r").await.expect("goes on");
+    assert_eq!(end(&mut handle).await.status, Status::Succeeded);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_reaches_the_tool_in_flight() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(&engine, loom(GATES), "r").await;
+    world.calls(1).await;
+    assert_eq!(engine.request("r", "c", cancel()).expect("kept"), Answer::Delivered);
+    let report = end(&mut handle).await;
+    assert_eq!(report.status, Status::Cancelled);
+    assert_eq!(report.error.as_ref().map(|error| &*error.message), Some("enough"));
+    assert_eq!(world.called_off().iter().map(|path| &**path).collect::<Vec<_>>(), ["first"]);
+    assert_eq!(world.crowd().now, 0);
+    assert_eq!(status(&store, "r"), RunStatus::Cancelled);
+    // The job was open until its worker had confirmed.
+    let names: Vec<&str> = entries(&*store, "r").iter().map(|entry| entry.tick.kind.name()).collect();
+    assert_eq!(names, ["AddEvent", "CancelRun", "StepResult"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_waits_for_its_turn_can_be_called_off() {
+    let (store, world) = fresh();
+    let engine = engine_with(&store, EngineOptions { jobs_at_once: 1, ..options(&world) });
+    let mut holder = begin(&engine, loom(GATES), "holder").await;
+    world.calls(1).await;
+    let mut queued = begin(&engine, loom(GATES), "queued").await;
+    engine.request("queued", "c", cancel()).expect("kept");
+    assert_eq!(end(&mut queued).await.status, Status::Cancelled);
+    assert_eq!(world.ledger().len(), 1, "its tool was never called");
+    world.open("first");
+    world.open("second");
+    assert_eq!(end(&mut holder).await.status, Status::Succeeded);
+    assert_eq!(world.crowd().most, 1);
+}
+
+fn two_waits() -> windlass_core::plan::Plan {
+    steps("waits").signal("one", "answer").signal("two", "answer").gives(&[("one", "@outputs('one')"), ("two", "@outputs('two')")])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(&engine, two_waits(), "r").await;
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Delivered);
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated);
+    until(|| has_tick(&store, "r", "AddEvent") && entries(&*store, "r").len() == 2).await;
+    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated, "also when it was acted on");
+    assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), Answer::Delivered);
+    assert_eq!(end(&mut handle).await.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
+    assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("told"), Answer::Ended);
+    assert_eq!(engine.request("r", "d", cancel()).expect("told"), Answer::Ended);
+    assert!(matches!(engine.request("nobody", "e", cancel()), Err(RuntimeError::NoSuchRun(_))));
+    assert_eq!(status(&store, "r"), RunStatus::Succeeded);
+    let again = end(&mut engine.resume("r").await.expect("its report")).await;
+    assert_eq!(again.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_to_a_run_without_an_owner_are_kept_for_its_resume() {
+    let (store, world) = fresh();
+    begin(&engine(&store, &world), two_waits(), "r").await;
+    let store = Arc::new(store.crash());
+    assert_eq!(request(&*store, "r", "a", signal("answer", "1")).expect("kept"), Answer::Kept);
+    assert_eq!(request(&*store, "r", "b", signal("answer", "2")).expect("kept"), Answer::Kept);
+    let second = engine(&store, &world);
+    assert_eq!(end(&mut second.resume("r").await.expect("resumed")).await.output, json(r#"{"one": 1, "two": 2}"#));
+    assert_eq!(store.inbox("r", 10).expect("readable"), []);
+}
+
+// ------------------------------------------------------------------------------------------------- ownership, ids
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_owner_but_everybody_may_ask() {
+    let (store, world) = fresh();
+    let (first, second) = (engine(&store, &world), engine(&store, &world));
+    let mut handle = begin(&first, loom(GATES), "r").await;
+    world.calls(1).await;
+    let refused = second.resume("r").await.map(|handle| handle.run.clone());
+    assert!(matches!(&refused, Err(RuntimeError::Owned { run, .. }) if run == "r"), "{refused:?}");
+    assert_eq!(second.resident(), 0);
+    assert_eq!(second.request("r", "c", cancel()).expect("kept"), Answer::Delivered);
+    assert_eq!(end(&mut handle).await.status, Status::Cancelled, "the first has heard of it through the store");
+    assert_eq!(end(&mut second.resume("r").await.expect("its report")).await.status, Status::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_id_is_the_same_run() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let (hash, _) = engine.add_plan(loom(GATES)).expect("a plan");
+    let (other, _) = engine.add_plan(two_waits()).expect("a plan");
+    let start = |input: &str| engine.start(hash, json(input), named("r"));
+    // All at once: one of them makes the run, the others find it.
+    let (one, two, three) = tokio::join!(start("1"), start("1"), start("1"));
+    let mut handles = [one.expect("started"), two.expect("the same"), three.expect("the same")];
+    world.open("first");
+    world.open("second");
+    for handle in &mut handles {
+        assert_eq!(end(handle).await.status, Status::Succeeded);
+    }
+    let late = end(&mut start("1").await.expect("the same, though it has ended")).await;
+    assert_eq!(late.output, json(r#"{"both": ["first", "second"]}"#));
+    assert_eq!(world.ledger().len(), 2);
+    let refused = start("2").await.map(|handle| handle.run.clone());
+    assert!(matches!(&refused, Err(RuntimeError::RunExists(run)) if run == "r"), "{refused:?}");
+    let refused = engine.start(other, json("1"), named("r")).await.map(|handle| handle.run.clone());
+    assert!(matches!(refused, Err(RuntimeError::RunExists(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_fenced_off_writes_nothing_more() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(&engine, loom(GATES), "r").await;
+    world.calls(1).await;
+    let before = store.run("r").expect("readable").expect("there");
+    // Somebody who believes the owner dead takes the run over.
+    let owner = before.owner.clone().expect("an owner");
+    assert_eq!(store.claim("r", &owner).expect("claimed"), Claim::Owned { epoch: before.epoch + 1 });
+    let syncs = store.syncs();
+    world.open("first");
+    let error = in_time(handle.wait()).await.expect_err("fenced");
+    assert!(matches!(error, RuntimeError::Fenced), "{error}");
+    until(|| engine.resident() == 0).await;
+    engine.close().await;
+    let after = store.run("r").expect("readable").expect("there");
+    assert_eq!((after.ticks, after.epoch, after.owner), (before.ticks, before.epoch + 1, Some(owner)));
+    assert!(store.syncs() <= syncs + 1, "one refused commit, and nothing after it");
+    assert_eq!(world.ledger().len(), 1, "no effect of what was refused");
+}
+
+// ------------------------------------------------------------------------------------------------------ idle release
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
+    let (store, world) = fresh();
+    let engine = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+    let plan = steps("s")
+        .delay("short", windlass_value::Duration::from_ms(150))
+        .effect("work", "count", "1")
+        .signal("wait", "answer")
+        .gives(&[("answer", "@outputs('wait')")]);
+    let mut handle = begin(&engine, plan, "r").await;
+    until(|| engine.resident() == 0).await;
+    assert_eq!(world.ledger().len(), 0, "its time has not come");
+    let row = store.run("r").expect("readable").expect("there");
+    assert_eq!((row.status, row.owner.is_none(), row.timer.is_some()), (RunStatus::Waiting, true, true));
+    world.calls(1).await;
+    until(|| engine.resident() == 0 && status(&store, "r") == RunStatus::Waiting).await;
+    assert_eq!(store.run("r").expect("readable").expect("there").timer, None, "only a signal can move it");
+    assert_eq!(engine.request("r", "a", signal("answer", r#""yes""#)).expect("kept"), Answer::Kept);
+    assert_eq!(end(&mut handle).await.output, json(r#"{"answer": "yes"}"#));
+    assert_eq!(world.ledger().len(), 1);
+    replays(&*store, "r");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adopting_engine_wakes_what_others_have_left() {
+    let (store, world) = fresh();
+    let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+    let plan = steps("s").delay("short", windlass_value::Duration::from_ms(50)).effect("work", "count", "1").plan();
+    let mut handle = begin(&first, plan, "timed").await;
+    begin(&first, two_waits(), "signalled").await;
+    until(|| first.resident() == 0).await;
+    first.close().await;
+    let left = in_time(handle.wait()).await.expect_err("it was left");
+    assert!(matches!(left, RuntimeError::Closing), "{left}");
+    let second = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
+    until(|| status(&store, "timed") == RunStatus::Succeeded).await;
+    request(&*store, "signalled", "a", signal("answer", "1")).expect("kept");
+    request(&*store, "signalled", "b", signal("answer", "2")).expect("kept");
+    until(|| status(&store, "signalled") == RunStatus::Succeeded).await;
+    assert_eq!(second.resident(), 0);
+}
+
+// ------------------------------------------------------------------------------------------------------------ closing
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_engine_lets_go_of_everything_also_of_what_computes() {
+    let (store, world) = fresh();
+    let first = engine(&store, &world);
+    let forever = loom(
+        r#"{"type": "until", "name": "count", "condition": "@greaterOrEquals(variables('loopIndex'), 9000000)",
+            "limit": {"count": 9000001, "timeout": "P6D"}, "actions": {"note": {"type": "compose", "inputs": "@variables('loopIndex')"}}}"#,
+    );
+    let mut computing = begin(&first, forever, "computing").await;
+    let mut holding = begin(&first, loom(GATES), "holding").await;
+    world.calls(1).await;
+    in_time(first.close()).await;
+    for handle in [&mut computing, &mut holding] {
+        let error = in_time(handle.wait()).await.expect_err("left");
+        assert!(matches!(error, RuntimeError::Closing), "{error}");
+        assert_eq!(store.run(&handle.run).expect("readable").expect("there").owner, None, "given back");
+    }
+    let refused = first.resume("holding").await.map(|handle| handle.run.clone());
+    assert!(matches!(refused, Err(RuntimeError::Closing)), "{refused:?}");
+    world.open("first");
+    world.open("second");
+    let second = engine(&store, &world);
+    assert_eq!(end(&mut second.resume("holding").await.expect("resumed")).await.status, Status::Succeeded);
+    let mut again = second.resume("computing").await.expect("resumed");
+    second.request("computing", "c", cancel()).expect("kept");
+    assert_eq!(end(&mut again).await.status, Status::Cancelled);
+    replays(&*store, "computing");
+}
+
+// ------------------------------------------------------------------------------------------------------------ workers
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_are_numbered_from_0_after_a_restart() {
+    let (store, world) = fresh();
+    let plan = loom(
+        r#"{"type": "foreach", "name": "all", "foreach": ["a", "b", "c"],
+            "actions": {"hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "@item()"}}}}"#,
+    );
+    begin(&engine(&store, &world), plan, "r").await;
+    world.calls(3).await;
+    let jobs = |store: &MemoryStore| -> Vec<(u64, u32, u32)> {
+        let program = program_of(store, "r", limits());
+        let created = store.run("r").expect("readable").expect("there").created_at;
+        let image = load(store, &"r".into(), &program, created).expect("it loads");
+        image.state.jobs.iter().map(|(job, open)| (*job, open.worker, open.dispatch)).collect()
+    };
+    assert_eq!(jobs(&store), [(0, 0, 0), (1, 1, 0), (2, 2, 0)]);
+    world.open("a");
+    until(|| jobs(&store).len() == 2).await;
+    assert_eq!(jobs(&store), [(1, 1, 0), (2, 2, 0)]);
+    let store = Arc::new(store.crash());
+    let second = engine(&store, &world);
+    let mut handle = second.resume("r").await.expect("resumed");
+    assert_eq!(jobs(&store), [(1, 0, 1), (2, 1, 1)], "job, worker, dispatch");
+    world.open("b");
+    world.open("c");
+    assert_eq!(end(&mut handle).await.status, Status::Succeeded);
+    assert_eq!(world.keys().len(), 3, "handed out again under the same keys");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panicking_tool_fails_only_its_task() {
+    let (store, world) = fresh();
+    let tools = world.tools().with_fn("http", |call| {
+        assert!(call.input.is_null(), "panics before there is a future");
+        async { windlass_core::TaskOutcome::success(Value::Null) }
+    });
+    let engine = engine_with(&store, EngineOptions { tools, ..options(&world) });
+    let mut handle = begin(
+        &engine,
+        loom(
+            r#"{"actions": {
+                "bad": {"type": "activity", "inputs": {"activityName": "panic"}},
+                "worse": {"type": "http", "inputs": {"uri": "http://nobody.test"}},
+                "good": {"type": "activity", "inputs": {"activityName": "count", "input": 1}},
+                "after": {"type": "compose", "inputs": "@outputs('good').saw", "runAfter": {"bad": ["Failed"], "worse": ["Failed"], "good": ["Succeeded"]}}},
+                "outputs": {"after": "@outputs('after')"}}"#,
+        ),
+        "r",
+    )
+    .await;
+    let report = end(&mut handle).await;
+    assert_eq!((report.status, &report.output), (Status::Succeeded, &json(r#"{"after": 1}"#)));
+    for step in ["bad", "worse"] {
+        let (_, report) = report.steps.iter().find(|(name, _)| &**name == step).expect("a step");
+        assert_eq!(report.error.as_ref().map(|error| &*error.code), Some("ToolPanicked"), "{step}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_never_returns_runs_out_of_time() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(
+        &engine,
+        loom(
+            r#"{"actions": {
+                "stuck": {"type": "activity", "inputs": {"activityName": "never"}, "timeout": "PT0.05S"},
+                "after": {"type": "compose", "inputs": "went on", "runAfter": {"stuck": ["TimedOut", "Failed"]}}},
+                "outputs": {"after": "@outputs('after')"}}"#,
+        ),
+        "r",
+    )
+    .await;
+    let report = end(&mut handle).await;
+    assert_eq!(report.output, json(r#"{"after": "went on"}"#));
+    let stuck = &report.steps.iter().find(|(name, _)| &**name == "stuck").expect("a step").1;
+    assert_eq!(stuck.error.as_ref().map(|error| &*error.kind), Some("timeout"));
+    assert_eq!(world.crowd().now, 0, "the call is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_runs_at_once() {
+    let (store, world) = fresh();
+    let engine = engine_with(&store, EngineOptions { jobs_at_once: 64, ..options(&world) });
+    let (hash, _) = engine
+        .add_plan(loom(
+            r#"{"actions": {
+                "one": {"type": "activity", "inputs": {"activityName": "count", "input": "@triggerBody()"}},
+                "two": {"type": "activity", "inputs": {"activityName": "count", "input": "@outputs('one').saw"}, "runAfter": {"one": ["Succeeded"]}}},
+                "outputs": {"n": "@outputs('two').saw"}}"#,
+        ))
+        .expect("a plan");
+    let mut runs = tokio::task::JoinSet::new();
+    for n in 0..1_000_i64 {
+        let engine = engine.clone();
+        runs.spawn(async move {
+            let input = Value::object([("n", Value::from(n))]);
+            let mut handle = engine.start(hash, input.clone(), Default::default()).await.expect("started");
+            (end(&mut handle).await, input)
+        });
+    }
+    let mut ended = 0;
+    while let Some(run) = runs.join_next().await {
+        let (report, input) = run.expect("no panic");
+        assert_eq!(report.output, Value::object([("n", input)]));
+        ended += 1;
+    }
+    assert_eq!(ended, 1_000);
+    assert_eq!(world.keys().len(), 2_000, "every effect once, under its own key");
+    assert!(world.crowd().most <= 64, "{} at once", world.crowd().most);
+    let (commits, batches) = engine.commits();
+    assert!(commits < batches, "commits are shared: {commits} for {batches} batches");
+    until(|| engine.resident() == 0).await;
+}
+
+// -------------------------------------------------------------------------------------------------------- large values
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_values_travel_as_references_and_arrive_whole() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let (hash, _) = engine
+        .add_plan(loom(
+            r#"{"parameters": {"text": {"type": "String"}}, "actions": {
+                "make": {"type": "activity", "inputs": {"activityName": "big", "input": 200000}},
+                "join": {"type": "compose", "inputs": "@concat(outputs('make'), parameters('text'))", "runAfter": {"make": ["Succeeded"]}},
+                "send": {"type": "activity", "inputs": {"activityName": "count", "input": {"whole": "@outputs('join')", "text": "@parameters('text')"}}, "runAfter": {"join": ["Succeeded"]}},
+                "size": {"type": "compose", "inputs": "@length(outputs('send').saw.whole)", "runAfter": {"send": ["Succeeded"]}}},
+                "outputs": {"size": "@outputs('size')", "whole": "@outputs('join')"}}"#,
+        ))
+        .expect("a plan");
+    let text = "y".repeat(200_000);
+    let input = Value::object([("text", text.as_str())]);
+    let report = end(&mut engine.start(hash, input, named("r")).await.expect("started")).await;
+    assert_eq!(report.error, None);
+    assert_eq!(report.output.get("size"), Some(&Value::from(400_000_i64)));
+    let whole = "x".repeat(200_000) + &text;
+    assert!(shown(&*store, &report).contains(&whole), "the output is whole for whoever reads it");
+    let sent = world.ledger().into_iter().find(|call| call.tool == "count").expect("sent");
+    assert!(sent.input.contains(&whole) && sent.input.contains(&text), "the tool got all of it");
+    for row in store.journal("r", 0, u32::MAX).expect("readable") {
+        assert!(row.body.len() < 32 * 1024, "a journal row of {} bytes", row.body.len());
+    }
+    replays(&*store, "r");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_signal_and_a_large_child_result_stay_out_of_the_journal() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    engine.add_plan(steps("child").effect("make", "big", "200000").gives(&[("text", "@outputs('make')")])).expect("a plan");
+    let parent = steps("parent").signal("wait", "answer").call("child", "child", "{}").gives(&[
+        ("signal", "@length(outputs('wait'))"),
+        ("child", "@length(outputs('child').text)"),
+    ]);
+    let mut handle = begin(&engine, parent, "r").await;
+    let payload = Value::from("z".repeat(150_000));
+    engine.request("r", "a", Request::Signal { name: "answer".to_owned(), payload }).expect("kept");
+    let report = end(&mut handle).await;
+    assert_eq!(report.output, json(r#"{"signal": 150000, "child": 200000}"#));
+    for row in store.journal("r", 0, u32::MAX).expect("readable") {
+        assert!(row.body.len() < 32 * 1024, "a journal row of {} bytes", row.body.len());
+    }
+    replays(&*store, "r");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_items_with_large_results() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(
+        &engine,
+        loom(
+            r#"{"actions": {
+                "all": {"type": "foreach", "foreach": "@range(0, 5000)", "runtimeConfiguration": {"concurrency": {"repetitions": 50}},
+                    "actions": {"ask": {"type": "activity", "inputs": {"activityName": "count", "input": "@item()"}}}},
+                "last": {"type": "compose", "inputs": "@last(outputs('all'))", "runAfter": {"all": ["Succeeded"]}},
+                "send": {"type": "activity", "inputs": {"activityName": "count", "input": "@outputs('all')"}, "runAfter": {"all": ["Succeeded"]}}},
+                "outputs": {"count": "@length(outputs('all'))", "last": "@outputs('last')"}}"#,
+        ),
+        "r",
+    )
+    .await;
+    let report = end(&mut handle).await;
+    assert_eq!(report.error, None);
+    assert_eq!(report.output.get("count"), Some(&Value::from(5_000_i64)));
+    assert!(windlass_value::to_json(&report.output).contains("4999"), "{:?}", report.output);
+    assert_eq!(world.keys().len(), 5_001);
+    assert!(world.crowd().most <= 50, "{} at once", world.crowd().most);
+    let sent = world.ledger().into_iter().find(|call| &*call.path == "send").expect("sent");
+    assert_eq!(json(&sent.input).as_list().map(<[Value]>::len), Some(5_000), "the tool got all of it");
+    let audit = audit(&store, "r");
+    assert_eq!(audit.turns["all"].len(), 5_000);
+}
+
+// -------------------------------------------------------------------------------------------------------- store errors
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_stops_the_run_and_loses_nothing() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let (hash, _) = engine.add_plan(loom(GATES)).expect("a plan");
+    store.fail_next(Fault::Full);
+    let refused = engine.start(hash, Value::Null, named("r")).await.map(|handle| handle.run.clone());
+    assert!(matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Full), "{refused:?}");
+    assert_eq!(store.run("r").expect("readable"), None, "a start that was refused leaves nothing");
+    let mut handle = engine.start(hash, Value::Null, named("r")).await.expect("there is room again");
+    world.calls(1).await;
+    store.fail_next(Fault::Full);
+    world.open("first");
+    let error = in_time(handle.wait()).await.expect_err("full");
+    assert!(matches!(&error, RuntimeError::Store(error) if error.kind == StoreErrorKind::Full), "{error}");
+    until(|| engine.resident() == 0).await;
+    world.open("second");
+    let report = end(&mut engine.resume("r").await.expect("room was made")).await;
+    assert_eq!(report.output, json(r#"{"both": ["first", "second"]}"#));
+    assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
+    audit(&store, "r");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_sync_stops_everything_and_loses_nothing() {
+    let (store, world) = fresh();
+    let first = engine(&store, &world);
+    let mut handle = begin(&first, loom(GATES), "r").await;
+    let mut other = begin(&first, two_waits(), "other").await;
+    world.calls(1).await;
+    assert_eq!(first.request("other", "a", signal("answer", "1")).expect("kept"), Answer::Delivered);
+    until(|| entries(&*store, "other").len() == 2).await;
+    store.fail_next(Fault::SyncFailed);
+    world.open("first");
+    let error = in_time(handle.wait()).await.expect_err("a failed sync");
+    assert!(matches!(&error, RuntimeError::Store(error) if error.kind == StoreErrorKind::Io), "{error}");
+    let refused = first.request("other", "b", signal("answer", "2"));
+    assert!(matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Stopped), "{refused:?}");
+    first.close().await;
+    in_time(other.wait()).await.expect_err("left");
+    let store = Arc::new(store.crash());
+    world.open("second");
+    let second = engine(&store, &world);
+    assert_eq!(end(&mut second.resume("r").await.expect("resumed")).await.status, Status::Succeeded);
+    let mut other = second.resume("other").await.expect("resumed");
+    second.request("other", "b", signal("answer", "2")).expect("kept");
+    assert_eq!(end(&mut other).await.output, json(r#"{"one": 1, "two": 2}"#));
+}
+
+// ---------------------------------------------------------------------------------------------------------- child runs
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_lives_in_its_parents_time() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let day = windlass_value::Duration::from_secs(86_400);
+    engine.add_plan(steps("child").delay("day", day).compose("now", r#""@utcNow()""#).gives(&[("now", "@outputs('now')")])).expect("a plan");
+    let parent = steps("parent").delay("day", day).compose("now", r#""@utcNow()""#).call("child", "child", "{}");
+    let (hash, _) = engine.add_plan(parent.gives(&[("later", "@greater(outputs('child').now, outputs('now'))")])).expect("a plan");
+    let begun = Instant::now();
+    let report = end(&mut engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started")).await;
+    assert_eq!(report.output, json(r#"{"later": true}"#));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_of_nothing_fails_with_a_reason() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let report = end(&mut begin(&engine, steps("parent").call("child", "nowhere", "{}").plan(), "r").await).await;
+    assert_eq!(report.status, Status::Failed);
+    assert_eq!(report.error.as_ref().map(|error| &*error.code), Some("ChildNotStarted"));
+    assert!(report.error.as_ref().is_some_and(|error| error.message.contains("nowhere")));
+}
+
+fn calls_a_gate(engine: &Engine) -> windlass_core::plan::Plan {
+    engine.add_plan(steps("child").effect("hold", "gate", r#""child""#).plan()).expect("a plan");
+    steps("parent").call("call", "child", "{}").plan()
+}
+
+fn child_of(store: &MemoryStore, parent: &str) -> Option<(String, RunStatus)> {
+    use windlass_store::{RunFilter, StoreScan};
+    let rows = store.runs(&RunFilter::default(), None, 100).expect("readable");
+    rows.into_iter().find(|row| row.parent.as_deref() == Some(parent)).map(|row| (row.run.to_string(), row.status))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_parent_takes_its_child_along() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut handle = begin(&engine, calls_a_gate(&engine), "r").await;
+    world.calls(1).await;
+    engine.request("r", "c", cancel()).expect("kept");
+    assert_eq!(end(&mut handle).await.status, Status::Cancelled);
+    until(|| child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Cancelled)).await;
+    assert_eq!(world.called_off().len(), 1);
+}
+
+/// The cancel of the child is in the same commit as the parent's end: a crash right after it cannot lose it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_is_cancelled_even_if_the_process_dies_with_its_parents_end() {
+    let (store, world) = fresh();
+    let first = engine(&store, &world);
+    let mut handle = begin(&first, calls_a_gate(&first), "r").await;
+    world.calls(1).await;
+    // The message itself is the first write, the parent's last commit the second.
+    store.crash_after_sync(2);
+    first.request("r", "c", cancel()).expect("kept");
+    in_time(handle.wait()).await.expect_err("the store is gone");
+    let store = Arc::new(store.crash());
+    assert_eq!(status(&store, "r"), RunStatus::Cancelled);
+    assert_eq!(child_of(&store, "r").map(|(_, status)| status), Some(RunStatus::Running));
+    let _second = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
+    until(|| child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Cancelled)).await;
+}
+
+/// A child that lives in another process is not a child that failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_can_move_while_its_child_stays() {
+    let (store, world) = fresh();
+    let (first, second) = (engine(&store, &world), engine(&store, &world));
+    let plan = calls_a_gate(&first);
+    begin(&first, plan, "r").await;
+    world.calls(1).await;
+    // Only the parent is let go.
+    let owner = store.run("r").expect("readable").expect("there");
+    store.release("r", owner.epoch).expect("released");
+    let mut handle = second.resume("r").await.expect("taken over");
+    until(|| has_tick(&store, "r", "Restart")).await;
+    world.open("child");
+    let report = end(&mut handle).await;
+    assert_eq!((report.status, &report.error), (Status::Succeeded, &None));
+    assert_eq!(world.ledger().len(), 1);
+}
+
+/// What the store cannot take stops the parent; it does not become a failure inside the run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_could_not_be_written_stops_its_parent() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    engine.add_plan(steps("child").effect("work", "count", "1").plan()).expect("a plan");
+    let plan = steps("parent").effect("hold", "gate", r#""go""#).call("call", "child", "{}").plan();
+    let mut handle = begin(&engine, plan, "r").await;
+    world.calls(1).await;
+    // The parent's own commit is let through, the child's first one is not.
+    let hold = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let (armed, faulty) = (hold.clone(), store.clone());
+    tokio::spawn(async move {
+        until(|| has_tick(&faulty, "r", "StepResult")).await;
+        armed.store(false, std::sync::atomic::Ordering::SeqCst);
+    });
+    let committed = store.run("r").expect("readable").expect("there").ticks;
+    assert_eq!(committed, 1);
+    store.crash_before_sync(2);
+    world.open("go");
+    let error = in_time(handle.wait()).await.expect_err("the store is gone");
+    assert!(matches!(error, RuntimeError::Store(_)), "{error}");
+    let store = Arc::new(store.crash());
+    assert_eq!(child_of(&store, "r"), None);
+    let second = support::engine(&store, &world);
+    second.add_plan(steps("child").effect("work", "count", "1").plan()).expect("a plan");
+    assert_eq!(end(&mut second.resume("r").await.expect("resumed")).await.status, Status::Succeeded);
+    assert!(child_of(&store, "r").is_some_and(|(_, status)| status == RunStatus::Succeeded));
+    drop(hold);
+}
+
+/// Ticks that were journaled stay what they were: a request is in the journal once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_one_tick_even_when_the_crash_comes_with_it() {
+    for after in [false, true] {
+        let (store, world) = fresh();
+        let first = engine(&store, &world);
+        let mut handle = begin(&first, two_waits(), "r").await;
+        // The message is the first write, its tick the second.
+        match after {
+            false => store.crash_before_sync(2),
+            true => store.crash_after_sync(2),
+        }
+        first.request("r", "a", signal("answer", "1")).expect("kept");
+        in_time(handle.wait()).await.expect_err("the store is gone");
+        let store = Arc::new(store.crash());
+        let second = engine(&store, &world);
+        let mut handle = second.resume("r").await.expect("resumed");
+        assert_eq!(second.request("r", "a", signal("answer", "1")).expect("told"), Answer::Repeated);
+        assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), Answer::Delivered);
+        assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
+        let ticks = entries(&*store, "r");
+        let of = |id: &str| ticks.iter().filter(|entry| matches!(&entry.tick.kind, TickKind::AddEvent { request: Some(request), .. } if &**request == id)).count();
+        assert_eq!((of("a"), of("b")), (1, 1));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a store must hold of a run, whatever it went through.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_core::{Event, Limits, Program};
+use windlass_expr::wdl::Wdl;
+use windlass_runtime::codec::{self, TickEntry, TurnPack};
+use windlass_runtime::{BlobCache, FinalReport, RunImage, new_state, replay_from, resolve};
+use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
+use windlass_value::{Value, to_json};
+
+use super::limits;
+
+/// A finished run, as far as it must not depend on crashes.
+#[derive(Debug, PartialEq)]
+pub struct Audit {
+    pub report: String,
+    /// Kind and path of every event, sorted: parallel branches may come in any order.
+    pub events: Vec<(String, String)>,
+    /// The turns of each loop, with their status.
+    pub turns: BTreeMap<String, BTreeMap<u64, String>>,
+    /// All runs of the store: a child that was started twice would be one too many.
+    pub runs: BTreeMap<String, &'static str>,
+}
+
+pub fn audit(store: &MemoryStore, run: &str) -> Audit {
+    assert_eq!(store.verify().expect("a store that can be read"), Vec::<String>::new());
+    let row = store.run(run).expect("readable").expect("the run is there");
+    let report: FinalReport = codec::decode(&row.result.clone().expect("an end"), "result").expect("a report");
+    let events = events(store, run);
+    replays(store, run);
+    let loops = store.loops(run).expect("readable").into_iter();
+    let runs = store.runs(&RunFilter::default(), None, u32::MAX).expect("readable").into_iter();
+    Audit {
+        report: shown(store, &report),
+        events: sorted(&events),
+        turns: loops.map(|path| (path.clone(), turns(store, run, &path))).collect(),
+        runs: runs.map(|row| (row.run.to_string(), row.status.as_str())).collect(),
+    }
+}
+
+/// Everything a caller sees of a run's end, stored values put in.
+pub fn shown(store: &dyn StoreRead, report: &FinalReport) -> String {
+    let value = resolve(store, &Value::map(report.to_value())).expect("all values are there");
+    to_json(&value)
+}
+
+pub fn entries(store: &dyn StoreRead, run: &str) -> Vec<TickEntry> {
+    let rows = store.journal(run, 0, u32::MAX).expect("readable");
+    rows.iter().flat_map(|row| codec::decode::<Vec<TickEntry>>(&row.body, "row").expect("a row")).collect()
+}
+
+/// The events of a run: numbered from 1, none missing, none twice.
+pub fn events(store: &dyn StoreRead, run: &str) -> Vec<Event> {
+    let events: Vec<Event> = entries(store, run).into_iter().flat_map(|entry| entry.events).collect();
+    let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
+    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "events are numbered without a gap");
+    events
+}
+
+fn sorted(events: &[Event]) -> Vec<(String, String)> {
+    let mut kinds: Vec<_> = events.iter().map(|event| (event.kind.to_string(), event.path.to_string())).collect();
+    kinds.sort();
+    kinds
+}
+
+/// Replays the whole journal from nothing: every digest is compared, and the end is the one that was told.
+pub fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
+    let row = store.run(run).expect("readable").expect("the run is there");
+    let program = program_of(store, run, limits());
+    let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
+    replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(())).expect("a replay without difference");
+    assert_eq!(image.state.ticks, row.ticks);
+    image
+}
+
+pub fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Program> {
+    let row = store.run(run).expect("readable").expect("the run is there");
+    let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
+    let plan = codec::decode(&plan.body, "a plan").expect("a plan");
+    Arc::new(Program::load(plan, &[&Wdl], limits).expect("a plan that loads"))
+}
+
+/// The history of one loop: rows hold consecutive turns, and no turn is in two of them.
+pub fn turns(store: &dyn StoreRead, run: &str, path: &str) -> BTreeMap<u64, String> {
+    let mut turns = BTreeMap::new();
+    for row in store.turns(run, path, 0, u32::MAX).expect("readable") {
+        let TurnPack(pack) = codec::decode(&row.body, "turns").expect("turns");
+        let indexes: Vec<u64> = pack.iter().map(|turn| turn.index).collect();
+        assert_eq!(indexes, (row.first..=row.last).collect::<Vec<_>>(), "a row of {path} holds consecutive turns");
+        for turn in pack {
+            let before = turns.insert(turn.index, turn.status.as_str().to_owned());
+            assert_eq!(before, None, "turn {} of {path} is there twice", turn.index);
+        }
+    }
+    let indexes: BTreeSet<u64> = turns.keys().copied().collect();
+    assert_eq!(indexes, (0..turns.len() as u64).collect(), "no turn of {path} is missing");
+    turns
+}

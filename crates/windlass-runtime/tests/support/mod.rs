@@ -1,0 +1,237 @@
+//! A world to run workflows in: definitions as text, tools that keep a ledger, engines on a store that can crash.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub mod audit;
+pub mod plans;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use windlass_core::plan::Plan;
+use windlass_core::{ErrorInfo, Limits, TaskOutcome};
+use windlass_expr::wdl::Wdl;
+use windlass_runtime::{Engine, EngineOptions, StartOptions, ToolCall, Tools};
+use windlass_store::{MemoryStore, Store};
+use windlass_syntax::{Colour, Source};
+use windlass_value::{Value, parse_json, to_json};
+
+/// Nothing here takes this long; whoever waits longer has found a hang.
+const HANG: Duration = Duration::from_secs(20);
+
+pub fn json(text: &str) -> Value {
+    parse_json(text).expect("a test's own JSON")
+}
+
+/// Limits wide enough for long loops.
+pub fn limits() -> Limits {
+    Limits {
+        loop_turns_max: 10_000_000,
+        loop_time_max: windlass_value::Duration::from_secs(7 * 86_400),
+        ..Limits::default()
+    }
+}
+
+pub fn loom(text: &str) -> Plan {
+    let source = Source::new("test.json", text);
+    let tools = ["noop", "http", "count", "flaky", "gate", "panic", "never", "big"].map(str::to_owned);
+    let options = windlass_loom::Options { limits: limits(), name: Some("test".to_owned()), tools: tools.to_vec() };
+    match windlass_loom::compile(&source, &options) {
+        Ok(compiled) => compiled.plan,
+        Err(problems) => panic!("{}", problems.render(&source, Colour::Never)),
+    }
+}
+
+/// One call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    pub tool: &'static str,
+    pub key: Arc<str>,
+    pub path: Arc<str>,
+    pub attempt: u32,
+    pub input: String,
+}
+
+/// The outside: what tools were asked to do, and the gates that hold them.
+#[derive(Clone, Default)]
+pub struct World(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    ledger: Mutex<Vec<Effect>>,
+    /// Paths at which a tool saw that it was called off.
+    called_off: Mutex<Vec<Arc<str>>>,
+    inside: Mutex<Crowd>,
+    gates: watch::Sender<BTreeSet<String>>,
+}
+
+/// How many calls are being made, now and at most.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Crowd {
+    pub now: usize,
+    pub most: usize,
+}
+
+impl World {
+    pub fn new() -> World {
+        World::default()
+    }
+
+    pub fn ledger(&self) -> Vec<Effect> {
+        locked(&self.0.ledger).clone()
+    }
+
+    pub fn keys(&self) -> BTreeMap<Arc<str>, Vec<Effect>> {
+        let mut keys: BTreeMap<Arc<str>, Vec<Effect>> = BTreeMap::new();
+        for effect in self.ledger() {
+            keys.entry(effect.key.clone()).or_default().push(effect);
+        }
+        keys
+    }
+
+    pub fn called_off(&self) -> Vec<Arc<str>> {
+        locked(&self.0.called_off).clone()
+    }
+
+    pub fn crowd(&self) -> Crowd {
+        *locked(&self.0.inside)
+    }
+
+    /// Lets everybody through who waits at this gate, now and later.
+    pub fn open(&self, gate: &str) {
+        self.0.gates.send_modify(|open| {
+            open.insert(gate.to_owned());
+        });
+    }
+
+    pub async fn calls(&self, at_least: usize) {
+        until(|| self.ledger().len() >= at_least).await;
+    }
+
+    fn enter(&self, tool: &'static str, call: &ToolCall) -> Inside {
+        locked(&self.0.ledger).push(Effect {
+            tool,
+            key: call.key.clone(),
+            path: call.path.clone(),
+            attempt: call.attempt,
+            input: to_json(&call.input),
+        });
+        let mut crowd = locked(&self.0.inside);
+        crowd.now += 1;
+        crowd.most = crowd.most.max(crowd.now);
+        Inside(self.clone())
+    }
+
+    pub fn tools(&self) -> Tools {
+        let [count, flaky, gate, never, big] = [(); 5].map(|()| self.clone());
+        Tools::new()
+            .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
+            .with_fn("count", move |call| {
+                let inside = count.enter("count", &call);
+                async move {
+                    tokio::task::yield_now().await;
+                    drop(inside);
+                    TaskOutcome::success(Value::object([("saw", call.input)]))
+                }
+            })
+            .with_fn("flaky", move |call| {
+                let inside = flaky.enter("flaky", &call);
+                async move {
+                    drop(inside);
+                    let times = call.input.get("fail").and_then(Value::as_int).unwrap_or(0);
+                    match i64::from(call.attempt) <= times {
+                        true => TaskOutcome::failure(ErrorInfo::new("503", "http", "not now").replied()),
+                        false => TaskOutcome::success(Value::from(call.attempt)),
+                    }
+                }
+            })
+            .with_fn("gate", move |call| {
+                let inside = gate.enter("gate", &call);
+                gate.clone().hold(call, inside)
+            })
+            .with_fn("panic", |_| async { panic!("a tool with a defect") })
+            .with_fn("never", move |call| {
+                let inside = never.enter("never", &call);
+                async move {
+                    let _inside = inside;
+                    std::future::pending().await
+                }
+            })
+            .with_fn("big", move |call| {
+                drop(big.enter("big", &call));
+                async move {
+                    let bytes = call.input.as_int().unwrap_or(0) as usize;
+                    TaskOutcome::success(Value::from("x".repeat(bytes)))
+                }
+            })
+    }
+
+    /// Waits until the gate named by the input is open.
+    async fn hold(self, mut call: ToolCall, inside: Inside) -> TaskOutcome {
+        let _inside = inside;
+        let name = call.input.as_str().unwrap_or("gate").to_owned();
+        let mut gates = self.0.gates.subscribe();
+        tokio::select! {
+            biased;
+            () = call.cancelled.wait() => {
+                locked(&self.0.called_off).push(call.path.clone());
+                TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"))
+            }
+            _ = gates.wait_for(|open| open.contains(&name)) => TaskOutcome::success(Value::from(name)),
+        }
+    }
+}
+
+struct Inside(World);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        locked(&self.0.0.inside).now -= 1;
+    }
+}
+
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Polls a condition that something in the background will make true.
+pub async fn until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < HANG, "it never came true");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG, future).await.expect("it hangs")
+}
+
+pub fn options(world: &World) -> EngineOptions {
+    EngineOptions {
+        tools: world.tools(),
+        languages: vec![Arc::new(Wdl)],
+        limits: limits(),
+        poll_every: Duration::from_millis(2),
+        ..EngineOptions::default()
+    }
+}
+
+pub fn engine(store: &Arc<MemoryStore>, world: &World) -> Engine {
+    engine_with(store, options(world))
+}
+
+pub fn engine_with(store: &Arc<MemoryStore>, options: EngineOptions) -> Engine {
+    let store: Arc<dyn Store> = store.clone();
+    Engine::new(store, options).expect("an engine")
+}
+
+pub fn named(id: &str) -> StartOptions {
+    StartOptions { id: Some(id.to_owned()), ..StartOptions::default() }
+}
+
+pub fn in_virtual_time(id: &str) -> StartOptions {
+    StartOptions { virtual_time: true, ..named(id) }
+}
