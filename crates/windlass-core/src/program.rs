@@ -102,7 +102,11 @@ pub(crate) fn fits(kind: VariableKind, value: &Value) -> bool {
         VariableKind::Boolean => matches!(value, Value::Bool(_)),
         VariableKind::Integer => matches!(value, Value::Int(_) | Value::Big(_)),
         VariableKind::Float => matches!(value, Value::Int(_) | Value::Float(_) | Value::Big(_)),
-        VariableKind::String => matches!(value, Value::Str(_) | Value::Null),
+        // A stored value without items is no list.
+        VariableKind::String => match value {
+            Value::Stored(stored) => stored.items == 0,
+            other => matches!(other, Value::Str(_) | Value::Null),
+        },
         VariableKind::Array => matches!(value, Value::List(_) | Value::Null | Value::Stored(_)),
         VariableKind::Object => matches!(value, Value::Map(_) | Value::Null | Value::Stored(_)),
     }

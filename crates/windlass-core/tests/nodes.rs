@@ -249,6 +249,24 @@ fn a_rules_writes_are_made_once_even_if_a_value_must_be_fetched_in_between() {
 }
 
 #[test]
+fn equal_chunks_are_fetched_once() {
+    let mut b = Builder::new();
+    b.sequence(None, "root", |b, id| {
+        let looping = b.looping(id, "loop", |b, id| {
+            let items = b.expr(r#"{"$range": 6}"#);
+            each(items, 1, b.evaluate(id, "same", "2"))
+        });
+        vec![looping, b.write(id, "keep", "list", WriteOp::AppendItem, r#"{"$node": "loop"}"#)]
+    });
+    let program = b.load_with(Limits { loop_chunk_items: 2, ..Limits::default() });
+    let mut sim = Sim::new(&program, echo());
+    // It refuses to be asked for what it has, or for the same thing twice.
+    sim.values = MemoryValues::forgetful();
+    sim.start().run();
+    assert_eq!(sim.output().get("loop"), Some(&json("[2, 2, 2, 2, 2, 2]")));
+}
+
+#[test]
 fn levels_reach_the_run_or_the_turn() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {

@@ -60,7 +60,7 @@ impl Case {
             hash = Some(engine.add_plan(plan.clone())?.0);
         }
         let options = StartOptions { virtual_time: self.virtual_time, ..named(RUN) };
-        let mut handle = engine.start(hash.expect("a plan"), Value::Null, options).await?;
+        let mut handle = in_time(engine.start(hash.expect("a plan"), Value::Null, options)).await?;
         *acknowledged = true;
         in_time(handle.wait()).await.map(drop)
     }

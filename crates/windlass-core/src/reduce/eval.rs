@@ -1,6 +1,7 @@
 //! Evaluation: an expression meets the part of the state it may see.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
@@ -257,9 +258,11 @@ fn load(values: &dyn Values, stored: &Stored) -> Result<Value, EvalError> {
         .iter()
         .filter_map(|chunk| if let Value::Stored(stored) = chunk { Some(&**stored) } else { None })
         .collect();
-    let missing: Vec<_> = chunks.iter().map(|chunk| chunk.hash).filter(|hash| values.get(hash).is_none()).collect();
+    // Equal chunks are one blob, so they are asked for once.
+    let missing: BTreeSet<_> =
+        chunks.iter().map(|chunk| chunk.hash).filter(|hash| values.get(hash).is_none()).collect();
     if !missing.is_empty() {
-        return Err(EvalError::need_blobs(missing));
+        return Err(EvalError::need_blobs(missing.into_iter().collect()));
     }
     let mut items = Vec::with_capacity(stored.items as usize);
     for chunk in chunks {

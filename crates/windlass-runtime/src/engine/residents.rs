@@ -49,6 +49,7 @@ impl Inner {
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = DurableOptions {
             store: self.store.clone(),
             writer: self.writer.clone(),
@@ -76,7 +77,7 @@ impl Inner {
         let (engine, name) = (self.clone(), run.clone());
         let task = tokio::spawn(async move {
             let exit = looping.run().await;
-            engine.left(&name, exit).await
+            engine.left(&name, above.as_ref(), exit)
         });
         match begun.await {
             Ok(()) => Ok(()),
@@ -92,7 +93,12 @@ impl Inner {
     }
 
     /// A control loop has let go of a run. Gives back its error, for a start that waits for it.
-    async fn left(self: Arc<Self>, run: &Arc<str>, exit: Result<Exit, RuntimeError>) -> Option<RuntimeError> {
+    fn left(
+        &self,
+        run: &Arc<str>,
+        parent: Option<&Arc<str>>,
+        exit: Result<Exit, RuntimeError>,
+    ) -> Option<RuntimeError> {
         match exit {
             Ok(Exit::Ended(_)) => None,
             Ok(Exit::Released) => {
@@ -108,6 +114,10 @@ impl Inner {
             }
             Err(error) => {
                 self.tell_end(run, RunEnd::Failed(error.clone()));
+                // Whoever took a run over goes on with it; of any other error its parent would never hear.
+                if let (Some(parent), false) = (parent, matches!(error, RuntimeError::Fenced)) {
+                    self.stop_run(parent, error.clone());
+                }
                 Some(error)
             }
         }
@@ -201,7 +211,7 @@ impl Inner {
     }
 
     /// Lets go of a run because of something that happened outside its loop. It can be resumed.
-    fn stop_run(&self, run: &Arc<str>, error: RuntimeError) {
+    pub(super) fn stop_run(&self, run: &Arc<str>, error: RuntimeError) {
         let mailbox = self.runs().get(run).and_then(|tracked| tracked.mailbox.clone());
         self.tell_end(run, RunEnd::Failed(error));
         if let Some(mailbox) = mailbox {

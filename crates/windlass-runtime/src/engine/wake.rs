@@ -1,7 +1,9 @@
 //! The watch: brings back runs whose time has come or who have mail, and passes on what other processes have written.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use windlass_store::{RunFilter, RunStatus, StoreError, StoreErrorKind};
 
 use super::Inner;
 use crate::clock::real_now;
@@ -12,11 +14,21 @@ const RUNS_AT_ONCE: u32 = 256;
 /// The longest sleep between two looks.
 const ROUND_MAX: Duration = Duration::from_secs(1);
 
+/// How often runs are looked for whose process has died.
+const ORPHANS_EVERY: Duration = Duration::from_secs(5);
+
+/// What the last rounds have looked at.
+#[derive(Default)]
+struct Seen {
+    mark: Option<u64>,
+    orphans_at: Option<Instant>,
+}
+
 pub(super) async fn watch(engine: Weak<Inner>) {
-    let mut mark = 0;
+    let mut seen = Seen::default();
     loop {
         let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
-        let pause = inner.round(&mut mark).await;
+        let pause = inner.round(&mut seen).await;
         let nudged = async {
             inner.nudge.notified().await;
         };
@@ -27,17 +39,37 @@ pub(super) async fn watch(engine: Weak<Inner>) {
 
 impl Inner {
     /// One look at the store. Gives back how long to sleep.
-    async fn round(self: &Arc<Self>, mark: &mut u64) -> Duration {
-        let changed = self.store.change_mark().is_ok_and(|now| std::mem::replace(mark, now) != now);
+    async fn round(self: &Arc<Self>, seen: &mut Seen) -> Duration {
+        let changed = match self.store.change_mark() {
+            Ok(now) => seen.mark.replace(now) != Some(now),
+            Err(error) => {
+                self.stop_if_lost(&error);
+                false
+            }
+        };
         if changed || self.has_released() {
             self.pass_on_mail().await;
         }
         self.wake_due().await;
+        if self.adopt && seen.orphans_at.is_none_or(|at| at.elapsed() >= ORPHANS_EVERY) {
+            seen.orphans_at = Some(Instant::now());
+            self.adopt_orphans().await;
+        }
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.
         let until_due = due.map(|at| at.since(real_now()).to_std()).filter(|left| !left.is_zero());
         let until_due = until_due.map_or(ROUND_MAX, |left| left.max(Duration::from_millis(1)));
         until_due.min(self.poll_every).min(ROUND_MAX)
+    }
+
+    /// A store that refuses all further work will never move a run again: whoever waits is told.
+    fn stop_if_lost(&self, error: &StoreError) {
+        if matches!(error.kind, StoreErrorKind::Io | StoreErrorKind::Stopped) {
+            let runs: Vec<Arc<str>> = self.runs().keys().cloned().collect();
+            for run in runs {
+                self.stop_run(&run, error.clone().into());
+            }
+        }
     }
 
     fn has_released(&self) -> bool {
@@ -74,6 +106,23 @@ impl Inner {
             };
             if !resident && (tracked || self.adopt) {
                 self.bring_back_quietly(&row.run).await;
+            }
+        }
+    }
+
+    /// Runs that were being worked on when their process died have neither mail nor a timer in the store.
+    async fn adopt_orphans(self: &Arc<Self>) {
+        let filter = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
+        let mut before = None;
+        while let Ok(rows) = self.store.runs(&filter, before, RUNS_AT_ONCE)
+            && let Some(last) = rows.last().map(|row| row.number)
+        {
+            before = Some(last);
+            for row in rows {
+                let alive = row.owner.as_ref().is_some_and(|owner| self.store.owner_alive(owner).unwrap_or(true));
+                if !alive && !self.is_resident(&row.run) {
+                    self.bring_back_quietly(&row.run).await;
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::{Event, Limits, Program};
 use windlass_expr::wdl::Wdl;
 use windlass_runtime::codec::{self, TickEntry, TurnPack};
-use windlass_runtime::{BlobCache, FinalReport, RunImage, new_state, replay_from, resolve};
+use windlass_runtime::{FinalReport, RunImage, new_state, replay_from, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
 use windlass_value::{Value, to_json};
 
