@@ -35,7 +35,8 @@ pub fn effects(turns: u64, action: &str) -> Plan {
     ))
 }
 
-pub const NOOP: &str = r#"{"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}"#;
+pub const NOOP: &str =
+    r#"{"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}"#;
 
 pub fn http(uri: &str) -> String {
     format!(r#"{{"type": "http", "inputs": {{"uri": "{uri}"}}}}"#)
@@ -44,8 +45,11 @@ pub fn http(uri: &str) -> String {
 /// Five effects, one after the other.
 pub fn five_steps() -> Plan {
     let step = |number: u32| {
-        let after = if number > 1 { format!(r#""runAfter": {{"s{}": ["Succeeded"]}},"#, number - 1) } else { String::new() };
-        format!(r#""s{number}": {{"type": "activity", {after} "inputs": {{"activityName": "noop", "input": {number}}}}}"#)
+        let after =
+            if number > 1 { format!(r#""runAfter": {{"s{}": ["Succeeded"]}},"#, number - 1) } else { String::new() };
+        format!(
+            r#""s{number}": {{"type": "activity", {after} "inputs": {{"activityName": "noop", "input": {number}}}}}"#
+        )
     };
     let steps: Vec<String> = (1..=5).map(step).collect();
     compiled(&format!(r#"{{"name": "five", "triggers": {{}}, "actions": {{{}}}}}"#, steps.join(",")))
@@ -67,8 +71,11 @@ pub fn waiting() -> Plan {
 
 fn compiled(text: &str) -> Plan {
     let source = Source::new("bench.json", text);
-    let options =
-        windlass_loom::Options { limits: limits(), name: Some("bench".to_owned()), tools: vec!["http".to_owned(), "noop".to_owned()] };
+    let options = windlass_loom::Options {
+        limits: limits(),
+        name: Some("bench".to_owned()),
+        tools: vec!["http".to_owned(), "noop".to_owned()],
+    };
     match windlass_loom::compile(&source, &options) {
         Ok(compiled) => compiled.plan,
         Err(diagnostics) => panic!("{}", diagnostics.render(&source, windlass_syntax::Colour::Never)),

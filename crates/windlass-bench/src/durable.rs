@@ -57,7 +57,8 @@ pub fn effect_turns() -> Vec<String> {
 pub fn unsynced_turns() -> Vec<String> {
     const TURNS: u64 = 30_000;
     let folder = Folder::new("unsynced");
-    let rate = TURNS as f64 / timed(&folder, definitions::effects(TURNS, definitions::NOOP), Durability::Off).as_secs_f64();
+    let rate =
+        TURNS as f64 / timed(&folder, definitions::effects(TURNS, definitions::NOOP), Durability::Off).as_secs_f64();
     vec![format!("{rate:.0} turns/s: {:.0} us of our own a turn", 1e6 / rate)]
 }
 
@@ -129,7 +130,10 @@ fn store_bytes(folder: &Folder) -> u64 {
 pub fn restart() -> Vec<String> {
     vec![
         format!("compute-only: {}", restart_of("restart-compute", definitions::counting(u64::MAX / 4), 1_000_000)),
-        format!("one effect a turn: {}", restart_of("restart-effects", definitions::effects(u64::MAX / 4, definitions::NOOP), 1_000_000)),
+        format!(
+            "one effect a turn: {}",
+            restart_of("restart-effects", definitions::effects(u64::MAX / 4, definitions::NOOP), 1_000_000)
+        ),
     ]
 }
 

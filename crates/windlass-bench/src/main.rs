@@ -18,17 +18,67 @@ struct Figure {
 }
 
 const FIGURES: [Figure; 11] = [
-    Figure { key: "a", what: "turns of a compute-only until loop, one core", target: "300,000 turns/s", measure: reducer::turns },
-    Figure { key: "b", what: "durable loop, one no-op effect a turn", target: "70 % of the disk's sync rate", measure: durable::effect_turns },
-    Figure { key: "bu", what: "the same without syncs", target: "(what a turn costs besides the disk)", measure: durable::unsynced_turns },
-    Figure { key: "bh", what: "durable loop, one local HTTP call a turn", target: "(told apart)", measure: durable::http_turns },
+    Figure {
+        key: "a",
+        what: "turns of a compute-only until loop, one core",
+        target: "300,000 turns/s",
+        measure: reducer::turns,
+    },
+    Figure {
+        key: "b",
+        what: "durable loop, one no-op effect a turn",
+        target: "70 % of the disk's sync rate",
+        measure: durable::effect_turns,
+    },
+    Figure {
+        key: "bu",
+        what: "the same without syncs",
+        target: "(what a turn costs besides the disk)",
+        measure: durable::unsynced_turns,
+    },
+    Figure {
+        key: "bh",
+        what: "durable loop, one local HTTP call a turn",
+        target: "(told apart)",
+        measure: durable::http_turns,
+    },
     Figure { key: "c", what: "20,000 runs of 5 durable steps", target: "20,000 steps/s", measure: durable::many_runs },
-    Figure { key: "d", what: "foreach over 100,000 items, 100 at a time", target: "50,000 items/s, flat memory", measure: durable::items },
-    Figure { key: "e", what: "10 million turns in one durable run", target: "under 100 MB, journal bounded", measure: durable::ten_million },
-    Figure { key: "f", what: "restart after 1 million turns", target: "under 100 ms to the next turn", measure: durable::restart },
-    Figure { key: "g", what: "100,000 waiting runs", target: "under 1 KB resident each", measure: durable::waiting_runs },
-    Figure { key: "h", what: "cost of a tick, turn 1,000,000 against turn 100", target: "ratio under 1.1", measure: reducer::flatness },
-    Figure { key: "i", what: "cold start of the program to the first run done", target: "under 50 ms", measure: program::cold_start },
+    Figure {
+        key: "d",
+        what: "foreach over 100,000 items, 100 at a time",
+        target: "50,000 items/s, flat memory",
+        measure: durable::items,
+    },
+    Figure {
+        key: "e",
+        what: "10 million turns in one durable run",
+        target: "under 100 MB, journal bounded",
+        measure: durable::ten_million,
+    },
+    Figure {
+        key: "f",
+        what: "restart after 1 million turns",
+        target: "under 100 ms to the next turn",
+        measure: durable::restart,
+    },
+    Figure {
+        key: "g",
+        what: "100,000 waiting runs",
+        target: "under 1 KB resident each",
+        measure: durable::waiting_runs,
+    },
+    Figure {
+        key: "h",
+        what: "cost of a tick, turn 1,000,000 against turn 100",
+        target: "ratio under 1.1",
+        measure: reducer::flatness,
+    },
+    Figure {
+        key: "i",
+        what: "cold start of the program to the first run done",
+        target: "under 50 ms",
+        measure: program::cold_start,
+    },
 ];
 
 fn main() {
@@ -42,7 +92,8 @@ fn main() {
         }
         return;
     }
-    for figure in FIGURES.iter().filter(|figure| arguments.is_empty() || arguments.iter().any(|key| key == figure.key)) {
+    for figure in FIGURES.iter().filter(|figure| arguments.is_empty() || arguments.iter().any(|key| key == figure.key))
+    {
         println!("({}) {} — target: {}", figure.key, figure.what, figure.target);
         let program = std::env::current_exe().expect("a program knows itself");
         let status = std::process::Command::new(program).args(["--one", figure.key]).status();

@@ -59,7 +59,8 @@ pub fn flatness() -> Vec<String> {
     let mut plan_limits = definitions::limits();
     plan_limits.slice_turns = 100;
     plan_limits.loop_quiet_from_turn = 0;
-    let program = Program::load(definitions::counting(TURNS), &[&Wdl], plan_limits).expect("the benchmark's plan loads");
+    let program =
+        Program::load(definitions::counting(TURNS), &[&Wdl], plan_limits).expect("the benchmark's plan loads");
     let ratio = (0..ROUNDS)
         .map(|_| {
             let (mut early, mut late) = (Vec::new(), Vec::new());

@@ -39,7 +39,9 @@ pub struct NodeFacts {
 pub struct PlanError(pub String);
 
 impl Program {
+    /// `limits` hold unless the plan has limits of its own.
     pub fn load(plan: Plan, languages: &[&dyn Language], limits: Limits) -> Result<Program, PlanError> {
+        let limits = plan.limits.clone().unwrap_or(limits);
         check_versions(&plan)?;
         check_ids(&plan)?;
         let expressions = parse_expressions(&plan, languages)?;

@@ -15,7 +15,11 @@ pub fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows itself");
     let folder = test.parent().and_then(Path::parent).expect("tests live in deps");
     let program = folder.join("windlass");
-    assert!(program.exists(), "{} is missing: run `cargo build --release --package windlass-cli` first", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: run `cargo build --release --package windlass-cli` first",
+        program.display()
+    );
     program
 }
 

@@ -22,7 +22,10 @@ fn reference(service: &TestService, definition: &str, number: u64) -> Reference 
     let result = result(&output);
     assert_eq!(result["status"], "succeeded", "{definition}: {result:#}");
     let effects = trial.effects();
-    assert!(effects.values().all(|times| *times == 1), "{definition}: an effect ran twice without a crash: {effects:?}");
+    assert!(
+        effects.values().all(|times| *times == 1),
+        "{definition}: an effect ran twice without a crash: {effects:?}"
+    );
     Reference { result, effects }
 }
 

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::Instant;
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::Value;
 

@@ -202,8 +202,7 @@ async fn reduce_then_on_tick_then_flush_then_effects() {
         }
     }
     assert_eq!(runs, 3);
-    let mut finalized: Vec<Step> =
-        log.steps().into_iter().filter(|step| matches!(step, Step::Finalized(_))).collect();
+    let mut finalized: Vec<Step> = log.steps().into_iter().filter(|step| matches!(step, Step::Finalized(_))).collect();
     finalized.dedup();
     assert_eq!(finalized.len(), 3, "each job is finalized once");
     assert_eq!(log.steps()[log.steps().len() - 2..], [Step::Ended(Status::Succeeded), Step::Closed]);
@@ -335,7 +334,13 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
 }
 
 /// The journal's ticks give the same states byte for byte, and nobody in the world hears of it.
-async fn replays_exactly(program: &Arc<Program>, journal: Vec<TickEntry>, store: Option<Arc<dyn StoreRead>>, run: &str, created: Timestamp) {
+async fn replays_exactly(
+    program: &Arc<Program>,
+    journal: Vec<TickEntry>,
+    store: Option<Arc<dyn StoreRead>>,
+    run: &str,
+    created: Timestamp,
+) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
     let replay = Replay::new(
@@ -360,11 +365,8 @@ async fn replay_gives_the_same_states_without_effects() {
         let journal = locked(&log.entries).clone();
         let states = Arc::new(Mutex::new(Vec::new()));
         let into = states.clone();
-        let replay = Replay::new(
-            journal,
-            None,
-            Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)),
-        );
+        let replay =
+            Replay::new(journal, None, Box::new(move |state, _| locked(&into).push(codec::state_bytes(state).0)));
         let exit = in_time(looping(&program, replay, Vec::new()).run()).await;
         let Ok(Exit::Ended(again)) = exit else { panic!("{exit:?}") };
         assert_eq!(again, result);

@@ -204,7 +204,10 @@ async fn a_job_that_waits_for_its_turn_can_be_called_off() {
 }
 
 fn two_waits() -> windlass_core::plan::Plan {
-    steps("waits").signal("one", "answer").signal("two", "answer").gives(&[("one", "@outputs('one')"), ("two", "@outputs('two')")])
+    steps("waits")
+        .signal("one", "answer")
+        .signal("two", "answer")
+        .gives(&[("one", "@outputs('one')"), ("two", "@outputs('two')")])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -215,7 +218,11 @@ async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
     assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Delivered);
     assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated);
     until(|| has_tick(&store, "r", "AddEvent") && entries(&*store, "r").len() == 2).await;
-    assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated, "also when it was acted on");
+    assert_eq!(
+        engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"),
+        Answer::Repeated,
+        "also when it was acted on"
+    );
     assert_eq!(engine.request("r", "b", signal("answer", r#"{"n": 2}"#)).expect("kept"), Answer::Delivered);
     assert_eq!(end(&mut handle).await.output, json(r#"{"one": {"n": 1}, "two": {"n": 2}}"#));
     assert_eq!(engine.request("r", "c", signal("answer", "3")).expect("told"), Answer::Ended);
@@ -272,6 +279,9 @@ async fn the_same_id_is_the_same_run() {
     let late = end(&mut start("1").await.expect("the same, though it has ended")).await;
     assert_eq!(late.output, json(r#"{"both": ["first", "second"]}"#));
     assert_eq!(world.ledger().len(), 2);
+    let written = |input: &str| engine.start(hash, json(input), named("object"));
+    written(r#"{"a": 1, "b": {"c": 2, "d": 3}}"#).await.expect("started");
+    written(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).await.expect("the same input in another order");
     let refused = start("2").await.map(|handle| handle.run.clone());
     assert!(matches!(&refused, Err(RuntimeError::RunExists(run)) if run == "r"), "{refused:?}");
     let refused = engine.start(other, json("1"), named("r")).await.map(|handle| handle.run.clone());
@@ -342,6 +352,26 @@ async fn an_adopting_engine_wakes_what_others_have_left() {
     request(&*store, "signalled", "b", signal("answer", "2")).expect("kept");
     until(|| status(&store, "signalled") == RunStatus::Succeeded).await;
     assert_eq!(second.resident(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_that_nobody_takes_does_not_hide_ours() {
+    let (store, world) = fresh();
+    let dead = engine(&store, &world);
+    let (hash, _) = dead.add_plan(two_waits()).expect("a plan");
+    for n in 0..300 {
+        dead.start(hash, Value::Null, named(&format!("dead-{n}"))).await.expect("started");
+    }
+    let store = Arc::new(store.crash());
+    for n in 0..300 {
+        request(&*store, &format!("dead-{n}"), "p", Request::Pause).expect("kept");
+    }
+    let living = engine(&store, &world);
+    let mut handle = begin(&living, two_waits(), "ours").await;
+    // Straight into the store, as another process would.
+    request(&*store, "ours", "a", signal("answer", "1")).expect("kept");
+    request(&*store, "ours", "b", signal("answer", "2")).expect("kept");
+    assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -423,6 +453,27 @@ async fn workers_are_numbered_from_0_after_a_restart() {
     world.open("c");
     assert_eq!(end(&mut handle).await.status, Status::Succeeded);
     assert_eq!(world.keys().len(), 3, "handed out again under the same keys");
+}
+
+/// Longer than any lease: a job that waits for its turn is held as firmly as one that runs.
+#[tokio::test(start_paused = true)]
+async fn a_job_keeps_its_lease_while_it_works_and_while_it_waits() {
+    let (store, world) = fresh();
+    let tools = world.tools().with_fn("http", |_| async {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        windlass_core::TaskOutcome::success(Value::Null)
+    });
+    let poll_every = Duration::from_secs(10);
+    let one_by_one = EngineOptions { tools, jobs_at_once: 1, commit_here: true, poll_every, ..options(&world) };
+    let engine = engine_with(&store, one_by_one);
+    let slow = loom(r#"{"actions": {"slow": {"type": "http", "inputs": {"uri": "http://slow.test"}}}}"#);
+    let begun = tokio::time::Instant::now();
+    let mut handles = [begin(&engine, slow.clone(), "a").await, begin(&engine, slow, "b").await];
+    for handle in &mut handles {
+        assert_eq!(handle.wait().await.expect("an end").status, Status::Succeeded);
+        assert!(!has_tick(&store, &handle.run, "LeaseLost"));
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(600), "one after the other");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -548,11 +599,13 @@ async fn large_values_travel_as_references_and_arrive_whole() {
 async fn a_large_signal_and_a_large_child_result_stay_out_of_the_journal() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
-    engine.add_plan(steps("child").effect("make", "big", "200000").gives(&[("text", "@outputs('make')")])).expect("a plan");
-    let parent = steps("parent").signal("wait", "answer").call("child", "child", "{}").gives(&[
-        ("signal", "@length(outputs('wait'))"),
-        ("child", "@length(outputs('child').text)"),
-    ]);
+    engine
+        .add_plan(steps("child").effect("make", "big", "200000").gives(&[("text", "@outputs('make')")]))
+        .expect("a plan");
+    let parent = steps("parent")
+        .signal("wait", "answer")
+        .call("child", "child", "{}")
+        .gives(&[("signal", "@length(outputs('wait'))"), ("child", "@length(outputs('child').text)")]);
     let mut handle = begin(&engine, parent, "r").await;
     let payload = Value::from("z".repeat(150_000));
     engine.request("r", "a", Request::Signal { name: "answer".to_owned(), payload }).expect("kept");
@@ -632,7 +685,10 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     let error = in_time(handle.wait()).await.expect_err("a failed sync");
     assert!(matches!(&error, RuntimeError::Store(error) if error.kind == StoreErrorKind::Io), "{error}");
     let refused = first.request("other", "b", signal("answer", "2"));
-    assert!(matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Stopped), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Stopped),
+        "{refused:?}"
+    );
     // Nothing will ever move this one again in this process: it must not wait for ever.
     let error = in_time(other.wait()).await.expect_err("the store is gone");
     assert!(matches!(error, RuntimeError::Store(_)), "{error}");
@@ -653,9 +709,14 @@ async fn a_child_lives_in_its_parents_time() {
     let (store, world) = fresh();
     let engine = engine(&store, &world);
     let day = windlass_value::Duration::from_secs(86_400);
-    engine.add_plan(steps("child").delay("day", day).compose("now", r#""@utcNow()""#).gives(&[("now", "@outputs('now')")])).expect("a plan");
+    engine
+        .add_plan(
+            steps("child").delay("day", day).compose("now", r#""@utcNow()""#).gives(&[("now", "@outputs('now')")]),
+        )
+        .expect("a plan");
     let parent = steps("parent").delay("day", day).compose("now", r#""@utcNow()""#).call("child", "child", "{}");
-    let (hash, _) = engine.add_plan(parent.gives(&[("later", "@greater(outputs('child').now, outputs('now'))")])).expect("a plan");
+    let (hash, _) =
+        engine.add_plan(parent.gives(&[("later", "@greater(outputs('child').now, outputs('now'))")])).expect("a plan");
     let begun = Instant::now();
     let report = end(&mut engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started")).await;
     assert_eq!(report.output, json(r#"{"later": true}"#));
@@ -670,6 +731,19 @@ async fn a_call_of_nothing_fails_with_a_reason() {
     assert_eq!(report.status, Status::Failed);
     assert_eq!(report.error.as_ref().map(|error| &*error.code), Some("ChildNotStarted"));
     assert!(report.error.as_ref().is_some_and(|error| error.message.contains("nowhere")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_gets_the_definition_that_was_added_last() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    for version in 0..8 {
+        let child = steps("child").compose("which", &version.to_string()).gives(&[("which", "@outputs('which')")]);
+        engine.add_plan(child).expect("a plan");
+        let parent = steps("parent").call("call", "child", "{}").gives(&[("which", "@outputs('call').which")]);
+        let report = end(&mut begin(&engine, parent, &format!("r{version}")).await).await;
+        assert_eq!(report.output.get("which"), Some(&Value::from(i64::from(version))));
+    }
 }
 
 fn calls_a_gate(engine: &Engine) -> windlass_core::plan::Plan {
@@ -775,7 +849,9 @@ async fn a_request_is_one_tick_even_when_the_crash_comes_with_it() {
         assert_eq!(second.request("r", "b", signal("answer", "2")).expect("kept"), Answer::Delivered);
         assert_eq!(end(&mut handle).await.output, json(r#"{"one": 1, "two": 2}"#));
         let ticks = entries(&*store, "r");
-        let of = |id: &str| ticks.iter().filter(|entry| matches!(&entry.tick.kind, TickKind::AddEvent { request: Some(request), .. } if &**request == id)).count();
+        let of = |id: &str| {
+            ticks.iter().filter(|entry| matches!(&entry.tick.kind, TickKind::AddEvent { request: Some(request), .. } if &**request == id)).count()
+        };
         assert_eq!((of("a"), of("b")), (1, 1));
     }
 }

@@ -21,7 +21,7 @@ pub use pipeline::{Action, Directive, Effect, Pipeline, Rule, Task, VariableKind
 pub use retry::{Backoff, Growth, Jitter, Retry};
 pub use wait::{Call, Wait};
 
-use crate::Status;
+use crate::{Limits, Status};
 
 /// Goes up when a plan of the old form would be read wrongly. The previous version always loads.
 pub const ENCODING_VERSION: u16 = 1;
@@ -60,6 +60,10 @@ pub struct Plan {
     pub outputs: Option<Vec<(Arc<str>, ExprId)>>,
     /// The whole run's timeout; counts only time in which the run is alive.
     pub timeout: Option<Duration>,
+    /// The limits its runs are held to, fixed when the plan is kept: a change of configuration must not change how a run
+    /// that has begun goes on.
+    #[serde(default)]
+    pub limits: Option<Limits>,
     /// Facts that the reducer does not need and a server does (triggers, metadata).
     pub metadata: Value,
 }
@@ -143,6 +147,7 @@ impl Plan {
             parameters: Vec::new(),
             outputs: None,
             timeout: None,
+            limits: None,
             metadata: Value::Null,
         }
     }

@@ -12,7 +12,9 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Event, Limits, Program, START_EVENT, TickKind};
-use windlass_store::{Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunRow, Store, WriterLimits};
+use windlass_store::{
+    Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store, WriterLimits,
+};
 use windlass_value::{BlobHash, Language, Value};
 
 pub use requests::{Answer, Request, request};
@@ -76,6 +78,8 @@ pub(crate) struct Inner {
     pub commit_here: bool,
     pub poll_every: Duration,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
+    /// The plan that was added last under each name: the one a child run gets.
+    names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
     runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
     /// Runs that are being brought back right now: two who do it at once would fence each other.
     returning: Mutex<BTreeSet<Arc<str>>>,
@@ -171,6 +175,7 @@ impl Engine {
             commit_here: options.commit_here,
             poll_every: options.poll_every,
             programs: Mutex::default(),
+            names: Mutex::default(),
             runs: Mutex::default(),
             returning: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
@@ -195,16 +200,19 @@ impl Engine {
     }
 
     /// Keeps a plan so that runs can be started with it.
-    pub fn add_plan(&self, plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
+    pub fn add_plan(&self, mut plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
+        plan.limits.get_or_insert_with(|| self.inner.limits.clone());
         let (hash, body) = codec::plan_hash(&plan);
         let mut programs = self.inner.programs();
         if let Some(program) = programs.get(&hash) {
+            self.inner.names().insert(program.plan.name.clone(), hash);
             return Ok((hash, program.clone()));
         }
         let row = PlanRow { hash, dialect: plan.dialect.to_string(), body };
         let program = Arc::new(self.inner.program_of(plan)?);
         self.inner.store.put_plan(&row)?;
         programs.insert(hash, program.clone());
+        self.inner.names().insert(program.plan.name.clone(), hash);
         Ok((hash, program))
     }
 
@@ -226,7 +234,7 @@ impl Engine {
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         let how = RunOptions {
             virtual_time: options.virtual_time,
-            input: BlobHash(*blake3::hash(&windlass_value::encode(&input)).as_bytes()),
+            input: BlobHash(*blake3::hash(&windlass_value::encode(&ordered(&input))).as_bytes()),
             parent: options.parent.clone(),
         };
         let turn = match options.id {
@@ -343,6 +351,10 @@ impl Inner {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn names(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, BlobHash>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
@@ -425,7 +437,7 @@ impl Inner {
         let image = match recovery::load(&*self.store, run, &program, row.created_at) {
             Ok(image) => image,
             Err(error) => {
-                self.store.release(run, epoch)?;
+                self.set_aside(&row, epoch, &error)?;
                 return Err(error);
             }
         };
@@ -459,6 +471,22 @@ impl Inner {
         launched
     }
 
+    /// A run that cannot be brought back is given back; one whose journal and program disagree is marked, so that nobody
+    /// goes on with it before a person has looked.
+    fn set_aside(&self, row: &RunRow, epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+        let quarantined = StatusChange { status: RunStatus::Quarantined, at: real_now(), result: None };
+        let batch = RunBatch {
+            run: row.run.clone(),
+            epoch,
+            expected: row.ticks,
+            status: matches!(error, RuntimeError::Quarantined { .. }).then_some(quarantined),
+            release: true,
+            ..RunBatch::default()
+        };
+        self.store.append(vec![batch])?;
+        Ok(())
+    }
+
     fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         if let Some(bytes) = &row.result {
@@ -474,6 +502,20 @@ impl Inner {
             let _ = mailbox.send(crate::adapters::Mail::Inbox);
         }
         self.nudge.notify_one();
+    }
+}
+
+/// The value with its keys in order: equal inputs, however they were written, are the same input.
+fn ordered(value: &Value) -> Value {
+    match value {
+        Value::List(items) => Value::list(items.iter().map(ordered).collect()),
+        Value::Map(map) => {
+            let mut entries: Vec<(Arc<str>, Value)> =
+                map.iter().map(|(key, value)| (key.clone(), ordered(value))).collect();
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::object(entries)
+        }
+        other => other.clone(),
     }
 }
 

@@ -227,10 +227,7 @@ impl super::Engine {
         if self.inner.store.run(&child.id)?.is_some() {
             return self.attach(&child.id, false, false).await.map(drop);
         }
-        let plan = {
-            let programs = self.inner.programs();
-            programs.iter().find(|(_, program)| program.plan.name == child.definition).map(|(hash, _)| *hash)
-        };
+        let plan = self.inner.names().get(&child.definition).copied();
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
         let options = super::StartOptions {
             id: Some(child.id),

@@ -77,7 +77,13 @@ impl Inner {
     }
 
     async fn pass_on_mail(self: &Arc<Self>) {
-        let Ok(with_mail) = self.store.with_inbox(RUNS_AT_ONCE) else { return };
+        let Ok(mut with_mail) = self.store.with_inbox(RUNS_AT_ONCE) else { return };
+        if with_mail.len() >= RUNS_AT_ONCE as usize {
+            // So much mail that nobody takes must not hide that of our own runs.
+            let own: Vec<Arc<str>> = self.runs().keys().cloned().collect();
+            let has_mail = |run: &Arc<str>| self.store.inbox(run, 1).is_ok_and(|mail| !mail.is_empty());
+            with_mail.extend(own.into_iter().filter(has_mail).map(|run| run.to_string()));
+        }
         for run in with_mail {
             let run: Arc<str> = run.into();
             let (tracked, resident) = {
@@ -119,12 +125,17 @@ impl Inner {
         {
             before = Some(last);
             for row in rows {
-                let alive = row.owner.as_ref().is_some_and(|owner| self.store.owner_alive(owner).unwrap_or(true));
-                if !alive && !self.is_resident(&row.run) {
+                if self.is_free(&row.run) {
                     self.bring_back_quietly(&row.run).await;
                 }
             }
         }
+    }
+
+    /// Looks before it claims, which is a write: a run that is not there yet, or whose owner is alive, is left alone.
+    fn is_free(&self, run: &str) -> bool {
+        let Ok(Some(row)) = self.store.run(run) else { return false };
+        !row.owner.is_some_and(|owner| self.store.owner_alive(&owner).unwrap_or(true))
     }
 
     /// A run that cannot be brought back now is tried again in the next round, unless it is damaged.
@@ -134,6 +145,9 @@ impl Inner {
             return;
         }
         let known = self.runs().contains_key(run);
+        if !known && !self.is_free(run) {
+            return;
+        }
         self.track(run, false);
         match self.bring_back(run, false).await {
             Ok(()) => {}

@@ -70,7 +70,8 @@ pub fn replays(store: &dyn StoreRead, run: &str) -> RunImage {
     let row = store.run(run).expect("readable").expect("the run is there");
     let program = program_of(store, run, limits());
     let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
-    replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(())).expect("a replay without difference");
+    replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(()))
+        .expect("a replay without difference");
     assert_eq!(image.state.ticks, row.ticks);
     image
 }
