@@ -351,7 +351,7 @@ async fn an_adopting_engine_wakes_what_others_have_left() {
     request(&*store, "signalled", "a", signal("answer", "1")).expect("kept");
     request(&*store, "signalled", "b", signal("answer", "2")).expect("kept");
     until(|| status(&store, "signalled") == RunStatus::Succeeded).await;
-    assert_eq!(second.resident(), 0);
+    until(|| second.resident() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -683,7 +683,8 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     store.fail_next(Fault::SyncFailed);
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("a failed sync");
-    assert!(matches!(&error, RuntimeError::Store(error) if error.kind == StoreErrorKind::Io), "{error}");
+    // Its own commit, or the watch over the store: whoever is first says why.
+    assert!(matches!(error, RuntimeError::Store(_)) && error.to_string().contains("A sync failed."), "{error}");
     let refused = first.request("other", "b", signal("answer", "2"));
     assert!(
         matches!(&refused, Err(RuntimeError::Store(error)) if error.kind == StoreErrorKind::Stopped),

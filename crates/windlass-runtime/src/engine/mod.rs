@@ -13,7 +13,8 @@ use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Event, Limits, Program, START_EVENT, TickKind};
 use windlass_store::{
-    Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store, WriterLimits,
+    Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store,
+    WriterLimits,
 };
 use windlass_value::{BlobHash, Language, Value};
 

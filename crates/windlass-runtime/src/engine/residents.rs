@@ -114,8 +114,9 @@ impl Inner {
             }
             Err(error) => {
                 self.tell_end(run, RunEnd::Failed(error.clone()));
-                // Whoever took a run over goes on with it; of any other error its parent would never hear.
-                if let (Some(parent), false) = (parent, matches!(error, RuntimeError::Fenced)) {
+                // Whoever has the run instead goes on with it; of any other error its parent would never hear.
+                let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
+                if let (Some(parent), false) = (parent, elsewhere) {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
