@@ -81,6 +81,8 @@ pub fn many_runs() -> Vec<String> {
             let mut tasks = tokio::task::JoinSet::new();
             for _ in 0..RUNS {
                 let slot = slots.clone().acquire_owned().await.expect("slots stay open");
+                // Tasks that are done are let go at once: the set would keep them all.
+                while tasks.try_join_next().is_some() {}
                 let engine = engine.clone();
                 tasks.spawn(async move {
                     let options = StartOptions { watch: false, ..StartOptions::default() };
@@ -179,6 +181,7 @@ pub fn waiting_runs() -> Vec<String> {
                 let mut tasks = tokio::task::JoinSet::new();
                 for _ in 0..count {
                     let slot = slots.clone().acquire_owned().await.expect("slots stay open");
+                    while tasks.try_join_next().is_some() {}
                     let engine = engine.clone();
                     tasks.spawn(async move {
                         let options = StartOptions { watch: false, ..StartOptions::default() };

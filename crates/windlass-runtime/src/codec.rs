@@ -19,6 +19,13 @@ pub struct TickEntry {
     pub events: Vec<Event>,
 }
 
+/// The same without the events, which a replay makes anew: they are skipped, not read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BareEntry {
+    pub tick: Tick,
+    pub digest: [u8; 16],
+}
+
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     // Writing into memory cannot fail, and every type here can be written.
     rmp_serde::to_vec_named(value).unwrap_or_default()

@@ -23,7 +23,7 @@ pub use engine::{
     Answer, Engine, EngineOptions, Request, RunEnd, RunHandle, RunOptions, StartOptions, new_run_id, request,
 };
 pub use error::RuntimeError;
-pub use recovery::{RunImage, load, new_state, peek, replay_from, resolve};
+pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RunWorkers, WorkerPool};

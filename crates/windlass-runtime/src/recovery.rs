@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use windlass_core::state::STATE_FORMAT;
 use windlass_core::{Output, Program, Reduced, Resume, State, Tick, TurnRecord, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::blobs::BlobCache;
-use crate::codec::{self, TickEntry};
+use crate::codec::{self, BareEntry};
 
 /// Journal rows read at once.
 const ROWS_AT_ONCE: u32 = 256;
@@ -47,7 +48,7 @@ pub fn load(
 ) -> Result<RunImage, RuntimeError> {
     let snapshot = store.snapshot(run, None)?;
     let state = match snapshot {
-        Some(snapshot) => codec::decode(&snapshot.body, "a snapshot")?,
+        Some(snapshot) => decode_state(&snapshot.body)?,
         None => new_state(run, program, created_at),
     };
     let mut image = RunImage::new(state);
@@ -60,6 +61,18 @@ pub fn load(
     Ok(image)
 }
 
+/// A snapshot's state, if this program knows its format.
+pub fn decode_state(bytes: &[u8]) -> Result<State, RuntimeError> {
+    let state: State = codec::decode(bytes, "a snapshot")?;
+    match state.format == STATE_FORMAT {
+        true => Ok(state),
+        false => {
+            let why = format!("its format is {}; this program knows {STATE_FORMAT}", state.format);
+            Err(RuntimeError::Damaged { what: "a snapshot", why })
+        }
+    }
+}
+
 /// Applies the journal's ticks to an image until `to` ticks have been reduced; `seen` is called after each.
 pub fn replay_from(
     store: &dyn StoreRead,
@@ -67,12 +80,12 @@ pub fn replay_from(
     program: &Program,
     image: &mut RunImage,
     to: u64,
-    seen: &mut dyn FnMut(&State, &TickEntry) -> Result<(), RuntimeError>,
+    seen: &mut dyn FnMut(&State, &BareEntry) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
     replay_each(store, run, program, image, to, &mut |state, entry, _| seen(state, entry))
 }
 
-type Seen<'a> = dyn FnMut(&State, &TickEntry, Output) -> Result<(), RuntimeError> + 'a;
+type Seen<'a> = dyn FnMut(&State, &BareEntry, Output) -> Result<(), RuntimeError> + 'a;
 
 fn replay_each(
     store: &dyn StoreRead,
@@ -88,7 +101,7 @@ fn replay_each(
             return Ok(());
         }
         for row in rows {
-            let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+            let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
             let skip = image.state.ticks.saturating_sub(row.first_tick) as usize;
             for entry in entries.iter().skip(skip) {
                 if image.state.ticks >= to {
@@ -104,7 +117,7 @@ fn replay_each(
     }
 }
 
-fn differs(run: &Arc<str>, state: &State, entry: &TickEntry) -> RuntimeError {
+fn differs(run: &Arc<str>, state: &State, entry: &BareEntry) -> RuntimeError {
     let why = format!(
         "replaying tick {} ({}) asks for other things than it did when it was journaled",
         state.ticks,
@@ -175,6 +188,6 @@ pub(crate) fn holds_stored(value: &Value) -> bool {
 /// How far a run is in the store: ticks and turns, by its newest snapshot. None before the first.
 pub fn peek(store: &dyn StoreRead, run: &str) -> Result<Option<(u64, u64)>, RuntimeError> {
     let Some(snapshot) = store.snapshot(run, None)? else { return Ok(None) };
-    let state: State = codec::decode(&snapshot.body, "a snapshot")?;
+    let state = decode_state(&snapshot.body)?;
     Ok(Some((state.ticks, state.turns)))
 }

@@ -40,7 +40,7 @@ fn begin(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage,
     let whole = store.journal(&row.run, 0, 1)?.first().is_none_or(|first| first.first_tick == 0);
     let state = match store.oldest_snapshot(&row.run)?.filter(|_| !whole) {
         Some(snapshot) => {
-            let state: State = codec::decode(&snapshot.body, "a snapshot")?;
+            let state = windlass_runtime::decode_state(&snapshot.body)?;
             compare(&state, &snapshot)?;
             state
         }
@@ -61,7 +61,7 @@ impl Replayed {
     fn go(&mut self, store: &dyn Store, run: &Arc<str>, program: &Program, to: u64) -> Result<(), Failure> {
         let snapshots = snapshots(store, run)?;
         let compared = &mut self.compared;
-        let mut seen = |state: &State, _: &codec::TickEntry| match snapshots.get(&state.ticks) {
+        let mut seen = |state: &State, _: &codec::BareEntry| match snapshots.get(&state.ticks) {
             Some(snapshot) => {
                 *compared += 1;
                 compare(state, snapshot)

@@ -62,6 +62,8 @@ pub struct Durable<A> {
     messages: Vec<InboxRow>,
     /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
     let_go: bool,
+    /// Something has been committed since the run came into memory.
+    begun: bool,
 }
 
 impl<A: Adapter> Durable<A> {
@@ -84,6 +86,7 @@ impl<A: Adapter> Durable<A> {
             trim_before: None,
             messages: Vec::new(),
             let_go: false,
+            begun: false,
         }
     }
 
@@ -231,6 +234,7 @@ impl<A: Adapter> Durable<A> {
         self.let_go = true;
         match receiver.await.map_err(|_| RuntimeError::Closing)?? {
             Verdict::Committed => {
+                self.begun = true;
                 self.committed += ticks;
                 self.let_go = last;
                 Ok(())
@@ -284,7 +288,8 @@ impl<A: Adapter> Adapter for Durable<A> {
     }
 
     fn wants_flush(&mut self) -> bool {
-        self.pending_since.is_some_and(|since| since.elapsed() >= OVERDUE)
+        // Whoever has started or resumed the run waits for its first commit.
+        !self.begun || self.pending_since.is_some_and(|since| since.elapsed() >= OVERDUE)
     }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
