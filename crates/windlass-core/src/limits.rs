@@ -80,7 +80,7 @@ limits! {
     /// Time a cancelled job may take to confirm.
     cancel_grace: Duration = Duration::from_secs(10),
     /// Ticks or computed turns between two snapshots.
-    snapshot_interval: u64 = 10_000,
+    snapshot_interval: u64 = 4_000,
     /// Bytes of one run's journal after which ticks before the oldest kept snapshot may go.
     journal_bytes_kept: u64 = 67_108_864,
 }

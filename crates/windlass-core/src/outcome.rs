@@ -66,11 +66,19 @@ pub struct Outcome {
     pub output: Value,
     pub error: Option<ErrorInfo>,
     pub inputs: Value,
+    /// Zero for a node that never ran.
     pub attempts: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// For a loop: how it ended.
     pub turns: Option<LoopSummary>,
+}
+
+impl Outcome {
+    /// It had a frame, however that ended.
+    pub fn ran(&self) -> bool {
+        self.attempts > 0
+    }
 }
 
 /// A loop in one line.

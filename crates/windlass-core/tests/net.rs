@@ -48,9 +48,11 @@ fn giver(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], give
     place(name, accepts, b.evaluate(id, name, gives))
 }
 
-/// A place that emits what it gives.
+/// A place that emits what it gives: every kind that is written in it.
 fn emitter(b: &mut Builder, id: Option<NodeId>, name: &str, accepts: &[&str], gives: &str) -> Place {
-    Place { emits: true, ..giver(b, id, name, accepts, gives) }
+    let kinds = gives.split(r#""kind": ""#).skip(1).filter_map(|rest| rest.split('"').next());
+    let produces = kinds.chain(["none"]).map(Into::into).collect();
+    Place { produces, ..giver(b, id, name, accepts, gives) }
 }
 
 fn passing_on(kind: &str, payload: ExprId) -> NetArc {

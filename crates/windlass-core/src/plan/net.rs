@@ -36,8 +36,8 @@ pub struct Place {
     pub arcs: Vec<NetArc>,
     /// All matching arcs fire, not only the first.
     pub inclusive: bool,
-    /// The body's output is a list of tokens `{kind, payload}`; they are emitted as well.
-    pub emits: bool,
+    /// The kinds its body's output may hold, as tokens `{kind, payload}` or a list of them; they are emitted as well.
+    pub produces: Vec<Arc<str>>,
 }
 
 /// How tokens come together before the body runs.

@@ -224,10 +224,20 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn record_skipped(&mut self, near: FrameId, node: NodeId, reason: &str) {
-        let now = self.state.now;
         let error = ErrorInfo::new(reason, "skipped", "the node did not run");
+        self.record_unrun(near, node, Status::Skipped, error);
+    }
+
+    /// The end of a node that never had a frame.
+    pub(crate) fn record_unrun(&mut self, near: FrameId, node: NodeId, status: Status, mut error: ErrorInfo) {
+        let (now, path) = (self.state.now, self.child_path(near, node));
+        error.path = path.clone();
+        let mut fields = vec![("status", Value::from(status.as_str())), ("reason", Value::Str(error.code.clone()))];
+        if status == Status::Failed {
+            fields.push(("error", error.to_value()));
+        }
         let outcome = Arc::new(Outcome {
-            status: Status::Skipped,
+            status,
             output: Value::Null,
             error: Some(error),
             inputs: Value::Null,
@@ -237,10 +247,9 @@ impl Reducer<'_> {
             turns: None,
         });
         self.record(near, node, outcome);
-        let Some(frame) = self.state.frames.get(near) else { return };
-        if !frame.quiet {
-            let path = self.child_path(near, node);
-            self.publish(path, "step.skipped", [("status", Value::from("skipped")), ("reason", Value::from(reason))]);
+        if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
+            let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
+            self.publish(path, kind, fields);
         }
     }
 

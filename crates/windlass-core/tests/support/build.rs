@@ -199,7 +199,7 @@ pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
         body,
         arcs: Vec::new(),
         inclusive: false,
-        emits: false,
+        produces: Vec::new(),
     }
 }
 

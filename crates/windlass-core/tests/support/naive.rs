@@ -289,43 +289,51 @@ impl<'p> Naive<'p> {
     // Graphs and branches.
 
     fn graph(&mut self, graph: &Graph, path: &str, generation: u32) -> End {
-        let mut statuses: Vec<Status> = Vec::new();
+        // How each child ended, and whether it ran at all.
+        let mut statuses: Vec<(Status, bool)> = Vec::new();
         for child in &graph.children {
-            let met = child.after.iter().all(|after| after.accepts.contains(statuses[after.child as usize]));
-            let status = match met {
+            let met = child.after.iter().all(|after| after.accepts.contains(statuses[after.child as usize].0));
+            statuses.push(match met {
                 true => self.child(child, path, generation),
-                false => self.skip(child.node, graph.unmet),
-            };
-            statuses.push(status);
+                false => (self.unrun(child.node, path, graph.unmet), false),
+            });
         }
+        let ran = statuses.iter().map(|(_, ran)| *ran);
+        let output = graph.children.iter().zip(ran).filter(|(_, ran)| *ran).filter_map(|(child, _)| {
+            let name = self.program.node(child.node).name.clone();
+            let end = self.envs.last()?.outcomes.get(&*name)?;
+            Some((name, end.output.clone()))
+        });
+        let statuses: Vec<Status> = statuses.iter().map(|(status, _)| *status).collect();
         let deciding: Vec<Status> = match graph.ending {
             Ending::Any => statuses.clone(),
             Ending::Leaves => deciding_leaves(graph, &statuses),
         };
-        let output = graph.children.iter().filter_map(|child| {
-            let name = self.program.node(child.node).name.clone();
-            let end = self.envs.last()?.outcomes.get(&*name)?;
-            (end.status != Status::Skipped).then(|| (name, end.output.clone()))
-        });
         End { output: Value::map(output.collect()), status: worst(&deciding) }
     }
 
-    fn child(&mut self, child: &Child, path: &str, generation: u32) -> Status {
+    fn child(&mut self, child: &Child, path: &str, generation: u32) -> (Status, bool) {
         match child.condition.map(|condition| self.truth(condition)) {
-            None | Some(Ok(true)) => self.node(child.node, path, generation).status,
-            Some(Ok(false)) => self.skip(child.node, Status::Skipped),
-            Some(Err(Broken)) => Status::Failed,
+            None | Some(Ok(true)) => (self.node(child.node, path, generation).status, true),
+            Some(Ok(false)) => (self.unrun(child.node, path, Status::Skipped), false),
+            Some(Err(Broken)) => (self.unrun(child.node, path, Status::Failed), false),
         }
     }
 
-    fn skip(&mut self, node: NodeId, status: Status) -> Status {
-        let skipped = End { status: Status::Skipped, output: Value::Null };
-        self.record(&self.program.node(node).name.clone(), &skipped);
+    /// The end of a node that never ran: told of, unless it was only skipped.
+    fn unrun(&mut self, node: NodeId, path: &str, status: Status) -> Status {
+        let end = End { status, output: Value::Null };
+        let name = self.program.node(node).name.clone();
+        self.record(&name, &end);
+        if status != Status::Skipped {
+            let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+            self.ends.insert(path, end);
+        }
         status
     }
 
     fn skip_inside(&mut self, node: NodeId) {
-        self.skip(node, Status::Skipped);
+        self.unrun(node, "", Status::Skipped);
         let kind = &self.program.node(node).kind;
         if !matches!(kind, NodeKind::Loop(_) | NodeKind::Net(_)) {
             kind.children().into_iter().for_each(|child| self.skip_inside(child));

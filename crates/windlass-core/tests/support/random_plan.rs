@@ -462,7 +462,7 @@ impl Maker {
             let tokens = r#"[{"kind": "left", "payload": 1}, {"kind": "right", "payload": 2}]"#;
             let tokens = self.b.expr(tokens);
             self.b.at(bodies[0]).kind = NodeKind::evaluate(tokens);
-            first.emits = true;
+            first.produces = vec!["left".into(), "right".into()];
             first.arcs.clear();
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
         }

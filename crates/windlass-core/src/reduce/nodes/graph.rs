@@ -70,7 +70,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// A child with a condition: false skips it, and missing data is false with a reason.
+    /// A child with a condition: false skips it, and one that cannot be evaluated fails it.
     pub(in crate::reduce) fn start_child(&mut self, id: FrameId, child: u32) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id).filter(|frame| frame.closing.is_none()) else { return Ok(()) };
         let scope = frame.scope;
@@ -90,6 +90,9 @@ impl<'a> Reducer<'a> {
     }
 
     pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, error: ErrorInfo) {
+        if let Some((graph, _)) = self.graph_of(id) {
+            self.record_unrun(id, graph.children[child as usize].node, Status::Failed, error.clone());
+        }
         self.settle(id, child, Status::Failed, Some(error));
     }
 
@@ -156,7 +159,8 @@ impl<'a> Reducer<'a> {
             body.ready.push_back(dependent);
             return None;
         }
-        self.record_skipped(id, graph.children[dependent as usize].node, "ActionDependencyFailed");
+        let error = ErrorInfo::new("ActionDependencyFailed", "skipped", "the node did not run");
+        self.record_unrun(id, graph.children[dependent as usize].node, graph.unmet, error);
         Some(graph.unmet)
     }
 
@@ -195,7 +199,7 @@ impl<'a> Reducer<'a> {
         let mut map = Map::with_capacity(graph.children.len());
         for child in &graph.children {
             let node = self.program.node(child.node);
-            if let Some(outcome) = scope.outcome(child.node).filter(|outcome| outcome.status != Status::Skipped)
+            if let Some(outcome) = scope.outcome(child.node).filter(|outcome| outcome.ran())
                 && !node.hidden
             {
                 map.insert(node.name.clone(), outcome.output.clone());

@@ -247,17 +247,17 @@ impl<'a> Reducer<'a> {
         let looked = self.try_look(id, looping, outcome, scope, &mut found);
         found.or_failed(looked)?;
         if !judged(looping, outcome, &found) {
-            let rested = self.look_at_delay(id, looping, &mut found);
+            let rested = self.look_at_delay(id, looping, scope, &mut found);
             found.or_failed(rested)?;
         }
         Ok(found)
     }
 
-    /// Between turns only: a loop that ends does not even work its delay out.
-    fn look_at_delay(&mut self, id: FrameId, looping: &Loop, found: &mut Found) -> Result<(), Stop> {
+    /// Between turns only, in the scope of the turn that has ended: a loop that ends does not even work its delay out.
+    fn look_at_delay(&mut self, id: FrameId, looping: &Loop, scope: ScopeId, found: &mut Found) -> Result<(), Stop> {
         let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
         if found.stop.is_none() && body.stopping.is_none() && goes_on(body, self.now()) {
-            found.delay = self.loop_delay(id, looping)?;
+            found.delay = looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()?;
         }
         Ok(())
     }
@@ -303,11 +303,6 @@ impl<'a> Reducer<'a> {
             found.watched = Some(value);
         }
         Ok(())
-    }
-
-    fn loop_delay(&mut self, id: FrameId, looping: &Loop) -> Result<Option<Duration>, Stop> {
-        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(None) };
-        looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()
     }
 
     fn turn_started_at(&self, scope: ScopeId) -> Timestamp {
@@ -502,7 +497,7 @@ impl<'a> Reducer<'a> {
         let done = verdict.get("done").and_then(Value::as_bool) == Some(true);
         let mut found = Found { stop: done.then_some(Reason::Judge), ..Found::default() };
         if !closing {
-            let rested = self.look_at_delay(id, looping, &mut found);
+            let rested = self.look_at_delay(id, looping, scope, &mut found);
             found.or_failed(rested)?;
         }
         self.child_gone(id);

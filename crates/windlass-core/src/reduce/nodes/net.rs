@@ -214,7 +214,12 @@ impl<'a> Reducer<'a> {
     /// What a body that has ended emits: from its arcs, and from its own output.
     fn tokens_of(&mut self, place: &Place, outcome: &Outcome, scope: ScopeId) -> Result<Vec<Emitted>, Stop> {
         let bad = outcome.status.is_bad();
-        let event = if bad { "step.failed" } else { "step.done" };
+        // What the body's own end is called in its events.
+        let event = match &self.program.node(place.body).kind {
+            _ if bad => "step.failed",
+            NodeKind::Loop(_) => "loop.done",
+            _ => "step.done",
+        };
         let names = Map::from_iter([
             ("event", Value::object([("name", Value::from(event))])),
             ("output", outcome.output.clone()),
@@ -237,7 +242,7 @@ impl<'a> Reducer<'a> {
                 break;
             }
         }
-        if place.emits && !bad {
+        if !place.produces.is_empty() && !bad {
             let output = self.resolve(&outcome.output)?;
             emitted.extend(returned(&output)?);
         }
@@ -311,25 +316,26 @@ impl<'a> Reducer<'a> {
         if !body.firings.is_empty() {
             return;
         }
+        let held: Vec<&str> = net
+            .places
+            .iter()
+            .zip(&body.places)
+            .filter(|(_, state)| state.held.iter().any(|held| !held.is_empty()))
+            .map(|(place, _)| &*place.name)
+            .collect();
         match &net.end {
-            NetEnd::Quiet => {
+            NetEnd::Quiet if held.is_empty() => {
                 let output = body.last_output.clone();
                 self.end_net(id, Status::Succeeded, output, None);
             }
             // Somebody outside may still send what a place accepts from nobody inside.
             NetEnd::Stop(_) if net.places.iter().any(|place| waits_for_outside(net, place)) => {}
-            NetEnd::Stop(kind) => {
-                let held: Vec<&str> = net
-                    .places
-                    .iter()
-                    .zip(&body.places)
-                    .filter(|(_, state)| state.held.iter().any(|held| !held.is_empty()))
-                    .map(|(place, _)| &*place.name)
-                    .collect();
-                let message = match held.is_empty() {
-                    true => format!("nothing is left to do and no `{kind}` was emitted"),
-                    false => format!("nothing is left to do; the joins at {} can never complete", held.join(", ")),
-                };
+            NetEnd::Stop(kind) if held.is_empty() => {
+                let message = format!("nothing is left to do and no `{kind}` was emitted");
+                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
+            }
+            NetEnd::Quiet | NetEnd::Stop(_) => {
+                let message = format!("nothing is left to do; the joins at {} can never complete", held.join(", "));
                 self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
             }
         }
@@ -348,7 +354,7 @@ fn waits_for_outside(net: &Net, place: &Place) -> bool {
 }
 
 fn emitted_inside(net: &Net, kind: &Arc<str>) -> bool {
-    let emits = |place: &Place| place.emits || place.arcs.iter().any(|arc| arc.emits == *kind);
+    let emits = |place: &Place| place.produces.contains(kind) || place.arcs.iter().any(|arc| arc.emits == *kind);
     *kind == net.start || net.places.iter().any(emits)
 }
 
