@@ -32,14 +32,9 @@ fn test() -> bool {
         && tidy::tidy()
         && cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
         && deny_if_there()
+        // The crash tests kill the program that is built here.
+        && cargo(&["build", "--package", "windlass-cli"])
         && cargo(&["test", "--workspace", "--all-features"])
-        && crash()
-}
-
-/// The crash test needs the program as people run it.
-fn crash() -> bool {
-    cargo(&["build", "--release", "--package", "windlass-cli"])
-        && cargo(&["test", "--release", "--package", "windlass-crash", "--", "--nocapture"])
 }
 
 fn bench(rest: &[String]) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::Event;
+use windlass_core::{Event, Limits};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::{Store, StoreRead, StoreScan};
@@ -87,10 +87,12 @@ pub enum Followed {
 pub async fn follow(
     store: &dyn Store,
     run: &Arc<str>,
+    limits: &Limits,
     interrupts: &mut Interrupts,
     progress: &mut Progress,
 ) -> Result<Followed, Failure> {
-    let mut events = EventReader::new(run.clone(), 0);
+    // Its first events may be dropped by now, and are of no interest any more.
+    let mut events = EventReader::new(run.clone(), seed(store, run, limits, progress)?);
     let mut changes = Changes::default();
     let followed = loop {
         if changes.any(store)? {
@@ -113,6 +115,16 @@ pub async fn follow(
     };
     progress.finish();
     Ok(followed)
+}
+
+/// Shows what the run is doing already; gives the number of the last event that is part of it.
+pub fn seed(store: &dyn Store, run: &str, limits: &Limits, progress: &mut Progress) -> Result<u64, Failure> {
+    if progress.is_quiet() {
+        return Ok(0);
+    }
+    let seen = image::load(store, run, limits)?;
+    progress.seed(&seen.program, &seen.image.state);
+    Ok(seen.image.state.events)
 }
 
 fn show(events: &mut EventReader, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {

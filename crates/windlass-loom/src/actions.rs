@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{NodeId, NodeKind, Retry, Timeout};
+use windlass_core::Status;
+use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout};
 use windlass_syntax::{Diagnostic, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest};
 
 use crate::codes;
@@ -136,19 +137,24 @@ impl Compiler<'_> {
         }
     }
 
-    /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew.
+    /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
+    /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
     fn complete(&mut self, current: Current, made: Option<NodeKind>) {
         let Current { id, fields, common, .. } = current;
         fields.finish(&mut self.diagnostics);
         let Some(mut kind) = made else { return };
-        let mut retry = common.retry;
+        let (mut retry, mut timeout) = (common.retry, common.timeout);
         if let NodeKind::Pipeline(pipeline) = &mut kind
             && let [task] = pipeline.tasks.as_mut_slice()
         {
             task.retry = retry.take();
+            let each_try = |timeout: &mut Timeout| timeout.status == Status::TimedOut;
+            if matches!(task.action, Action::Effect(_)) {
+                task.timeout = timeout.take_if(each_try).map(|timeout| timeout.after);
+            }
         }
         let node = self.node(id);
-        (node.kind, node.retry, node.timeout) = (kind, retry, common.timeout);
+        (node.kind, node.retry, node.timeout) = (kind, retry, timeout);
     }
 
     fn common(&mut self, current: &mut Current, kind: ActionType) {

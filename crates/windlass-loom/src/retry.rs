@@ -240,11 +240,14 @@ impl Compiler<'_> {
     fn retry_output(&mut self, child: &str, span: Span, scope: ScopeId) -> windlass_core::plan::ExprId {
         let quoted = expr::quoted(child);
         let at = Span::at(span.start);
-        let entries = [
-            ("status", Node::text("success", at)),
-            ("attempts", Node::text(format!("@actions({quoted})?['attempts']"), at)),
-            ("result", Node::text(format!("@outputs({quoted})"), at)),
-        ];
-        self.value(&Node::object(at, entries), scope)
+        let (end, attempts) = (format!("actions({quoted})"), format!("actions({quoted})?['attempts']"));
+        let told = |status: &str, name: &str, value: String| {
+            let start = format!(r#"json('{{"status":"{status}"}}')"#);
+            format!("addProperty(addProperty({start}, 'attempts', {attempts}), '{name}', {value})")
+        };
+        let succeeded = told("success", "result", format!("outputs({quoted})"));
+        let failed = told("failed", "error", format!("{end}?['error']"));
+        let text = format!("@if(equals({end}?['status'], 'Succeeded'), {succeeded}, {failed})");
+        self.value(&Node::text(text, at), scope)
     }
 }

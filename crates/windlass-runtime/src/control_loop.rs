@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use windlass_core::{Command, Output, Program, Reduced, Resume, RunResult, State, Tick, TickKind, Values, reduce};
+use windlass_core::{
+    Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind, Values,
+    reduce,
+};
 use windlass_value::{Map, Value};
 
 use crate::RuntimeError;
@@ -56,6 +59,7 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     async fn turn_until_exit(&mut self) -> Result<Exit, RuntimeError> {
+        self.take_kept_messages().await?;
         loop {
             self.drain().await?;
             self.settle().await?;
@@ -90,6 +94,25 @@ impl<A: Adapter> ControlLoop<A> {
                 Next::Closed => return Ok(Exit::Closed),
             }
         }
+    }
+
+    /// What was asked of the run while nobody had it comes before anything it would do by itself.
+    async fn take_kept_messages(&mut self) -> Result<(), RuntimeError> {
+        if self.buffer.front() != Some(&TickKind::Restart) {
+            return Ok(());
+        }
+        let poll = Waiting { until: None, quiet: false, children: false, paused: false, poll: true };
+        match self.adapter.wait_for_next_task(poll).await {
+            Next::Ticks(ticks) => {
+                let later = self.buffer.split_off(1);
+                self.buffer.extend(ticks);
+                self.buffer.extend(later);
+            }
+            Next::Failed(error) => return Err(error),
+            Next::Closed => self.closing = true,
+            Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
+        }
+        Ok(())
     }
 
     /// Reduces all buffered ticks. A run that computes for long is looked after in between: outside input is let in, and
@@ -187,10 +210,15 @@ impl<A: Adapter> ControlLoop<A> {
     async fn execute(&mut self, command: Command) -> Result<(), RuntimeError> {
         match command {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
-            Command::RunWorker(job) => {
-                let input = self.put_together(&job.input).await?;
-                self.adapter.run_worker(job, input);
-            }
+            Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
+                Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
+                Some(open) if open.dispatch == job.dispatch => {
+                    let input = self.put_together(&job.input).await?;
+                    self.adapter.run_worker(job, input);
+                }
+                // A later tick of the same commit has ended it or handed it out again.
+                _ => {}
+            },
             Command::CancelWorker { job } => self.adapter.cancel_worker(job),
             Command::StartChild { call, definition, input, key } => {
                 let id = codec::child_id(&self.state.run.id, &key);
@@ -202,6 +230,13 @@ impl<A: Adapter> ControlLoop<A> {
             Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }
         Ok(())
+    }
+
+    /// Called off between the tick that wanted it and now: it is not begun at all.
+    fn confirm_unbegun(&mut self, job: &Job) {
+        let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
+        let outcome = TaskOutcome::failure(error);
+        self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
     }
 
     /// A tool gets plain values: what is stored elsewhere is put back in.

@@ -9,7 +9,7 @@ use super::run::{interrupted, stored_program, tell_id};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure, owner_name};
-use crate::follow::{Followed, follow};
+use crate::follow::{Followed, follow, seed};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
@@ -39,6 +39,8 @@ async fn go_on(
     outweigh_kept_pauses(store, &row.run)?;
     let engine = host::engine(store, settings, &args.testing)?;
     loop {
+        let program = stored_program(&**store, &row.run, settings)?;
+        let mut progress = Progress::new(args.quiet, &program);
         let handle = match engine.resume(&row.run).await {
             Err(RuntimeError::Owned { owner, .. }) => {
                 wake_if_paused(store, &row.run, &owner)?;
@@ -50,8 +52,7 @@ async fn go_on(
             }
             other => other?,
         };
-        let program = stored_program(&**store, &row.run, settings)?;
-        let mut progress = Progress::new(args.quiet, &program);
+        seed(&**store, &row.run, &settings.limits, &mut progress)?;
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             Watched::Ended(report) => Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None),
             Watched::Interrupted => Ok(interrupted(global, &row.run, false)),
@@ -91,7 +92,7 @@ async fn follow_once(
 ) -> Result<Option<FollowEnd>, Failure> {
     let program = stored_program(&**store, run, settings)?;
     let mut progress = Progress::new(quiet, &program);
-    Ok(match follow(&**store, run, interrupts, &mut progress).await? {
+    Ok(match follow(&**store, run, &settings.limits, interrupts, &mut progress).await? {
         Followed::Orphaned => None,
         end => Some(FollowEnd(end)),
     })

@@ -13,6 +13,7 @@ use super::resume;
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
+use crate::follow::seed;
 use crate::host::{self, Interrupts, Watched};
 use crate::out::{self, Paint};
 use crate::progress::Progress;
@@ -68,6 +69,7 @@ async fn start(
         watch: !args.quiet,
         ..StartOptions::default()
     };
+    let known = args.id.as_deref().map(|id| store.run(id)).transpose()?.flatten().is_some();
     let began = Instant::now();
     let handle = match engine.start(hash, input, options).await {
         Err(RuntimeError::Owned { run, owner }) => {
@@ -81,6 +83,9 @@ async fn start(
     tell_id(global, &run)?;
     tell_if_paused(global, args, &*store, &run)?;
     let mut progress = Progress::new(args.quiet, &program);
+    if known {
+        seed(&*store, &run, &settings.limits, &mut progress)?;
+    }
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         Watched::Ended(report) => {
             let took = text::span(Duration(began.elapsed().as_micros() as u64));

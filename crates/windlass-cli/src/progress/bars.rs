@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use windlass_core::plan::{Check, NodeKind};
 use windlass_core::{Event, Program};
 use windlass_value::Value;
 
-use super::is_top;
 use super::loops::{Change, Loops};
+use super::{Begun, is_top};
 use crate::text;
 
 /// Lines drawn at once; the rest is there, only not shown.
@@ -21,14 +21,37 @@ pub struct Bars {
     area: MultiProgress,
     shown: BTreeMap<Arc<str>, ProgressBar>,
     loops: Loops,
+    /// The line that says that the run is paused.
+    paused: Option<ProgressBar>,
+    /// The last event that is known of.
+    seen: u64,
 }
 
 impl Bars {
     pub fn new(program: Arc<Program>) -> Bars {
-        Bars { program, area: MultiProgress::new(), shown: BTreeMap::new(), loops: Loops::default() }
+        let (area, shown, loops) = (MultiProgress::new(), BTreeMap::new(), Loops::default());
+        Bars { program, area, shown, loops, paused: None, seen: 0 }
+    }
+
+    pub fn seed(&mut self, begun: Begun) {
+        self.seen = begun.events;
+        begun.steps.iter().for_each(|(path, kind)| self.step_began(path, kind));
+        for (path, seen) in begun.loops {
+            self.loops.0.insert(path.clone(), seen);
+            self.loop_began(&path);
+            self.loop_moved(&path);
+        }
+        self.pause(begun.paused);
     }
 
     pub fn event(&mut self, event: &Event) {
+        if event.seq <= self.seen {
+            return;
+        }
+        // Events that came too fast are missing: what was inside of something that is over is over, too.
+        if matches!(&*event.kind, "loop.iteration.done" | "loop.done" | "step.done" | "step.failed") {
+            self.remove_inside(&event.path);
+        }
         match self.loops.take(event) {
             Some(Change::Began(path)) => self.loop_began(&path),
             Some(Change::Moved(path)) => self.loop_moved(&path),
@@ -38,6 +61,7 @@ impl Bars {
     }
 
     pub fn finish(&mut self) {
+        self.pause(false);
         std::mem::take(&mut self.shown).into_values().for_each(|bar| bar.finish_and_clear());
         // A terminal that cannot be cleared is no reason to fail a run.
         let _ = self.area.clear();
@@ -47,9 +71,10 @@ impl Bars {
         match &*event.kind {
             "step.started" if is_top(&event.path) => {
                 let kind = event.data.get("kind").and_then(Value::as_str).unwrap_or("step");
-                let message = format!("{} ({kind})", event.path);
-                self.add(&event.path, ProgressBar::new_spinner().with_message(message));
+                self.step_began(&event.path, kind);
             }
+            "workflow.paused" => self.pause(true),
+            "workflow.resumed" => self.pause(false),
             "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.remove(&event.path),
             "task.retrying" => {
                 if let Some(bar) = self.shown.get(&event.path) {
@@ -61,17 +86,44 @@ impl Bars {
         }
     }
 
+    fn step_began(&mut self, path: &Arc<str>, kind: &str) {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+            self.add(path, None, style, |bar| bar.set_message(format!("{path} ({kind})")));
+        }
+    }
+
+    /// Whoever looks at bars that stand still wants to know why.
+    fn pause(&mut self, paused: bool) {
+        match (paused, self.paused.take()) {
+            (true, before) => {
+                self.paused = Some(before.unwrap_or_else(|| {
+                    let bar = self.area.insert(0, ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()));
+                    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                        bar.set_style(style);
+                    }
+                    bar.set_message("paused; `windlass resume` lets it go on");
+                    bar
+                }));
+            }
+            (false, Some(bar)) => self.clear(&bar),
+            (false, None) => {}
+        }
+    }
+
     /// The loop's bar takes the place of its step's spinner.
     fn loop_began(&mut self, path: &Arc<str>) {
         self.remove(path);
         let most = self.loops.0.get(path).and_then(|seen| seen.most);
-        let bar = most.map_or_else(ProgressBar::no_length, ProgressBar::new);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.set_prefix(path.to_string());
-        bar.set_message(self.condition(path).unwrap_or_default());
-        self.add(path, bar);
+        let template = match most {
+            Some(_) => "{prefix} {bar:20} {pos}/{len} {elapsed} {wide_msg}",
+            None => "{prefix} {spinner} {pos} {elapsed} {wide_msg}",
+        };
+        let Ok(style) = ProgressStyle::with_template(template) else { return };
+        let condition = self.condition(path).unwrap_or_default();
+        self.add(path, most, style, |bar| {
+            bar.set_prefix(path.to_string());
+            bar.set_message(condition);
+        });
     }
 
     fn loop_moved(&mut self, path: &Arc<str>) {
@@ -81,9 +133,12 @@ impl Bars {
         bar.set_message(format!("{}{condition}", text::short(&seen.last, 60)));
     }
 
-    fn add(&mut self, path: &Arc<str>, bar: ProgressBar) {
-        if self.shown.len() < SHOWN_MAX {
-            let bar = self.area.add(bar);
+    /// A bar outside of the area would draw a line of its own, which nobody removes: it is filled in when it is inside.
+    fn add(&mut self, path: &Arc<str>, most: Option<u64>, style: ProgressStyle, fill: impl FnOnce(&ProgressBar)) {
+        if self.shown.len() < SHOWN_MAX && !self.shown.contains_key(path) {
+            let bar = self.area.add(ProgressBar::with_draw_target(most, ProgressDrawTarget::hidden()));
+            bar.set_style(style);
+            fill(&bar);
             bar.enable_steady_tick(Duration::from_millis(120));
             self.shown.insert(path.clone(), bar);
         }
@@ -91,9 +146,22 @@ impl Bars {
 
     fn remove(&mut self, path: &str) {
         if let Some(bar) = self.shown.remove(path) {
-            bar.finish_and_clear();
-            self.area.remove(&bar);
+            self.clear(&bar);
         }
+    }
+
+    fn remove_inside(&mut self, path: &str) {
+        let inside = |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        let gone: Vec<Arc<str>> = self.loops.0.keys().filter(|other| inside(other)).cloned().collect();
+        for path in gone {
+            self.loops.0.remove(&path);
+            self.remove(&path);
+        }
+    }
+
+    fn clear(&self, bar: &ProgressBar) {
+        bar.finish_and_clear();
+        self.area.remove(bar);
     }
 
     /// The condition as the definition writes it.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use windlass_core::Event;
 use windlass_value::{Timestamp, Value};
 
-use super::is_top;
 use super::loops::Loops;
+use super::{Begun, is_top};
 use crate::out;
 use crate::text;
 
@@ -27,10 +27,23 @@ pub struct Lines {
     begun: Vec<(Arc<str>, String, Instant)>,
     loops: Loops,
     loops_told: Option<Instant>,
+    /// The last event that is known of.
+    seen: u64,
 }
 
 impl Lines {
+    pub fn seed(&mut self, begun: Begun) {
+        self.seen = begun.events;
+        for (path, seen) in begun.loops {
+            out::note(&format!("{path} goes on at {}", seen.count()));
+            self.loops.0.insert(path, seen);
+        }
+    }
+
     pub fn event(&mut self, event: &Event) {
+        if event.seq <= self.seen {
+            return;
+        }
         self.begun_at.get_or_insert(event.at);
         // A loop's first line comes after a second, too.
         self.loops_told.get_or_insert_with(Instant::now);

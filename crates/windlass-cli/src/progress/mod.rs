@@ -7,10 +7,11 @@ mod loops;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use windlass_core::{Event, Program};
+use windlass_core::{Event, FrameView, Program, State, frame_tree};
 
 use bars::Bars;
 use lines::Lines;
+use loops::LoopSeen;
 
 pub enum Progress {
     Quiet,
@@ -32,6 +33,20 @@ impl Progress {
 
     pub fn is_quiet(&self) -> bool {
         matches!(self, Progress::Quiet)
+    }
+
+    /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
+    pub fn seed(&mut self, program: &Program, state: &State) {
+        let frames = match self {
+            Progress::Quiet => return,
+            Progress::Lines(_) | Progress::Bars(_) => frame_tree(program, state),
+        };
+        let begun = Begun::of(&frames, state);
+        match self {
+            Progress::Quiet => {}
+            Progress::Lines(lines) => lines.seed(begun),
+            Progress::Bars(bars) => bars.seed(begun),
+        }
     }
 
     pub fn event(&mut self, event: &Event) {
@@ -56,6 +71,39 @@ impl Progress {
             Progress::Quiet | Progress::Lines(_) => {}
             Progress::Bars(bars) => bars.finish(),
         }
+    }
+}
+
+/// What had begun before the first event that is seen here.
+pub struct Begun {
+    /// The number of the last event that this has in it already.
+    events: u64,
+    paused: bool,
+    /// Path and kind of the live top-level steps.
+    steps: Vec<(Arc<str>, Arc<str>)>,
+    loops: Vec<(Arc<str>, LoopSeen)>,
+}
+
+impl Begun {
+    fn of(frames: &[FrameView], state: &State) -> Begun {
+        let steps = frames.iter().map(|view| (view.name.clone(), view.label.clone())).collect();
+        let mut loops = Vec::new();
+        live_loops(frames, "", &mut loops);
+        Begun { events: state.events, paused: state.paused, steps, loops }
+    }
+}
+
+/// The paths are those of the events: `pages[3].items`.
+fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopSeen)>) {
+    for view in frames {
+        let turn = view.turn.map(|turn| format!("[{turn}]")).unwrap_or_default();
+        let dot = if parent.is_empty() { "" } else { "." };
+        let path = format!("{parent}{turn}{dot}{}", view.name);
+        if let Some(looping) = &view.looping {
+            let (most, ended, last) = (looping.most, looping.ended, looping.last.clone());
+            into.push((path.as_str().into(), LoopSeen { most, ended, last, fresh: false }));
+        }
+        live_loops(&view.children, &path, into);
     }
 }
 

@@ -96,7 +96,8 @@ pub struct Node {
     pub timeout: Option<Timeout>,
     /// Enters the node anew when it fails. A lone task has its retry on the task instead.
     pub retry: Option<Retry>,
-    /// What the node gives instead of its kind's own output; sees the node's own outcome under its name.
+    /// What the node gives instead of its kind's own output, succeeded or failed; sees the node's own outcome under its
+    /// name.
     pub output: Option<ExprId>,
     /// Part of the dialect's machinery: no events, no place in paths, not in anybody's output.
     pub hidden: bool,

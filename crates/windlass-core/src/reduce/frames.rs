@@ -127,7 +127,7 @@ impl Reducer<'_> {
         let node = self.program.node(frame.node);
         let more = match ended.status {
             Status::Succeeded => node.output.is_some(),
-            Status::Failed => node.retry.is_some(),
+            Status::Failed => node.retry.is_some() || node.output.is_some(),
             Status::Skipped | Status::Cancelled | Status::TimedOut => false,
         };
         match more && frame.closing.as_ref().is_none_or(|closing| closing.own) {
@@ -152,7 +152,7 @@ impl Reducer<'_> {
             return Ok(());
         }
         let mut ended = ended.clone();
-        if let (Some(expression), Status::Succeeded) = (node.output, ended.status) {
+        if let (Some(expression), Status::Succeeded | Status::Failed) = (node.output, ended.status) {
             // The node's own outcome is there under its name, before it is kept.
             let own = Arc::new(ended.clone().outcome(started_at, self.now()));
             let locals = Locals { own: Some((node_id, &own)), ..Locals::default() };

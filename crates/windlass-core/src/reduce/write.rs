@@ -24,7 +24,7 @@ impl Reducer<'_> {
         }
         let current = self.current(target, &write.name);
         let (kind, value) = match write.op {
-            WriteOp::Declare(kind) => declared(kind, current, &write.name, operand)?,
+            WriteOp::Declare(kind) => declared(kind, self.kept(target, &write.name), &write.name, operand)?,
             op => {
                 let (kind, before) =
                     current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
@@ -77,9 +77,13 @@ impl Reducer<'_> {
         id
     }
 
+    fn kept(&self, target: ScopeId, name: &str) -> Option<&Variable> {
+        self.state.scopes.get(target).and_then(|scope| scope.variables.get(name))
+    }
+
     /// The variable as it is; one that was never declared comes from the run's input.
     fn current(&self, target: ScopeId, name: &str) -> Option<Variable> {
-        let declared = self.state.scopes.get(target).and_then(|scope| scope.variables.get(name)).cloned();
+        let declared = self.kept(target, name).cloned();
         declared.or_else(|| {
             let input = self.state.run.input.as_map()?;
             let given =
@@ -91,13 +95,21 @@ impl Reducer<'_> {
 
 fn declared(
     kind: VariableKind,
-    current: Option<Variable>,
+    kept: Option<&Variable>,
     name: &str,
     value: Value,
 ) -> Result<(VariableKind, Value), ErrorInfo> {
-    if current.is_some_and(|current| current.kind != VariableKind::Any) {
-        let message = format!("the variable `{name}` is initialized twice");
-        return Err(ErrorInfo::new("VariableExists", "expression", message));
+    match kept.map(|variable| variable.kind) {
+        None => {}
+        Some(VariableKind::Any) => {
+            let message = format!("the variable `{name}` was written before it is initialized");
+            let hint = "let what writes it run after what initializes it";
+            return Err(ErrorInfo::new("VariableExists", "expression", message).hint(hint));
+        }
+        Some(_) => {
+            let message = format!("the variable `{name}` is initialized twice");
+            return Err(ErrorInfo::new("VariableExists", "expression", message));
+        }
     }
     let value = match (&value, kind) {
         (Value::Null, VariableKind::Boolean) => Value::Bool(false),

@@ -102,10 +102,10 @@ impl<'p> Naive<'p> {
             self.generations += 1;
             generation = self.generations;
         };
-        if let (Some(expression), Status::Succeeded) = (node.output, end.status) {
+        if let (Some(expression), Status::Succeeded | Status::Failed) = (node.output, end.status) {
             self.record(&node.name, &end);
             end = match self.eval(expression) {
-                Ok(output) => succeeded(output),
+                Ok(output) => End { output, ..end },
                 Err(Broken) => End { status: Status::Failed, ..end },
             };
         }
@@ -375,7 +375,7 @@ impl<'p> Naive<'p> {
         let most = items.as_ref().map(|items| items.len() as u64).or(most(looping));
         let mut told = Told { most, ..Told::default() };
         if let Check::Before { condition, stop_when } = looping.check {
-            self.envs.push(Env { turn: Some(self.turn(id, 0, Value::Null, Value::Null)), ..Env::default() });
+            self.envs.push(Env { turn: Some(self.turn(id, 0, self.item_around(), Value::Null)), ..Env::default() });
             let result = self.truth(condition);
             self.envs.pop();
             match result {
@@ -389,12 +389,17 @@ impl<'p> Naive<'p> {
             if !told.goes_on() {
                 break if items.is_some() { "items" } else { "count" };
             }
-            let item = items.as_ref().map_or(Value::Null, |items| items[index].clone());
+            let item = items.as_ref().map_or_else(|| self.item_around(), |items| items[index].clone());
             if let Some(reason) = self.one_turn(id, looping, &mut told, item, path, generation) {
                 break reason;
             }
         };
         self.loop_ends(looping, told, reason, path)
+    }
+
+    /// A loop without items has those of the loop around it.
+    fn item_around(&self) -> Value {
+        self.envs.iter().rev().find_map(|env| env.turn.as_ref()).map_or(Value::Null, |turn| turn.item.clone())
     }
 
     fn turn(&self, id: NodeId, index: u64, item: Value, previous: Value) -> TurnView {

@@ -16,6 +16,8 @@ pub struct Drawing {
 pub struct Item {
     pub id: String,
     pub title: String,
+    /// The dialect's word for it; `choice` where a branch parts.
+    pub kind: String,
     /// The kind, and what else is worth a second line.
     pub detail: String,
     pub shape: Shape,
@@ -35,6 +37,8 @@ pub struct Arrow {
     pub to: String,
     /// Empty for the usual: after success.
     pub label: String,
+    /// The ends that are waited for; None where something else decides.
+    pub accepts: Option<StatusSet>,
 }
 
 /// Where arrows to and from a part of the plan begin and end.
@@ -70,7 +74,8 @@ impl Painter<'_> {
         let is_group =
             matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
         let shape = if is_group { Shape::Group } else { Shape::Plain };
-        into.push(Item { id: name.clone(), title: node.name.to_string(), detail: self.detail(node), shape, items });
+        let (title, kind, detail) = (node.name.to_string(), node.label.to_string(), self.detail(node));
+        into.push(Item { id: name.clone(), title, kind, detail, shape, items });
         Ends { entries: vec![name.clone()], exits: vec![name] }
     }
 
@@ -94,7 +99,8 @@ impl Painter<'_> {
         for (child, to) in graph.children.iter().zip(&ends) {
             for after in &child.after {
                 is_last[after.child as usize] = false;
-                self.connect(&ends[after.child as usize].exits, &to.entries, &accepted(after.accepts));
+                let label = accepted(after.accepts);
+                self.connect(&ends[after.child as usize].exits, &to.entries, &label, Some(after.accepts));
             }
         }
         let first = graph.children.iter().zip(&ends).filter(|(child, _)| child.after.is_empty());
@@ -108,18 +114,19 @@ impl Painter<'_> {
     fn branch(&mut self, id: NodeId, branch: &Branch, into: &mut Vec<Item>) -> Ends {
         let choice = format!("n{}_choice", id.0);
         let title = branch.on.map_or_else(|| "?".to_owned(), |on| self.source(on));
-        into.push(Item { id: choice.clone(), title, detail: String::new(), shape: Shape::Choice, items: Vec::new() });
+        let (kind, detail) = ("choice".to_owned(), String::new());
+        into.push(Item { id: choice.clone(), title, kind, detail, shape: Shape::Choice, items: Vec::new() });
         for case in &branch.cases {
             let label = match &case.test {
                 Test::When(condition) => self.source(*condition),
                 Test::Equals(value) => format!("= {}", self.source(*value)),
             };
             let ends = self.node(case.node, into);
-            self.connect(std::slice::from_ref(&choice), &ends.entries, &label);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, &label, None);
         }
         if let Some(otherwise) = branch.otherwise {
             let ends = self.node(otherwise, into);
-            self.connect(std::slice::from_ref(&choice), &ends.entries, "else");
+            self.connect(std::slice::from_ref(&choice), &ends.entries, "else", None);
         }
         Ends { entries: vec![choice.clone()], exits: vec![choice] }
     }
@@ -131,7 +138,7 @@ impl Painter<'_> {
                 let takers = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&arc.emits));
                 for (_, to) in takers {
                     let label = arc.when.map_or_else(String::new, |when| self.source(when));
-                    self.connect(&from.exits, &to.entries, &label);
+                    self.connect(&from.exits, &to.entries, &label, None);
                 }
             }
         }
@@ -139,10 +146,10 @@ impl Painter<'_> {
         Ends { entries: first.flat_map(|(_, ends)| ends.entries.clone()).collect(), exits: Vec::new() }
     }
 
-    fn connect(&mut self, from: &[String], to: &[String], label: &str) {
+    fn connect(&mut self, from: &[String], to: &[String], label: &str, accepts: Option<StatusSet>) {
         for from in from {
             for to in to {
-                self.arrows.push(Arrow { from: from.clone(), to: to.clone(), label: label.to_owned() });
+                self.arrows.push(Arrow { from: from.clone(), to: to.clone(), label: label.to_owned(), accepts });
             }
         }
     }

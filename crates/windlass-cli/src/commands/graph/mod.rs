@@ -2,6 +2,7 @@
 
 mod dot;
 mod drawing;
+mod json;
 mod mermaid;
 mod svg;
 
@@ -18,6 +19,10 @@ pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
     let paint = Paint::stderr(global.no_color);
     let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
     let drawing = Drawing::of(&plan);
+    if global.json {
+        out::print_json(&json::value(&drawing))?;
+        return Ok(Exit::Good);
+    }
     out::print(
         match args.format {
             GraphFormat::Mermaid => mermaid::write(&drawing),

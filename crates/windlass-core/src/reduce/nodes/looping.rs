@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::plan::{Check, Collect, Exhausted, Loop, NodeKind, Source, TurnFailure};
+use super::loop_end::called_off_because;
+use crate::plan::{Check, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{
-    Body, Closing, Ended, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn,
-};
-use crate::{ErrorInfo, LoopSummary, Outcome, Reason, Status, TurnRecord};
+use crate::state::{Body, Closing, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
+use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
 
 /// What the looks after a turn found.
 #[derive(Default)]
@@ -89,7 +88,7 @@ impl<'a> Reducer<'a> {
         self.publish_at(id, "loop.started", [("kind", Value::Str(looping.kind.clone())), ("limits", limits)]);
     }
 
-    fn loop_of(&self, id: FrameId) -> Option<(&'a Loop, &LoopFrame)> {
+    pub(super) fn loop_of(&self, id: FrameId) -> Option<(&'a Loop, &LoopFrame)> {
         let frame = self.state.frames.get(id)?;
         match (&self.program.node(frame.node).kind, &frame.body) {
             (NodeKind::Loop(looping), Body::Loop(body)) => Some((looping, body)),
@@ -97,7 +96,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    fn loop_mut(&mut self, id: FrameId) -> Option<&mut LoopFrame> {
+    pub(super) fn loop_mut(&mut self, id: FrameId) -> Option<&mut LoopFrame> {
         match &mut self.state.frames.get_mut(id)?.body {
             Body::Loop(body) => Some(body),
             _ => None,
@@ -116,7 +115,7 @@ impl<'a> Reducer<'a> {
         let turn = Turn {
             loop_node: node,
             index: 0,
-            item: Value::Null,
+            item: self.item_around(id),
             previous: Value::Null,
             loop_started_at: started_at,
             started_at,
@@ -146,11 +145,26 @@ impl<'a> Reducer<'a> {
         match looping.source {
             Source::Repeat => match limit_reached(body, self.now()) {
                 Some(reason) => self.conclude_loop(id, reason),
-                None => self.begin_turn(id, Value::Null),
+                None => {
+                    let item = self.item_around(id);
+                    self.begin_turn(id, item);
+                }
             },
             Source::Each(_) => self.begin_item_turns(id)?,
         }
         Ok(())
+    }
+
+    /// A loop without items has those of the loop around it: `item()` means the innermost that has any.
+    fn item_around(&self, id: FrameId) -> Value {
+        let mut scope = self.state.frames.get(id).and_then(|frame| self.state.scopes.get(frame.scope));
+        while let Some(around) = scope {
+            if let Some(turn) = &around.turn {
+                return turn.item.clone();
+            }
+            scope = around.parent.and_then(|parent| self.state.scopes.get(parent));
+        }
+        Value::Null
     }
 
     /// As many turns as may run at once. A turn's item is at hand before the turn begins.
@@ -511,82 +525,6 @@ impl<'a> Reducer<'a> {
         }
         Ok(())
     }
-
-    /// Ends the loop with its reason. Every turn has ended.
-    pub(in crate::reduce) fn conclude_loop(&mut self, id: FrameId, reason: Reason) {
-        let Some(frame) = self.state.frames.get(id) else { return };
-        let attempts = frame.attempt;
-        let Some(body) = self.loop_mut(id) else { return };
-        if std::mem::replace(&mut body.concluded, true) {
-            return;
-        }
-        let Some((looping, body)) = self.loop_of(id) else { return };
-        let (status, error) = verdict(looping, body, reason);
-        let turns = self.loop_summary(id, looping, reason);
-        self.tell_loop_done(id, status, reason);
-        let output = self.loop_output(id, looping, status, reason);
-        self.forget_loop_time(id);
-        self.clear_alarm(id);
-        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
-    }
-
-    /// The loop was called off from outside; what it has is kept.
-    pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) {
-        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        let Some((looping, body)) = self.loop_of(id) else { return };
-        let (reason, told) = (called_off_because(&closing), body.concluded);
-        let turns = self.loop_summary(id, looping, reason);
-        if !told {
-            self.tell_loop_done(id, closing.status, reason);
-        }
-        let output = self.loop_output(id, looping, closing.status, reason);
-        let Closing { status, mut error, .. } = closing;
-        if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
-            error.path = self.path(id);
-        }
-        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
-    }
-
-    fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
-        let (_, body) = self.loop_of(id)?;
-        Some(LoopSummary { kind: looping.kind.clone(), turns: body.ended, failed: body.failed, reason })
-    }
-
-    fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
-        self.tell_untold_of(id);
-        let Some(frame) = self.state.frames.get(id).filter(|frame| !frame.quiet) else { return };
-        let Body::Loop(body) = &frame.body else { return };
-        let stats = Value::object([
-            ("total", Value::from(body.ended)),
-            ("success", Value::from(body.ended - body.failed - body.cancelled)),
-            ("failed", Value::from(body.failed)),
-        ]);
-        let fields = [
-            ("turns", Value::from(body.ended)),
-            ("reason", Value::from(reason.as_str())),
-            ("status", Value::from(status.as_str())),
-            ("stats", stats),
-        ];
-        self.publish_at(id, "loop.done", fields);
-    }
-
-    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: Reason) -> Value {
-        match looping.collect {
-            Collect::Last => self.loop_of(id).map_or(Value::Null, |(_, body)| body.previous.clone()),
-            Collect::List => self.result_list(id),
-            Collect::Stats => {
-                let results = self.result_list(id);
-                let Some((_, body)) = self.loop_of(id) else { return Value::Null };
-                let stats = Value::object([
-                    ("total", Value::from(body.ended)),
-                    ("success", Value::from(body.ended - body.failed - body.cancelled)),
-                    ("failed", Value::from(body.failed)),
-                ]);
-                Value::object([("results", results), ("stats", stats)])
-            }
-            Collect::Report => self.loop_of(id).map_or(Value::Null, |(_, body)| report(body, status, reason)),
-        }
-    }
 }
 
 fn new_loop_frame(
@@ -624,6 +562,14 @@ fn new_loop_frame(
     }
 }
 
+fn stops(policy: TurnFailure, failed: u64) -> bool {
+    match policy {
+        TurnFailure::Stop { .. } => true,
+        TurnFailure::Tolerate(allowed) => failed > allowed,
+        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
+    }
+}
+
 /// Limits that are computed are held to the system's as strictly as those that are written down.
 fn refuse_beyond(looping: &Loop, turns: Option<u64>, time: Option<Duration>, in_flight: u64) -> Result<(), ErrorInfo> {
     let limits = &looping.limits;
@@ -657,82 +603,4 @@ fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
 /// The judge looks at a turn that has ended well and has not ended the loop.
 fn judged(looping: &Loop, outcome: &Outcome, found: &Found) -> bool {
     looping.judge.is_some() && found.stop.is_none() && !outcome.status.is_bad()
-}
-
-fn called_off_because(closing: &Closing) -> Reason {
-    let timed_out = closing.error.as_ref().is_some_and(|error| &*error.kind == "timeout");
-    if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
-}
-
-fn stops(policy: TurnFailure, failed: u64) -> bool {
-    match policy {
-        TurnFailure::Stop { .. } => true,
-        TurnFailure::Tolerate(allowed) => failed > allowed,
-        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
-    }
-}
-
-/// How a loop that stopped for this reason ends.
-fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
-    match reason {
-        Reason::Failed => (Status::Failed, body.cause.clone()),
-        Reason::Cancelled => (Status::Cancelled, None),
-        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
-            if looping.on_exhausted == Exhausted::Fail =>
-        {
-            (Status::Failed, Some(exhausted(body, reason)))
-        }
-        _ => by_turns(looping, body),
-    }
-}
-
-fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
-    match (looping.on_turn_failure, body.last_status) {
-        (TurnFailure::FailAtEnd, _) if body.failed > 0 => (Status::Failed, body.first_error.clone()),
-        (TurnFailure::LastDecides, Some(status)) if status.is_bad() => (status, body.last_error.clone()),
-        _ => (Status::Succeeded, None),
-    }
-}
-
-fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
-    let turns = body.ended;
-    match reason {
-        Reason::Timeout => {
-            ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
-                .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`")
-        }
-        Reason::Stalled => {
-            ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns"))
-        }
-        Reason::Budget => {
-            ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns"))
-        }
-        _ => ErrorInfo::new(
-            "LoopCountExceeded",
-            "limit",
-            format!("the loop has used all its {turns} turns and its condition is not met"),
-        )
-        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
-    }
-}
-
-/// What a condition loop says of itself.
-fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
-    let word = match (status, reason) {
-        (_, Reason::Count) => "max-iterations",
-        (_, Reason::Timeout) => "timeout",
-        (Status::Succeeded, _) => "completed",
-        (status, _) => status.as_str(),
-    };
-    let mut map = windlass_value::Map::new();
-    map.insert("status", word);
-    map.insert("reason", reason.as_str());
-    map.insert("iterations", body.ended);
-    map.insert("conditionMet", body.condition_met);
-    map.insert("lastResult", body.previous.clone());
-    map.insert("results", body.results.tail.iter().cloned().collect::<Vec<_>>());
-    if body.results.dropped > 0 {
-        map.insert("resultsDropped", body.results.dropped);
-    }
-    Value::map(map)
 }

@@ -3,6 +3,7 @@
 mod branch;
 mod call;
 mod graph;
+mod loop_end;
 mod looping;
 mod net;
 mod pipeline;

@@ -241,7 +241,7 @@ impl<'a> Reducer<'a> {
                             .clone()
                             .unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"));
                         match self.retry_after(retry, &reason, tries, scope)? {
-                            Some(wait) => Next::Again { wait, same_key },
+                            Some(wait) => Next::Again { wait: not_before(outcome, wait), same_key },
                             None => continue,
                         }
                     }
@@ -254,7 +254,7 @@ impl<'a> Reducer<'a> {
             Some(retry) => self.retry_after(retry, error, tries, scope)?,
             None => None,
         };
-        Ok((wait.map_or(Next::Fail, |wait| Next::Again { wait, same_key }), None))
+        Ok((wait.map_or(Next::Fail, |wait| Next::Again { wait: not_before(outcome, wait), same_key }), None))
     }
 
     fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) {
@@ -358,6 +358,12 @@ impl<'a> Reducer<'a> {
         self.end_with(id, Status::Succeeded, Value::Null, None);
         self.end_early(Closing { status, error: info, output: Value::Null, own: false });
     }
+}
+
+/// Whoever refused may have said when to come back: not earlier than that.
+fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
+    let asked = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
+    wait.max(Duration::from_ms(asked.unwrap_or(0)))
 }
 
 /// An evaluation that fails is the task's failure, so that its rules and its retry can see it.

@@ -26,7 +26,7 @@ impl Reducer<'_> {
         let value = self.resolve(value)?;
         let Value::List(list) = &value else {
             let message = format!("a foreach needs an array; it got {} {}", value.kind(), shortened(&value));
-            let hint = "if it may be missing, write coalesce(…, createArray())";
+            let hint = "if it may be missing, write coalesce(…, json('[]'))";
             return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
         };
         let count = list.len() as u64;

@@ -1,0 +1,156 @@
+//! The end of a loop: its reason, its status, what it gives.
+
+use windlass_value::Value;
+
+use crate::plan::{Collect, Exhausted, Loop, TurnFailure};
+use crate::reduce::Reducer;
+use crate::state::{Body, Closing, Ended, FrameId, LoopFrame};
+use crate::{ErrorInfo, LoopSummary, Reason, Status};
+
+impl Reducer<'_> {
+    /// Ends the loop with its reason. Every turn has ended.
+    pub(in crate::reduce) fn conclude_loop(&mut self, id: FrameId, reason: Reason) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let attempts = frame.attempt;
+        let Some(body) = self.loop_mut(id) else { return };
+        if std::mem::replace(&mut body.concluded, true) {
+            return;
+        }
+        let Some((looping, body)) = self.loop_of(id) else { return };
+        let (status, error) = verdict(looping, body, reason);
+        let turns = self.loop_summary(id, looping, reason);
+        self.tell_loop_done(id, status, reason);
+        let output = self.loop_output(id, looping, status, reason);
+        self.forget_loop_time(id);
+        self.clear_alarm(id);
+        self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
+    }
+
+    /// The loop was called off from outside; what it has is kept.
+    pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) {
+        let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
+        let Some((looping, body)) = self.loop_of(id) else { return };
+        let (reason, told) = (called_off_because(&closing), body.concluded);
+        let turns = self.loop_summary(id, looping, reason);
+        if !told {
+            self.tell_loop_done(id, closing.status, reason);
+        }
+        let output = self.loop_output(id, looping, closing.status, reason);
+        let Closing { status, mut error, .. } = closing;
+        if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
+            error.path = self.path(id);
+        }
+        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
+    }
+
+    fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
+        let (_, body) = self.loop_of(id)?;
+        Some(LoopSummary { kind: looping.kind.clone(), turns: body.ended, failed: body.failed, reason })
+    }
+
+    fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
+        self.tell_untold_of(id);
+        let Some(frame) = self.state.frames.get(id).filter(|frame| !frame.quiet) else { return };
+        let Body::Loop(body) = &frame.body else { return };
+        let stats = Value::object([
+            ("total", Value::from(body.ended)),
+            ("success", Value::from(body.ended - body.failed - body.cancelled)),
+            ("failed", Value::from(body.failed)),
+        ]);
+        let fields = [
+            ("turns", Value::from(body.ended)),
+            ("reason", Value::from(reason.as_str())),
+            ("status", Value::from(status.as_str())),
+            ("stats", stats),
+        ];
+        self.publish_at(id, "loop.done", fields);
+    }
+
+    fn loop_output(&mut self, id: FrameId, looping: &Loop, status: Status, reason: Reason) -> Value {
+        match looping.collect {
+            Collect::Last => self.loop_of(id).map_or(Value::Null, |(_, body)| body.previous.clone()),
+            Collect::List => self.result_list(id),
+            Collect::Stats => {
+                let results = self.result_list(id);
+                let Some((_, body)) = self.loop_of(id) else { return Value::Null };
+                let stats = Value::object([
+                    ("total", Value::from(body.ended)),
+                    ("success", Value::from(body.ended - body.failed - body.cancelled)),
+                    ("failed", Value::from(body.failed)),
+                ]);
+                Value::object([("results", results), ("stats", stats)])
+            }
+            Collect::Report => self.loop_of(id).map_or(Value::Null, |(_, body)| report(body, status, reason)),
+        }
+    }
+}
+
+pub(super) fn called_off_because(closing: &Closing) -> Reason {
+    let timed_out = closing.error.as_ref().is_some_and(|error| &*error.kind == "timeout");
+    if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
+}
+
+/// How a loop that stopped for this reason ends.
+fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
+    match reason {
+        Reason::Failed => (Status::Failed, body.cause.clone()),
+        Reason::Cancelled => (Status::Cancelled, None),
+        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
+            if looping.on_exhausted == Exhausted::Fail =>
+        {
+            (Status::Failed, Some(exhausted(body, reason)))
+        }
+        _ => by_turns(looping, body),
+    }
+}
+
+fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
+    match (looping.on_turn_failure, body.last_status) {
+        (TurnFailure::FailAtEnd, _) if body.failed > 0 => (Status::Failed, body.first_error.clone()),
+        (TurnFailure::LastDecides, Some(status)) if status.is_bad() => (status, body.last_error.clone()),
+        _ => (Status::Succeeded, None),
+    }
+}
+
+fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
+    let turns = body.ended;
+    match reason {
+        Reason::Timeout => {
+            ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
+                .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`")
+        }
+        Reason::Stalled => {
+            ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns"))
+        }
+        Reason::Budget => {
+            ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns"))
+        }
+        _ => ErrorInfo::new(
+            "LoopCountExceeded",
+            "limit",
+            format!("the loop has used all its {turns} turns and its condition is not met"),
+        )
+        .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
+    }
+}
+
+/// What a condition loop says of itself.
+fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
+    let word = match (status, reason) {
+        (_, Reason::Count) => "max-iterations",
+        (_, Reason::Timeout) => "timeout",
+        (Status::Succeeded, _) => "completed",
+        (status, _) => status.as_str(),
+    };
+    let mut map = windlass_value::Map::new();
+    map.insert("status", word);
+    map.insert("reason", reason.as_str());
+    map.insert("iterations", body.ended);
+    map.insert("conditionMet", body.condition_met);
+    map.insert("lastResult", body.previous.clone());
+    map.insert("results", body.results.tail.iter().cloned().collect::<Vec<_>>());
+    if body.results.dropped > 0 {
+        map.insert("resultsDropped", body.results.dropped);
+    }
+    Value::map(map)
+}
