@@ -23,6 +23,7 @@ impl Settings {
             read_file(&path, &text, &mut limits)?;
         }
         read_environment(&mut limits)?;
+        check(&limits)?;
         let limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(Settings { limits })
     }
@@ -82,6 +83,27 @@ fn read_environment(limits: &mut serde_json::Value) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a loop gets that asks for nothing, and the most that one may ask for. A largest below the usual default is no
+/// slip: it holds for both.
+const PAIRS: [(&str, &str); 2] = [("loop_turns_default", "loop_turns_max"), ("loop_time_default", "loop_time_max")];
+
+/// Limits that contradict each other, or would let nothing run.
+fn check(limits: &serde_json::Value) -> Result<(), Failure> {
+    let usual = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+    for (name, most) in PAIRS {
+        let (given, largest) = (limits[name].as_u64().unwrap_or(0), limits[most].as_u64().unwrap_or(0));
+        if given == 0 {
+            let message = format!("the limit `{name}` cannot be 0: no loop could begin a turn");
+            return Err(Failure::usage(message).hint(format!("give 1 up to `{most}`, or leave it out")));
+        }
+        if given > largest && limits[name] != usual[name] {
+            return Err(Failure::usage(format!("the limit `{name}` is larger than `{most}`"))
+                .hint(format!("lower it, or raise `{most}`; `windlass limits` shows them")));
+        }
+    }
+    Ok(())
+}
+
 enum Given<'a> {
     Number(i64),
     Text(&'a str),
@@ -124,6 +146,7 @@ mod tests {
     fn limits_of(text: &str) -> Result<Limits, String> {
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| error.to_string())?;
         read_file(Path::new("windlass.toml"), text, &mut limits).map_err(|failure| format!("{failure:?}"))?;
+        check(&limits).map_err(|failure| format!("{failure:?}"))?;
         serde_json::from_value(limits).map_err(|error| error.to_string())
     }
 
@@ -133,6 +156,14 @@ mod tests {
         let limits = limits.expect("valid");
         assert_eq!((limits.loop_turns_max, limits.loop_time_max), (7, Duration::from_secs(7_200)));
         assert_eq!(limits.cancel_grace, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn defaults_lie_between_one_and_their_largest() {
+        assert!(limits_of("[limits]\nloop_turns_default = 0\n").expect_err("none").contains("cannot be 0"));
+        assert!(limits_of("[limits]\nloop_turns_default = 1001\n").expect_err("many").contains("loop_turns_max"));
+        assert!(limits_of("[limits]\nloop_time_default = \"P2D\"\n").expect_err("long").contains("loop_time_max"));
+        assert!(limits_of("[limits]\nloop_turns_default = 2000\nloop_turns_max = 2000\n").is_ok());
     }
 
     #[test]

@@ -63,7 +63,9 @@ pub fn compile(source: &Source, dialect: Option<Dialect>, limits: &Limits) -> Re
     match parse_json(source, parse_limits, &mut found) {
         Some(tree) if windlass_loom::recognise(&tree) => windlass_loom::compile_tree(source, &tree, found, &options),
         // A broken file is most likely one of ours: its own problems come first.
-        _ if looks_like_json(source) && found.has_errors() => Err(found.sorted()),
+        _ if (looks_like_json(source) || source.text.len() > parse_limits.bytes) && found.has_errors() => {
+            Err(found.sorted())
+        }
         _ => Err(unknown_dialect()),
     }
 }

@@ -10,7 +10,7 @@ use windlass_store::{Store, StoreRead, StoreScan};
 
 use crate::failure::Failure;
 use crate::host::Interrupts;
-use crate::image;
+use crate::image::{self, Seen};
 use crate::progress::Progress;
 
 /// Journal rows read at once.
@@ -92,7 +92,9 @@ pub async fn follow(
     progress: &mut Progress,
 ) -> Result<Followed, Failure> {
     // Its first events may be dropped by now, and are of no interest any more.
-    let mut events = EventReader::new(run.clone(), seed(store, run, limits, progress)?);
+    let begun = look(store, run, limits, progress);
+    let mut events = EventReader::new(run.clone(), begun.as_ref().map_or(0, |begun| begun.image.state.events));
+    progress.seed(begun.as_ref());
     let mut changes = Changes::default();
     let followed = loop {
         if changes.any(store)? {
@@ -117,14 +119,9 @@ pub async fn follow(
     Ok(followed)
 }
 
-/// Shows what the run is doing already; gives the number of the last event that is part of it.
-pub fn seed(store: &dyn Store, run: &str, limits: &Limits, progress: &mut Progress) -> Result<u64, Failure> {
-    if progress.is_quiet() {
-        return Ok(0);
-    }
-    let seen = image::load(store, run, limits)?;
-    progress.seed(&seen.program, &seen.image.state);
-    Ok(seen.image.state.events)
+/// What the run is doing already, for those who show it. Whoever cannot be told shows less; why, others will say.
+pub fn look(store: &dyn Store, run: &str, limits: &Limits, progress: &Progress) -> Option<Seen> {
+    if progress.is_quiet() { None } else { image::load(store, run, limits).ok() }
 }
 
 fn show(events: &mut EventReader, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {

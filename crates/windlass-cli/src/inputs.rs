@@ -3,7 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use windlass_value::{Map, Value, parse_json};
+use windlass_core::plan::{ExpressionSource, Plan};
+use windlass_syntax::nearest;
+use windlass_value::{Map, Value, parse_json, to_json};
 
 use crate::args;
 use crate::definition::is_stdin;
@@ -35,6 +37,33 @@ pub fn gather(args: &args::Run) -> Result<Value, Failure> {
         merge(&mut whole, Value::map(singles(&args.set)?))?;
     }
     Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
+}
+
+/// What is given and never read is most likely a slip. Only a definition that declares parameters says what it reads,
+/// and one that reads its trigger may read anything.
+pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
+    let Value::Map(given) = input else { return Vec::new() };
+    let reads_trigger = |expression: &ExpressionSource| to_json(&expression.source).to_lowercase().contains("trigger");
+    if !declares_parameters(plan) || plan.expressions.iter().any(reads_trigger) {
+        return Vec::new();
+    }
+    let names = || plan.parameters.iter().map(|parameter| &*parameter.name);
+    let unknown = given.iter().filter(|(key, _)| names().all(|name| *name != ***key));
+    let told = unknown.map(|(key, _)| {
+        let hint = nearest(key, names()).map_or_else(
+            || format!("its parameters: {}", names().collect::<Vec<_>>().join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        format!("warning: the definition does not read the input `{key}`\n  hint: {hint}")
+    });
+    told.collect()
+}
+
+/// A single action, or actions alone, take whatever they read from the input, variables too.
+fn declares_parameters(plan: &Plan) -> bool {
+    let whole = parse_json(plan.source.trim_start_matches('\u{feff}')).unwrap_or_default();
+    let declared = |of: &Value| matches!(of.get("parameters"), Some(Value::Map(map)) if !map.is_empty());
+    declared(&whole) || whole.get("definition").is_some_and(declared)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

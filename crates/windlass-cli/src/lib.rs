@@ -3,7 +3,7 @@
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
 //!   and environment · `stores` opening a store, finding a run · `definition`, `inputs` what a run is made of · `host`
 //!   and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
-//!   `out`, `text` what people see.
+//!   `loop_facts`, `out`, `text` what people see.
 
 mod args;
 mod commands;
@@ -14,6 +14,7 @@ mod follow;
 mod host;
 mod image;
 mod inputs;
+mod loop_facts;
 mod out;
 mod progress;
 mod report;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, NodeKind, Plan};
+use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopSummary, Reason, Status};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
@@ -10,6 +10,7 @@ use windlass_value::{Map, Value, to_json_pretty};
 
 use crate::args::Global;
 use crate::failure::{Exit, Failure};
+use crate::loop_facts::{self, Facts};
 use crate::out::{self, Paint};
 use crate::stores;
 use crate::text;
@@ -19,6 +20,9 @@ pub struct Ended<'a> {
     pub run: &'a Arc<str>,
     pub plan: &'a Plan,
     pub report: FinalReport,
+    facts: Facts,
+    /// Nothing of it is kept: there is nothing to look at later.
+    ephemeral: bool,
 }
 
 impl<'a> Ended<'a> {
@@ -34,7 +38,14 @@ impl<'a> Ended<'a> {
         for (_, step) in &mut report.steps {
             step.output = resolve(store, &step.output)?;
         }
-        Ok(Ended { run, plan, report })
+        let facts = loop_facts::of(store, run, plan, &report)?;
+        Ok(Ended { run, plan, report, facts, ephemeral: false })
+    }
+
+    #[must_use]
+    pub fn ephemeral(mut self, ephemeral: bool) -> Ended<'a> {
+        self.ephemeral = ephemeral;
+        self
     }
 
     pub fn exit(&self) -> Exit {
@@ -70,19 +81,25 @@ impl<'a> Ended<'a> {
         let status = self.report.status.as_str();
         let took = took.map(|took| format!(" in {took}")).unwrap_or_default();
         let mut parts = vec![format!("{}{took}", paint.status(status, &text::sentence_case(status)))];
-        parts.extend(steps_table(self.plan, &self.report.steps, paint));
+        parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
         parts.extend(self.outputs());
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
     }
 
     fn outputs(&self) -> Option<String> {
-        let line = |(name, value): (&Arc<str>, &Value)| format!("  {name}: {}", indented(value));
+        // What was asked for is shown whole; what every step happens to give is only a glance.
+        let asked_for = self.plan.outputs.is_some();
+        let line = |(name, value): (&Arc<str>, &Value)| match asked_for {
+            true => format!("  {name}: {}", indented(value)),
+            false => format!("  {name}: {}", text::short(value, GLANCE)),
+        };
         match &self.report.output {
             Value::Null => None,
             Value::Map(map) if map.is_empty() => None,
             Value::Map(map) => Some(format!("outputs\n{}", map.iter().map(line).collect::<Vec<_>>().join("\n"))),
-            other => Some(format!("output: {}", indented(other))),
+            other if asked_for => Some(format!("output: {}", indented(other))),
+            other => Some(format!("output: {}", text::short(other, GLANCE))),
         }
     }
 
@@ -92,13 +109,19 @@ impl<'a> Ended<'a> {
             lines.push(format!("  where: {}", error.path));
         }
         lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
-        lines.push(format!("  next: {}", stores::command(global, &format!("events {}", self.run))));
+        lines.push(match self.ephemeral {
+            true => "  next: run it without --ephemeral, then `windlass events RUN` shows what happened".to_owned(),
+            false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),
+        });
         lines.join("\n")
     }
 }
 
 /// Letters of one output that people get to see.
 const SHOWN_MAX: usize = 4_000;
+
+/// Letters of an output that nobody asked for.
+const GLANCE: usize = 100;
 
 fn indented(value: &Value) -> String {
     let shown = match value {
@@ -110,12 +133,12 @@ fn indented(value: &Value) -> String {
 }
 
 /// One line a step, loops as `15/100 condition`.
-pub fn steps_table(plan: &Plan, steps: &[(Arc<str>, StepReport)], paint: Paint) -> Option<String> {
+pub fn steps_table(plan: &Plan, facts: &Facts, steps: &[(Arc<str>, StepReport)], paint: Paint) -> Option<String> {
     let width = steps.iter().map(|(name, _)| name.chars().count()).max()?;
     let line = |(name, step): &(Arc<str>, StepReport)| {
         let status = step.status.as_str();
         let padded = paint.status(status, &format!("{status:<9}"));
-        let turns = step.looping.as_ref().map(|looping| turns_line(plan, name, looping)).unwrap_or_default();
+        let turns = step.looping.as_ref().map(|looping| turns_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
             step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), 100)).unwrap_or_default();
         let more: Vec<String> = [turns, error].into_iter().filter(|part| !part.is_empty()).collect();
@@ -124,22 +147,14 @@ pub fn steps_table(plan: &Plan, steps: &[(Arc<str>, StepReport)], paint: Paint) 
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn turns_line(plan: &Plan, name: &str, looping: &LoopSummary) -> String {
+fn turns_line(plan: &Plan, facts: &Facts, name: &str, looping: &LoopSummary) -> String {
+    let fact = facts.get(name);
     let most = match looping.reason {
-        Reason::Items => Some(looping.turns),
-        _ => turns_most(plan, name),
+        Reason::Items | Reason::Count => Some(looping.turns),
+        _ => fact.and_then(|fact| fact.most).or_else(|| loop_facts::turns_most(plan, name)),
     };
     let failed = if looping.failed > 0 { format!(", {} failed", looping.failed) } else { String::new() };
-    format!("{} {}{failed}", text::of(looping.turns, most), looping.reason.as_str())
-}
-
-/// How many turns a loop may have, if the definition says so in a number.
-pub fn turns_most(plan: &Plan, name: &str) -> Option<u64> {
-    plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
-        NodeKind::Loop(looping) => match looping.limits.turns {
-            Some(Amount::Fixed(most)) => Some(most),
-            Some(Amount::Computed(_)) | None => None,
-        },
-        _ => None,
-    })
+    let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.turns);
+    let broken = if cut_off > 0 { format!(", {cut_off} cut off") } else { String::new() };
+    format!("{} {}{failed}{broken}", text::of(looping.turns - cut_off, most), looping.reason.as_str())
 }

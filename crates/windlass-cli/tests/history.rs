@@ -133,3 +133,31 @@ fn a_definition_is_drawn_in_three_formats() {
         .has("lhead=cluster_");
     place.windlass(&["graph", "flow.json", "--format", "svg"]).exits(0).has("<svg ").has(">count</text>").has("</svg>");
 }
+
+#[test]
+fn a_definition_is_drawn_for_programs() {
+    let place = Place::new();
+    place.write("flow.json", counting(3, "PT1S"));
+    let graph = place.json(&["graph", "flow.json", "--json"]);
+    let nodes = graph["nodes"].as_array().expect("nodes");
+    let id_of = |name: &str| nodes.iter().find(|node| node["name"] == name).expect("the node")["id"].clone();
+    let add = nodes.iter().find(|node| node["name"] == "add").expect("the node");
+    assert_eq!((&add["kind"], &add["parent"]), (&"incrementVariable".into(), &id_of("count")));
+    let edge = serde_json::json!({ "from": id_of("prepare"), "to": id_of("count"), "statuses": ["succeeded"] });
+    assert_eq!(graph["edges"], serde_json::json!([edge]));
+}
+
+#[test]
+fn turns_that_were_dropped_are_told() {
+    let place = Place::new();
+    place.write("flow.json", counting(90, "PT1S"));
+    place.write("windlass.toml", "[limits]\nhistory_first_turns = 10\nhistory_newest_turns = 20\n");
+    place.windlass(&["run", "flow.json", "--id", "d1", "-q", "--virtual-time"]).exits(0);
+    let page = place.json(&["turns", "d1", "count", "--limit", "1000", "--json"]);
+    let kept = page["turns"].as_array().expect("turns").len() as u64;
+    let gaps = page["not_kept"].as_array().expect("gaps");
+    let dropped: u64 =
+        gaps.iter().map(|gap| gap["to"].as_u64().unwrap_or(0) + 1 - gap["from"].as_u64().unwrap_or(0)).sum();
+    assert!(dropped > 0 && kept + dropped == 90, "{page}");
+    place.windlass(&["turns", "d1", "count", "--limit", "1000"]).exits(0).has("not kept: turn");
+}

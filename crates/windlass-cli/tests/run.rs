@@ -118,6 +118,8 @@ fn six_hours_of_polling_take_a_moment_in_virtual_time() {
 #[test]
 fn an_ephemeral_run_leaves_nothing() {
     let place = Place::new();
+    place.write("bad.json", FAILING);
+    place.windlass(&["run", "bad.json", "--ephemeral"]).exits(1).has("next: run it without --ephemeral");
     place.write("flow.json", counting(2, "PT0.01S"));
     place.windlass(&["run", "flow.json", "--ephemeral", "--json"]).exits(0);
     assert!(!place.path(".windlass").exists());
@@ -155,4 +157,47 @@ fn every_example_runs_offline() {
         count += 1;
     }
     assert!(count >= 6);
+}
+
+#[test]
+fn what_nobody_asked_for_is_only_glanced_at() {
+    let place = Place::new();
+    let whole = counting(30, "PT1S");
+    let without = &whole[..whole.rfind(",\n  \"outputs\"").expect("outputs")];
+    place.write("flow.json", format!("{without}\n}}"));
+    let done = place.windlass(&["run", "flow.json", "-q", "--virtual-time", "--id", "o1"]);
+    done.exits(0)
+        .has("count    succeeded  30/100 condition")
+        .has("  count: {\"status\":\"completed\"")
+        .has("Succeeded in 29s");
+    assert!(done.out.lines().all(|line| line.chars().count() < 120), "{}", done.out);
+    place.windlass(&["status", "o1"]).exits(0).has("Succeeded in 29s");
+}
+
+#[test]
+fn a_computed_limit_is_shown_at_the_end() {
+    let place = Place::new();
+    let flow = counting(4, "PT1S").replace("\"count\": 100", "\"count\": \"@add(2, 5)\"");
+    place.write("flow.json", flow);
+    place.windlass(&["run", "flow.json", "-q", "--virtual-time"]).exits(0).has("count    succeeded  4/7 condition");
+}
+
+#[test]
+fn an_action_alone_takes_variables_from_its_input() {
+    let place = Place::new();
+    let action = r#"{
+  "type": "until", "condition": "@greaterOrEquals(variables('n'), parameters('most'))",
+  "actions": { "add": { "type": "IncrementVariable", "inputs": { "name": "n" } } }
+}"#;
+    place.write("bare.json", action);
+    let done = place.windlass(&["run", "bare.json", "-q", "--set", "n=1", "--set", "most=3"]);
+    done.exits(0).has("until  succeeded  2/60 condition");
+    assert_eq!(done.err, "", "nothing to warn of");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_measured_wrongly() {
+    let place = Place::new();
+    place.write("large.json", format!("{}{{}}", " ".repeat(3_000_000)));
+    place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("more than the 1048576 bytes");
 }

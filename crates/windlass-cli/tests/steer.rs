@@ -91,7 +91,7 @@ fn a_pause_that_was_kept_gives_way_to_a_later_resume() {
     place.write("flow.json", counting(5, "PT1M"));
     let words = ["run", "flow.json", "--id", "g1", "--virtual-time", "--crash-at", "after:2"];
     assert_eq!(place.windlass(&words).code, None, "killed");
-    place.windlass(&["pause", "g1"]).exits(0).has("kept");
+    place.windlass(&["pause", "g1"]).exits(0).has("kept").has("stands still already");
     assert_eq!(place.json(&["resume", "g1", "--json"])["status"], "succeeded");
 }
 
@@ -133,4 +133,48 @@ fn runs_are_found_by_their_beginning_and_slips_are_answered() {
     place.windlass(&["status", "bets-1"]).exits(3).has("did you mean `beta-1`");
     place.windlass(&["events", "nothing-like-it"]).exits(3).has("windlass list");
     place.windlass(&["signal", "beta-1", "x", "--data", "{"]).exits(3).has("not valid JSON");
+}
+
+#[test]
+fn progress_goes_on_where_the_run_was() {
+    let place = Place::new();
+    place.write("flow.json", counting(8, "PT1M"));
+    let words = ["run", "flow.json", "--id", "w1", "--virtual-time", "-q", "--crash-at", "after:4"];
+    assert_eq!(place.windlass(&words).code, None, "killed");
+    let object = place.json(&["status", "w1", "--json"]);
+    let ended = object["current"][0]["loop"]["ended"].as_u64().expect("a number of turns");
+    assert!((1..8).contains(&ended), "{object}");
+    place.windlass(&["resume", "w1"]).exits(0).has(&format!("count goes on at {ended}/100")).has("count succeeded");
+}
+
+#[test]
+fn turns_side_by_side_are_counted_by_their_ends() {
+    let place = Place::new();
+    place.write(
+        "flow.json",
+        r#"{
+  "parameters": { "many": { "type": "Int", "defaultValue": 9 } },
+  "actions": {
+    "each": {
+      "type": "foreach", "foreach": "@range(0, parameters('many'))",
+      "runtimeConfiguration": { "concurrency": { "repetitions": 3 } },
+      "actions": { "hold": { "type": "wait", "inputs": { "interval": { "count": "@if(less(item(), 3), 0, 3600)", "unit": "second" } } } }
+    }
+  }
+}"#,
+    );
+    let mut run = place.start(&["run", "flow.json", "--id", "b1", "--set", "manny=3"]);
+    run.line();
+    let mut events = place.start(&["events", "b1", "--follow"]);
+    events.line_with("each[5].hold");
+    place.windlass(&["status", "b1"]).exits(0).has("Iteration: 3/9 (3 running)").has("[4] hold (wait) waiting");
+    place.windlass(&["pause", "b1"]).exits(0);
+    events.line_with("workflow.paused");
+    let paused = place.windlass(&["status", "b1"]);
+    paused.exits(0).has("each 3/9 (3 paused) (foreach) paused");
+    assert!(!paused.out.contains("running"), "{}", paused.out);
+    place.windlass(&["cancel", "b1"]).exits(0);
+    let done = run.finish();
+    done.exits(1).has("each  cancelled  3/9 cancelled, 3 cut off").has("does not read the input `manny`");
+    done.has("did you mean `many`?");
 }

@@ -84,3 +84,16 @@ limits! {
     /// Bytes of one run's journal after which ticks before the oldest kept snapshot may go.
     journal_bytes_kept: u64 = 67_108_864,
 }
+
+impl Limits {
+    /// A limit of nothing would stop the engine itself: these are at least 1.
+    #[must_use]
+    pub fn at_least_one(mut self) -> Limits {
+        for limit in
+            [&mut self.slice_turns, &mut self.slice_items, &mut self.loop_chunk_items, &mut self.snapshot_interval]
+        {
+            *limit = (*limit).max(1);
+        }
+        self
+    }
+}

@@ -41,7 +41,7 @@ pub struct PlanError(pub String);
 impl Program {
     /// `limits` hold unless the plan has limits of its own.
     pub fn load(plan: Plan, languages: &[&dyn Language], limits: Limits) -> Result<Program, PlanError> {
-        let limits = plan.limits.clone().unwrap_or(limits);
+        let limits = plan.limits.clone().unwrap_or(limits).at_least_one();
         check_versions(&plan)?;
         check_ids(&plan)?;
         let expressions = parse_expressions(&plan, languages)?;

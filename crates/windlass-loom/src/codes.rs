@@ -64,6 +64,8 @@ pub(crate) const PARALLEL_WRITE: &str = "WND-1191";
 pub(crate) const EXPRESSION_STYLE: &str = "WND-1192";
 /// Warning: a parameter that must come from outside.
 pub(crate) const OUTSIDE_PARAMETER: &str = "WND-1193";
+/// Warning: a retry waits for an error that nothing is called by.
+pub(crate) const UNKNOWN_ERROR: &str = "WND-1196";
 /// Warning: an expression reads an action that need not have ended by then.
 pub(crate) const NOT_AFTER: &str = "WND-1195";
 /// Warning: something that is accepted and has no effect.

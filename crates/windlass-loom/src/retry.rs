@@ -15,6 +15,24 @@ use crate::scopes::{Place, ScopeId};
 /// Azure tries again only what may pass by itself.
 const AZURE_ON: &[&str] = &["408", "429", "5xx", "connection", "timeout"];
 
+/// The kinds that errors have.
+const KINDS: &[&str] = &[
+    "timeout",
+    "connection",
+    "http",
+    "expression",
+    "limit",
+    "tool",
+    "input",
+    "call",
+    "rule",
+    "step",
+    "lost",
+    "hang",
+    "cancelled",
+    "skipped",
+];
+
 const TYPES: &[&str] = &["exponential", "fixed", "none", "default"];
 
 /// What a policy that leaves fields out means.
@@ -174,7 +192,11 @@ impl Compiler<'_> {
         match &node.kind {
             Kind::Number(Value::Int(code)) if (100..600).contains(code) => Some(code.to_string().into()),
             Kind::Str(text) if !text.text.trim().is_empty() && !expr::is_expression(&text.text) => {
-                Some(text.text.trim().to_lowercase().into())
+                let wanted = text.text.trim();
+                if !may_be_an_error(wanted) {
+                    self.warn_of_unknown_error(wanted, node.span);
+                }
+                Some(wanted.to_lowercase().into())
             }
             _ => {
                 let message = format!("`on` lists codes and kinds of errors, found {}", node.describe());
@@ -187,6 +209,14 @@ impl Compiler<'_> {
                 None
             }
         }
+    }
+
+    fn warn_of_unknown_error(&mut self, wanted: &str, span: Span) {
+        let message = format!("no error is called `{wanted}`: this never causes a retry");
+        let hint = did_you_mean(wanted, KINDS.iter().copied());
+        let all =
+            || format!("codes such as 503, classes such as \"5xx\", or kinds: {}", list_of(KINDS.iter().copied()));
+        self.push(Diagnostic::warning(codes::UNKNOWN_ERROR, span, message).hint(hint.unwrap_or_else(all)));
     }
 
     /// One action inside, tried again; the output says how it went.
@@ -250,4 +280,15 @@ impl Compiler<'_> {
         let text = format!("@if(equals({end}?['status'], 'Succeeded'), {succeeded}, {failed})");
         self.value(&Node::text(text, at), scope)
     }
+}
+
+/// A code of HTTP or a class of them, a kind, or a code of the engine or of a tool, which are all written `LikeThis`.
+fn may_be_an_error(wanted: &str) -> bool {
+    let status = wanted.parse().is_ok_and(|code: u16| (100..600).contains(&code));
+    let class =
+        wanted.to_lowercase().strip_suffix("xx").is_some_and(|hundred| matches!(hundred, "1" | "2" | "3" | "4" | "5"));
+    let pascal = wanted.starts_with(|first: char| first.is_ascii_uppercase())
+        && wanted.contains(|letter: char| letter.is_ascii_lowercase())
+        && wanted.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    status || class || pascal || KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(wanted))
 }

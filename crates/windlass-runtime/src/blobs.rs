@@ -12,8 +12,11 @@ const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct BlobCache {
     /// Value, size, and when it was last used.
     held: std::cell::RefCell<Held>,
-    /// Made since the last commit; they become durable with the tick.
+    /// Made since the last commit; they become durable with the tick. Until then nobody else has them.
     fresh: Vec<(BlobHash, Vec<u8>)>,
+    fresh_values: BTreeMap<BlobHash, Value>,
+    /// Loaded for the tick that is being reduced: all it needs is at hand together, however much that is.
+    pinned: BTreeMap<BlobHash, (Value, usize)>,
 }
 
 #[derive(Default)]
@@ -25,18 +28,28 @@ struct Held {
 }
 
 impl BlobCache {
+    /// Puts a loaded value at hand until the tick is done.
     pub fn insert(&mut self, hash: BlobHash, value: Value, size: usize) {
-        self.held.get_mut().insert(hash, value, size);
+        self.pinned.insert(hash, (value, size));
+    }
+
+    /// The tick is done: what it has loaded may go when there is no room.
+    pub fn unpin(&mut self) {
+        for (hash, (value, size)) in std::mem::take(&mut self.pinned) {
+            self.held.get_mut().insert(hash, value, size);
+        }
     }
 
     pub fn take_fresh(&mut self) -> Vec<(BlobHash, Vec<u8>)> {
+        self.fresh_values.clear();
         std::mem::take(&mut self.fresh)
     }
 }
 
 impl Values for BlobCache {
     fn get(&self, hash: &BlobHash) -> Option<Value> {
-        self.held.borrow_mut().touch(hash)
+        let near = self.pinned.get(hash).map(|(value, _)| value).or_else(|| self.fresh_values.get(hash));
+        near.cloned().or_else(|| self.held.borrow_mut().touch(hash))
     }
 
     fn put(&mut self, value: &Value) -> Stored {
@@ -44,9 +57,11 @@ impl Values for BlobCache {
         let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
         let size = bytes.len();
         self.held.get_mut().insert(hash, value.clone(), size);
-        self.fresh.push((hash, bytes));
+        if self.fresh_values.insert(hash, value.clone()).is_none() {
+            self.fresh.push((hash, bytes));
+        }
         let items = value.as_list().map_or(0, |list| list.len() as u64);
-        Stored { hash, size: size as u64, items, chunked: false }
+        Stored { hash, size: (size as u64).saturating_add(value.stored_bytes()), items, chunked: false }
     }
 }
 

@@ -212,6 +212,7 @@ impl<A: Adapter> ControlLoop<A> {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
+                Some(open) if open.dispatch == job.dispatch && self.is_too_large(&job) => self.refuse_input(&job),
                 Some(open) if open.dispatch == job.dispatch => {
                     let input = self.put_together(&job.input).await?;
                     self.adapter.run_worker(job, input);
@@ -235,6 +236,18 @@ impl<A: Adapter> ControlLoop<A> {
     /// Called off between the tick that wanted it and now: it is not begun at all.
     fn confirm_unbegun(&mut self, job: &Job) {
         let error = ErrorInfo::new("Cancelled", "cancelled", "the task was called off before it began");
+        let outcome = TaskOutcome::failure(error);
+        self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+    }
+
+    fn is_too_large(&self, job: &Job) -> bool {
+        job.input.stored_bytes() > self.program.limits.expression_output_bytes_max as u64
+    }
+
+    /// References can stand for far more than memory holds: such an input is never put together.
+    fn refuse_input(&mut self, job: &Job) {
+        let message = format!("the task's input has {} bytes in all", job.input.stored_bytes());
+        let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `expression_output_bytes_max`");
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
     }
@@ -293,7 +306,10 @@ pub(crate) async fn apply<A: Adapter>(
     let mut resume = Resume::default();
     loop {
         match reduce(program, state, tick, blobs, &mut resume)? {
-            Reduced::Done(output) => return Ok(output),
+            Reduced::Done(output) => {
+                blobs.unpin();
+                return Ok(output);
+            }
             Reduced::NeedBlobs(hashes) => {
                 for hash in hashes {
                     let value = adapter.load_blob(&hash).await?;

@@ -133,6 +133,7 @@ fn apply(store: &dyn StoreRead, program: &Program, image: &mut RunImage, tick: &
             Reduced::Done(output) => {
                 // What a replay makes anew is in the store already.
                 image.blobs.take_fresh();
+                image.blobs.unpin();
                 return Ok(output);
             }
             Reduced::NeedBlobs(hashes) => {
@@ -151,29 +152,41 @@ pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, Run
     windlass_value::decode(&bytes).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
 }
 
-/// A value with everything that is stored elsewhere put back in.
+/// Bytes of stored values that are put back into what is shown to people and programs. Beyond that a reference stays a
+/// reference: a few of them can stand for more than memory holds.
+const RESOLVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
+    let mut left = RESOLVED_BYTES_MAX;
+    resolve_within(store, value, &mut left)
+}
+
+fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64) -> Result<Value, RuntimeError> {
     match value {
-        Value::Stored(stored) if stored.chunked => {
-            let table = stored_value(store, &stored.hash)?;
-            let mut items = Vec::with_capacity(stored.items as usize);
-            for chunk in table.as_list().unwrap_or_default() {
-                if let Value::List(part) = resolve(store, chunk)? {
-                    items.extend(part.iter().cloned());
-                }
-            }
-            Ok(Value::list(items))
+        Value::Stored(stored) if stored.size > *left => Ok(value.clone()),
+        Value::Stored(stored) => {
+            *left -= stored.size;
+            // Its size counts all that is inside, so from here on there is nothing left to refuse.
+            let content = resolve_within(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone())?;
+            Ok(if stored.chunked { flattened(&content) } else { content })
         }
-        Value::Stored(stored) => resolve(store, &stored_value(store, &stored.hash)?),
         Value::List(items) if items.iter().any(holds_stored) => {
-            items.iter().map(|item| resolve(store, item)).collect::<Result<Vec<_>, _>>().map(Value::list)
+            let items = items.iter().map(|item| resolve_within(store, item, left));
+            items.collect::<Result<Vec<_>, _>>().map(Value::list)
         }
         Value::Map(map) if map.values().any(holds_stored) => {
-            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve(store, value)?)));
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve_within(store, value, left)?)));
             entries.collect::<Result<windlass_value::Map, RuntimeError>>().map(Value::map)
         }
         other => Ok(other.clone()),
     }
+}
+
+/// One list from the chunks it was cut into.
+fn flattened(chunks: &Value) -> Value {
+    let items = chunks.as_list().unwrap_or_default().iter().flat_map(|chunk| chunk.as_list().unwrap_or_default());
+    Value::list(items.cloned().collect())
 }
 
 pub(crate) fn holds_stored(value: &Value) -> bool {

@@ -109,3 +109,34 @@ async fn a_cancel_that_was_kept_comes_before_any_further_effect() {
     assert_eq!(report.status, Status::Cancelled);
     assert_eq!(world.ledger().len(), 1, "the job was not handed out again");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_larger_than_what_is_kept_at_hand_are_there_when_they_are_needed() {
+    let (report, ..) = ended(
+        r#"{"actions": {
+            "a": {"type": "activity", "inputs": {"activityName": "big", "input": 9000000}},
+            "b": {"type": "activity", "inputs": {"activityName": "big", "input": 9000001}, "runAfter": {"a": ["Succeeded"]}},
+            "ax": {"type": "compose", "inputs": "@concat(outputs('a'), 'x')", "runAfter": {"b": ["Succeeded"]}},
+            "bx": {"type": "compose", "inputs": "@concat(outputs('b'), 'x')", "runAfter": {"ax": ["Succeeded"]}},
+            "first": {"type": "compose", "inputs": "@length(outputs('ax'))", "runAfter": {"bx": ["Succeeded"]}},
+            "same": {"type": "compose", "inputs": "@equals(outputs('ax'), outputs('bx'))", "runAfter": {"first": ["Succeeded"]}}},
+            "outputs": {"length": "@outputs('first')", "same": "@outputs('same')"}}"#,
+    )
+    .await;
+    assert_eq!(report.output, json(r#"{"length": 9000001, "same": false}"#), "{:?}", report.error);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_stands_for_more_than_memory_holds_stays_a_reference() {
+    let (report, store, _) = ended(
+        r#"{"actions": {
+            "v": {"type": "initializeVariable", "inputs": {"name": "v", "type": "array", "value": [1]}},
+            "grow": {"type": "until", "condition": "@equals(variables('loopIndex'), 50)", "runAfter": {"v": ["Succeeded"]}, "actions": {
+                "twice": {"type": "compose", "inputs": "@createArray(variables('v'), variables('v'))"},
+                "keep": {"type": "setVariable", "inputs": {"name": "v", "value": "@outputs('twice')"}}}}},
+            "outputs": {"v": "@variables('v')"}}"#,
+    )
+    .await;
+    let shown = windlass_runtime::resolve(&*store, &report.output).expect("resolved");
+    assert!(windlass_value::to_json(&shown).len() < 1_000_000, "it was put together");
+}

@@ -18,19 +18,22 @@ pub struct ParseLimits {
     pub depth: usize,
 }
 
+/// However high the setting: readers and compilers go as deep as the file, and a thread's stack ends.
+const DEPTH_CEILING: usize = 512;
+
 /// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
 pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagnostics) -> Option<Node> {
     let text = &*source.text;
     if text.len() > limits.bytes {
-        let message =
-            format!("the file has {} bytes, more than the {} that a definition may have", text.len(), limits.bytes);
+        // How many there are is not known here: whoever read the file may have stopped when it was too much.
+        let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
         let hint = "raise `definition_bytes_max` in windlass.toml if this is meant";
         diagnostics.push(Diagnostic::error(TOO_LARGE, Span::at(0), message).hint(hint));
         return None;
     }
     // Editors on Windows begin a file with a byte order mark; it says nothing in UTF-8.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = Parser { text, at: start, depth_max: limits.depth, diagnostics };
+    let mut parser = Parser { text, at: start, depth_max: limits.depth.min(DEPTH_CEILING), diagnostics };
     match parser.document() {
         Ok(node) => Some(node),
         Err(problem) => {

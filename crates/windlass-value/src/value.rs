@@ -27,7 +27,7 @@ impl fmt::Debug for BlobHash {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     pub hash: BlobHash,
-    /// Bytes of the canonical encoding.
+    /// Bytes of the canonical encoding, with everything inside that is stored elsewhere in its turn.
     pub size: u64,
     /// For a list: how many items. Zero for other kinds.
     pub items: u64,
@@ -135,6 +135,16 @@ impl Value {
     /// A property of an object; None for anything else.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_map().and_then(|map| map.get(key))
+    }
+
+    /// Bytes of everything inside that is stored elsewhere.
+    pub fn stored_bytes(&self) -> u64 {
+        match self {
+            Value::Stored(stored) => stored.size,
+            Value::List(items) => items.iter().fold(0, |sum, item| sum.saturating_add(item.stored_bytes())),
+            Value::Map(map) => map.values().fold(0, |sum, value| sum.saturating_add(value.stored_bytes())),
+            _ => 0,
+        }
     }
 
     /// Roughly how many bytes the value's encoding has; stops counting beyond `cap`.

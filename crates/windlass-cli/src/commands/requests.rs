@@ -44,6 +44,11 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
     let resume = stores::command(global, &format!("resume {run}"));
     let (word, sentence) = match answer {
         Answer::Delivered => ("delivered", format!("{what}: delivered to the process that runs {run}")),
+        Answer::Kept if what == "pause" => {
+            let sentence =
+                format!("pause: kept; nobody runs {run} now, so it stands still already, and goes on with\n  {resume}");
+            ("kept", sentence)
+        }
         Answer::Kept => ("kept", format!("{what}: kept; nobody runs {run} now, it takes effect with\n  {resume}")),
         Answer::Repeated => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
         Answer::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),

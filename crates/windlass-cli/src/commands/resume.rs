@@ -9,7 +9,7 @@ use super::run::{interrupted, stored_program, tell_id};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure, owner_name};
-use crate::follow::{Followed, follow, seed};
+use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
@@ -41,6 +41,8 @@ async fn go_on(
     loop {
         let program = stored_program(&**store, &row.run, settings)?;
         let mut progress = Progress::new(args.quiet, &program);
+        // Looked at while nobody runs it: afterwards it may be over before it was looked at.
+        let begun = look(&**store, &row.run, &settings.limits, &progress);
         let handle = match engine.resume(&row.run).await {
             Err(RuntimeError::Owned { owner, .. }) => {
                 wake_if_paused(store, &row.run, &owner)?;
@@ -52,7 +54,7 @@ async fn go_on(
             }
             other => other?,
         };
-        seed(&**store, &row.run, &settings.limits, &mut progress)?;
+        progress.seed(begun.as_ref());
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             Watched::Ended(report) => Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None),
             Watched::Interrupted => Ok(interrupted(global, &row.run, false)),

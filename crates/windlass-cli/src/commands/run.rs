@@ -1,19 +1,18 @@
 //! `windlass run FILE`
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::{RuntimeError, StartOptions};
 use windlass_store::{MemoryStore, RunStatus, Store};
-use windlass_value::{Duration, Value};
+use windlass_value::Value;
 
 use super::resume;
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
-use crate::follow::seed;
+use crate::follow::look;
 use crate::host::{self, Interrupts, Watched};
 use crate::out::{self, Paint};
 use crate::progress::Progress;
@@ -27,6 +26,7 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let paint = Paint::stderr(global.no_color);
     let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
     let input = inputs::gather(args)?;
+    inputs::unread(&plan, &input).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     let store = store_for(global, args)?;
     host::runtime()?.block_on(start(global, args, &settings, store, plan, input))
@@ -69,8 +69,9 @@ async fn start(
         watch: !args.quiet,
         ..StartOptions::default()
     };
-    let known = args.id.as_deref().map(|id| store.run(id)).transpose()?.flatten().is_some();
-    let began = Instant::now();
+    let mut progress = Progress::new(args.quiet, &program);
+    let known = args.id.as_deref().map(|id| store.run(id)).transpose()?.flatten();
+    let begun = known.and_then(|row| look(&*store, &row.run, &settings.limits, &progress));
     let handle = match engine.start(hash, input, options).await {
         Err(RuntimeError::Owned { run, owner }) => {
             let run: Arc<str> = run.into();
@@ -82,15 +83,12 @@ async fn start(
     let run = handle.run.clone();
     tell_id(global, &run)?;
     tell_if_paused(global, args, &*store, &run)?;
-    let mut progress = Progress::new(args.quiet, &program);
-    if known {
-        seed(&*store, &run, &settings.limits, &mut progress)?;
-    }
+    progress.seed(begun.as_ref());
     match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
         Watched::Ended(report) => {
-            let took = text::span(Duration(began.elapsed().as_micros() as u64));
-            let ended = Ended::new(&*store, &run, &program.plan, &report)?;
-            ended.print(global, Some(took))
+            // The run's own times, as `status` has them: virtual time is not that of the clock.
+            let took = store.run(&run)?.map(|row| text::span(row.changed_at.since(row.created_at)));
+            Ended::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)
         }
         Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral)),
     }

@@ -10,6 +10,7 @@ use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure, owner_name};
 use crate::image::{self, Seen};
+use crate::loop_facts::Facts;
 use crate::out::{self, Paint};
 use crate::report::{self, Ended};
 use crate::{stores, text};
@@ -74,7 +75,10 @@ impl<'a> View<'a> {
             _ => "running",
         };
         let owner = image::live_owner(store, &seen.row)?;
-        let frames = frame_tree(&seen.program, state);
+        let mut frames = frame_tree(&seen.program, state);
+        if state.paused {
+            tree::pause(&mut frames);
+        }
         Ok(View { seen, status, owner, frames, now: image::now_of(&seen.row, state.now) })
     }
 
@@ -96,10 +100,10 @@ impl<'a> View<'a> {
         }
         if !self.frames.is_empty() {
             lines.push(String::new());
-            lines.extend(tree::lines(&self.frames, self.now, paint));
+            lines.extend(tree::lines(&self.seen.program.plan, &self.frames, self.now, paint));
         }
         let steps = steps_of(&self.seen.program, state);
-        if let Some(table) = report::steps_table(&self.seen.program.plan, &steps, paint) {
+        if let Some(table) = report::steps_table(&self.seen.program.plan, &Facts::new(), &steps, paint) {
             lines.extend([String::new(), table]);
         }
         lines.join("\n")
@@ -118,7 +122,7 @@ impl<'a> View<'a> {
     fn current(&self, view: &FrameView) -> String {
         let mut lines = vec![format!("Current Action: {} ({})", view.name, view.label)];
         if let Some(looping) = &view.looping {
-            lines.push(format!("  Iteration: {}", tree::count_of(looping)));
+            lines.push(format!("  Iteration: {}", tree::count_of(&self.seen.program.plan, view, looping)));
             lines.extend(tree::condition_of(looping).map(|condition| format!("  Condition: {condition}")));
         }
         lines.push(format!("  Duration: {}", text::span(self.now.since(view.started_at))));

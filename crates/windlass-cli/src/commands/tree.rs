@@ -1,5 +1,6 @@
 //! The live part of a run as a tree, loops folded.
 
+use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
 use windlass_value::{Map, Timestamp, Value};
 
@@ -22,17 +23,27 @@ fn innermost(view: &FrameView) -> &FrameView {
     view.children.first().map_or(view, innermost)
 }
 
-pub fn lines(views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
+/// What goes on in a run that is paused does not run.
+pub fn pause(views: &mut [FrameView]) {
+    for view in views {
+        if view.doing == "running" {
+            view.doing = "paused";
+        }
+        pause(&mut view.children);
+    }
+}
+
+pub fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
-    write(views, now, paint, 1, &mut lines);
+    write(plan, views, now, paint, 1, &mut lines);
     lines
 }
 
-fn write(views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines: &mut Vec<String>) {
+fn write(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     for view in views.iter().take(CHILDREN_MAX) {
-        lines.push(format!("{indent}{}", line(view, now, paint)));
-        write(&view.children, now, paint, depth + 1, lines);
+        lines.push(format!("{indent}{}", line(plan, view, now, paint)));
+        write(plan, &view.children, now, paint, depth + 1, lines);
     }
     if views.len() > CHILDREN_MAX {
         lines.push(format!("{indent}… and {} more", views.len() - CHILDREN_MAX));
@@ -40,9 +51,9 @@ fn write(views: &[FrameView], now: Timestamp, paint: Paint, depth: usize, lines:
 }
 
 /// `[3] sync 15/100 (until) running 45s`
-fn line(view: &FrameView, now: Timestamp, paint: Paint) -> String {
+fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     let turn = view.turn.map(|turn| format!("[{turn}] ")).unwrap_or_default();
-    let count = view.looping.as_ref().map(|looping| format!(" {}", count_of(looping))).unwrap_or_default();
+    let count = view.looping.as_ref().map(|looping| format!(" {}", count_of(plan, view, looping))).unwrap_or_default();
     let doing = paint.status(view.doing, view.doing);
     let since = text::span(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
@@ -50,8 +61,26 @@ fn line(view: &FrameView, now: Timestamp, paint: Paint) -> String {
     format!("{turn}{}{count} ({}) {doing} {since}{attempt}{looping}", view.name, view.label)
 }
 
-pub fn count_of(looping: &LoopView) -> String {
-    text::of(looping.begun, looping.most)
+/// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
+pub fn count_of(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
+    let live = running(looping);
+    if live == 0 || (live == 1 && goes_turn_by_turn(plan, view)) {
+        return text::of(looping.begun, looping.most);
+    }
+    format!("{} ({live} {})", text::of(looping.ended, looping.most), view.doing)
+}
+
+fn running(looping: &LoopView) -> u64 {
+    looping.begun.saturating_sub(looping.ended)
+}
+
+fn goes_turn_by_turn(plan: &Plan, view: &FrameView) -> bool {
+    let named = plan.nodes.iter().filter(|node| node.name == view.name);
+    let loops = named.filter_map(|node| match &node.kind {
+        NodeKind::Loop(looping) => Some(&looping.in_flight),
+        _ => None,
+    });
+    loops.into_iter().all(|in_flight| matches!(in_flight, Amount::Fixed(1)))
 }
 
 fn loop_notes(looping: &LoopView) -> String {
@@ -91,6 +120,7 @@ fn loop_value(looping: &LoopView) -> Value {
     Value::object([
         ("iteration", Value::from(looping.begun)),
         ("ended", Value::from(looping.ended)),
+        ("running", Value::from(running(looping))),
         ("failed", Value::from(looping.failed)),
         ("most", Value::from(looping.most)),
         ("condition", looping.condition.clone().unwrap_or_default()),

@@ -63,18 +63,23 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
     }
     let more = turns.len() > args.limit;
     turns.truncate(args.limit);
+    let missing = if args.failed { Vec::new() } else { missing(&turns, args.from) };
     let next = turns.last().map(|turn| turn.index + 1).filter(|_| more);
     if global.json {
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
             ("turns", Value::list(turns.iter().map(to_value).collect())),
+            ("not_kept", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
         out::print_json(&object)?;
         return Ok(Exit::Good);
     }
     out::print(&if turns.is_empty() { "no such turn is kept".to_owned() } else { show(&turns) })?;
+    if !missing.is_empty() {
+        out::note(&format!("not kept: {}", missing.iter().map(range_words).collect::<Vec<_>>().join(", ")));
+    }
     if let Some(next) = next {
         let failed = if args.failed { " --failed" } else { "" };
         out::note(&format!(
@@ -83,6 +88,27 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
         ));
     }
     Ok(Exit::Good)
+}
+
+/// The turns that a page jumps over, first and last: dropped to keep histories small, or not ended yet.
+fn missing(turns: &[TurnRecord], from: u64) -> Vec<(u64, u64)> {
+    let mut expected = from;
+    let mut gaps = Vec::new();
+    for turn in turns {
+        if turn.index > expected {
+            gaps.push((expected, turn.index - 1));
+        }
+        expected = turn.index + 1;
+    }
+    gaps
+}
+
+fn range_value(&(from, to): &(u64, u64)) -> Value {
+    Value::object([("from", Value::from(from)), ("to", Value::from(to))])
+}
+
+fn range_words(&(from, to): &(u64, u64)) -> String {
+    if from == to { format!("turn {from}") } else { format!("turns {from} to {to}") }
 }
 
 /// A page and one more turn, in order of index. Rows hold many turns, and those of failed ones lie beside the others, so

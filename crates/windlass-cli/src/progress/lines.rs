@@ -38,6 +38,9 @@ impl Lines {
             out::note(&format!("{path} goes on at {}", seen.count()));
             self.loops.0.insert(path, seen);
         }
+        if begun.paused {
+            out::note("paused");
+        }
     }
 
     pub fn event(&mut self, event: &Event) {

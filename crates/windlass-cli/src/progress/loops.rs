@@ -7,6 +7,7 @@ use windlass_core::Event;
 use windlass_value::Value;
 
 use super::loop_of;
+use crate::loop_facts::turns_of;
 use crate::text;
 
 #[derive(Clone, Default)]
@@ -39,8 +40,7 @@ impl Loops {
     pub fn take(&mut self, event: &Event) -> Option<Change> {
         match &*event.kind {
             "loop.started" => {
-                let limit = |name| event.data.get("limits").and_then(|limits| limits.get(name)).and_then(Value::as_int);
-                let most = limit("items").or_else(|| limit("count")).map(|most| most.max(0) as u64);
+                let most = turns_of(event);
                 self.0.insert(event.path.clone(), LoopSeen { most, ..LoopSeen::default() });
                 Some(Change::Began(event.path.clone()))
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
 
+use crate::image::Seen;
 use bars::Bars;
 use lines::Lines;
 use loops::LoopSeen;
@@ -36,7 +37,9 @@ impl Progress {
     }
 
     /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
-    pub fn seed(&mut self, program: &Program, state: &State) {
+    pub fn seed(&mut self, begun: Option<&Seen>) {
+        let Some(Seen { program, image, .. }) = begun else { return };
+        let state = &image.state;
         let frames = match self {
             Progress::Quiet => return,
             Progress::Lines(_) | Progress::Bars(_) => frame_tree(program, state),

@@ -154,7 +154,8 @@ impl Compiler {
                 (0, 0) => "no arguments".to_owned(),
                 (1, 1) => "1 argument".to_owned(),
                 (least, most) if least == most => format!("{least} arguments"),
-                (least, ANY) => format!("at least {least}"),
+                (1, ANY) => "at least 1 argument".to_owned(),
+                (least, ANY) => format!("at least {least} arguments"),
                 (least, most) => format!("{least} to {most} arguments"),
             };
             self.error(format!("`{}` takes {wanted}, got {count}", function.name), None, range);

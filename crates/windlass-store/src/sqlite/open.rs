@@ -1,6 +1,7 @@
 //! Opening and making the file, and the settings of each connection.
 
 use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -132,7 +133,9 @@ fn make_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(directory).map_err(|error| from_io(&error, "make the directory", directory))?;
+    // Runs hold what people would not show to everybody: only the owner may look.
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| from_io(&error, "make the directory", directory))?;
     match directory.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),
@@ -146,6 +149,9 @@ fn make(directory: &Path, file: &Path, options: &SqliteOptions) -> Result<(), St
         let _ = fs::remove_file(directory.join(format!("windlass.db.new{leftover}")));
     }
     write_tables(&unborn, options).map_err(|trouble| trouble.into_error(&unborn))?;
+    // The log and its index get the same mode from SQLite.
+    let private = fs::set_permissions(&unborn, fs::Permissions::from_mode(0o600));
+    private.map_err(|error| from_io(&error, "make private", &unborn))?;
     if options.durability == Durability::Full {
         let made = File::open(&unborn).and_then(|made| made.sync_all());
         made.map_err(|error| from_io(&error, "sync", &unborn))?;

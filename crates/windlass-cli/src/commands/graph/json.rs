@@ -24,7 +24,8 @@ fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
 
 /// What comes out of a choice waits for no status, but has a condition.
 fn edge(arrow: &Arrow) -> Value {
-    let statuses = arrow.accepts.iter().flat_map(|accepts| accepts.iter()).map(|status| Value::from(Status::as_str(status)));
+    let statuses =
+        arrow.accepts.iter().flat_map(|accepts| accepts.iter()).map(|status| Value::from(Status::as_str(status)));
     let mut map = Map::new();
     map.insert("from", arrow.from.as_str());
     map.insert("to", arrow.to.as_str());

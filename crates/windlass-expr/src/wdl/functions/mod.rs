@@ -153,6 +153,14 @@ pub(crate) fn wrong(function: &str, arguments: &[Value], index: usize, wanted: &
     let error = type_error(format!("`{function}` needs {wanted} as its {which} argument, got {got}"));
     match arguments.get(index) {
         Some(Value::Null) => error.hint("use coalesce(value, default) if it may be null"),
+        // Whoever calls one of these need not be told to call it.
+        Some(Value::Str(_)) if function == "int" => {
+            error.hint("ask isInt(…) first if the text may hold something else")
+        }
+        Some(Value::Str(_)) if ["float", "decimal"].contains(&function) => {
+            error.hint("ask isFloat(…) first if the text may hold something else")
+        }
+        Some(Value::Str(_)) if function == "bool" => error.hint("compare other words, such as equals(value, 'yes')"),
         Some(Value::Str(_)) if wanted.contains("number") || wanted.contains("integer") => {
             error.hint("use int(…) or float(…) to read a number from a text")
         }

@@ -1,0 +1,104 @@
+//! What the end of a run does not tell of its loops, from its history as far as that is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, NodeKind, Plan};
+use windlass_core::{Event, LoopSummary, Reason, Status};
+use windlass_runtime::codec::{self, TurnPack};
+use windlass_runtime::{FinalReport, RuntimeError};
+use windlass_store::StoreRead;
+use windlass_value::Value;
+
+use crate::follow::{EventReader, Piece};
+
+/// Pages of events looked through for a loop's beginning: nobody waits for a number that is nice to have.
+const LOOK_PAGES: usize = 4;
+
+/// More turns than ever run at once: those that were cut off are among the last so many.
+const LAST: u64 = 256;
+
+#[derive(Clone, Copy, Default)]
+pub struct Fact {
+    /// The most turns there could be, where that was computed.
+    pub most: Option<u64>,
+    /// Turns that had begun and were called off with the loop.
+    pub cut_off: u64,
+}
+
+/// By the name of the step.
+pub type Facts = BTreeMap<Arc<str>, Fact>;
+
+pub fn of(store: &dyn StoreRead, run: &Arc<str>, plan: &Plan, report: &FinalReport) -> Result<Facts, RuntimeError> {
+    let mut facts = Facts::new();
+    let mut unknown = Vec::new();
+    let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
+    for (name, looping) in loops {
+        if !matches!(looping.reason, Reason::Items | Reason::Count) && turns_most(plan, name).is_none() {
+            unknown.push(name);
+        }
+        if matches!(looping.reason, Reason::Cancelled | Reason::Timeout | Reason::Failed) {
+            facts.entry(name.clone()).or_default().cut_off = cut_off(store, run, name, looping)?;
+        }
+    }
+    for (name, most) in computed_limits(store, run, unknown)? {
+        facts.entry(name).or_default().most = Some(most);
+    }
+    Ok(facts)
+}
+
+fn cut_off(store: &dyn StoreRead, run: &str, name: &str, looping: &LoopSummary) -> Result<u64, RuntimeError> {
+    let from = looping.turns.saturating_sub(LAST);
+    // After a crash a turn may have been written twice; the later one counts.
+    let mut turns = BTreeMap::new();
+    for row in store.turns(run, name, from, LAST as u32)? {
+        let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
+        turns.extend(pack.into_iter().map(|turn| (turn.index, turn.status)));
+    }
+    Ok(turns.into_values().filter(|status| *status == Status::Cancelled).count() as u64)
+}
+
+/// What the loops whose limits are expressions, or which have items, were held to: their beginning tells.
+fn computed_limits(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    mut wanted: Vec<&Arc<str>>,
+) -> Result<Vec<(Arc<str>, u64)>, RuntimeError> {
+    let mut limits = Vec::new();
+    let mut events = EventReader::new(run.clone(), 0);
+    for _ in 0..LOOK_PAGES {
+        if wanted.is_empty() {
+            break;
+        }
+        let pieces = events.read(store)?;
+        if pieces.is_empty() {
+            break;
+        }
+        for piece in pieces {
+            let Piece::Event(event) = piece else { continue };
+            if &*event.kind == "loop.started" && wanted.contains(&&event.path) {
+                wanted.retain(|name| **name != event.path);
+                limits.extend(turns_of(&event).map(|most| (event.path.clone(), most)));
+            }
+        }
+    }
+    Ok(limits)
+}
+
+/// The most turns that a loop can have, as its beginning tells.
+pub fn turns_of(started: &Event) -> Option<u64> {
+    let limits = started.data.get("limits")?;
+    let limit = |name| limits.get(name).and_then(Value::as_int);
+    limit("items").or_else(|| limit("count")).map(|most| most.max(0) as u64)
+}
+
+/// How many turns a loop may have, if the definition says so in a number.
+pub fn turns_most(plan: &Plan, name: &str) -> Option<u64> {
+    plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
+        NodeKind::Loop(looping) => match looping.limits.turns {
+            Some(Amount::Fixed(most)) => Some(most),
+            Some(Amount::Computed(_)) | None => None,
+        },
+        _ => None,
+    })
+}
