@@ -34,10 +34,11 @@ pub struct Lines {
 impl Lines {
     pub fn seed(&mut self, begun: Begun) {
         self.seen = begun.events;
-        for (path, seen) in begun.loops {
+        // Outer loops come first.
+        for (path, seen) in begun.loops.iter().take(LOOPS_MAX) {
             out::note(&format!("{path} goes on at {}", seen.count()));
-            self.loops.0.insert(path, seen);
         }
+        self.loops.0.extend(begun.loops);
         if begun.paused {
             out::note("paused");
         }
