@@ -6,7 +6,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -90,8 +90,13 @@ impl RunWorkers {
                 no_such_tool(&job.tool, &self.pool.tools),
             );
         };
-        let work =
-            work(tool, call, self.pool.slots.clone(), self.leases.clone(), self.reports.clone(), job.job, job.dispatch);
+        let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
+        let mut work = Box::pin(work(tool, call, slots, leases, reports, job.job, job.dispatch));
+        // A tool that answers at once needs no task of its own, and nobody has to be woken. One that does not is looked at
+        // again as soon as its task begins, so nothing is missed in between.
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
         let task = tokio::spawn(work).abort_handle();
         if let Some(lease) = self.leases().get_mut(&job.job) {
             lease.task = Some(task);

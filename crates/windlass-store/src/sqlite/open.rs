@@ -38,7 +38,8 @@ impl Default for SqliteOptions {
         SqliteOptions {
             durability: Durability::Full,
             patience: Duration::from_secs(10),
-            checkpoint_pages: 4_000,
+            // A log that is used again does not grow, and then a sync need not write its new size: small is fast.
+            checkpoint_pages: 1_000,
             max_pages: None,
         }
     }
