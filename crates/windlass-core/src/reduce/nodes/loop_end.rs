@@ -113,22 +113,16 @@ fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
 }
 
 fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
-    let turns = body.ended;
+    let turns = if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) };
     match reason {
-        Reason::Timeout => {
-            ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns} turns"))
-                .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`")
-        }
-        Reason::Stalled => {
-            ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns} turns"))
-        }
-        Reason::Budget => {
-            ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns} turns"))
-        }
+        Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns}"))
+            .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`"),
+        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}")),
+        Reason::Budget => ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns}")),
         _ => ErrorInfo::new(
             "LoopCountExceeded",
             "limit",
-            format!("the loop has used all its {turns} turns and its condition is not met"),
+            format!("the loop has used all its {turns} and its condition is not met"),
         )
         .hint("raise limit.count, or look why its condition is not met: `windlass events RUN`"),
     }
