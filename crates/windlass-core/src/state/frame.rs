@@ -147,6 +147,43 @@ pub struct LoopFrame {
     pub concluded: bool,
 }
 
+impl LoopFrame {
+    pub fn new(
+        path: Arc<str>,
+        items: Option<Items>,
+        turns_max: Option<u64>,
+        in_flight: u64,
+        time_at: Option<Timestamp>,
+        time_key: Option<TimerKey>,
+    ) -> LoopFrame {
+        LoopFrame {
+            path,
+            items,
+            turns_max,
+            in_flight: in_flight.max(1),
+            time_at,
+            time_key,
+            begun: 0,
+            ended: 0,
+            failed: 0,
+            cancelled: 0,
+            turns: Default::default(),
+            last_index: None,
+            last_status: None,
+            last_error: None,
+            first_error: None,
+            cause: None,
+            previous: Value::Null,
+            results: Results::default(),
+            condition_met: false,
+            stopping: None,
+            stall: None,
+            untold: None,
+            concluded: false,
+        }
+    }
+}
+
 /// A loop's collection, evaluated once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Items {

@@ -11,7 +11,7 @@ use super::loop_end::called_off_because;
 use crate::plan::{Check, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, FrameId, Item, Items, JUDGE, LoopFrame, Results, Scope, ScopeId, Timer, Turn};
+use crate::state::{Body, Closing, FrameId, Item, Items, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn};
 use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
 
 /// What the looks after a turn found.
@@ -58,7 +58,7 @@ impl<'a> Reducer<'a> {
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
         self.tell_loop_started(id, looping, turns_max, time, items.as_ref());
-        let body = new_loop_frame(path, items, turns_max, in_flight, time_at, time_key);
+        let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key);
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.body = Body::Loop(Box::new(body));
         }
@@ -524,41 +524,6 @@ impl<'a> Reducer<'a> {
             false => self.after_turn(id, looping, found),
         }
         Ok(())
-    }
-}
-
-fn new_loop_frame(
-    path: Arc<str>,
-    items: Option<Items>,
-    turns_max: Option<u64>,
-    in_flight: u64,
-    time_at: Option<Timestamp>,
-    time_key: Option<crate::state::TimerKey>,
-) -> LoopFrame {
-    LoopFrame {
-        path,
-        items,
-        turns_max,
-        in_flight: in_flight.max(1),
-        time_at,
-        time_key,
-        begun: 0,
-        ended: 0,
-        failed: 0,
-        cancelled: 0,
-        turns: Default::default(),
-        last_index: None,
-        last_status: None,
-        last_error: None,
-        first_error: None,
-        cause: None,
-        previous: Value::Null,
-        results: Results::default(),
-        condition_met: false,
-        stopping: None,
-        stall: None,
-        untold: None,
-        concluded: false,
     }
 }
 
