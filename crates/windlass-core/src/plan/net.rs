@@ -45,7 +45,7 @@ pub struct Place {
 pub enum Join {
     /// Each token runs the body once.
     None,
-    /// One token from every place that has an arc here, or from each accepted kind.
+    /// One token of each accepted kind; surplus ones wait for the next set.
     All,
     /// All members of the fan-out that the tokens come from; fires once when it has closed.
     FanOut,
