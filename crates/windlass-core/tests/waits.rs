@@ -343,6 +343,31 @@ fn the_runs_own_timeout_counts_only_while_it_is_alive() {
 }
 
 #[test]
+fn a_timeout_tick_ends_a_run_only_when_its_time_is_over() {
+    let mut b = Builder::new();
+    b.effect(None, "work", "0");
+    b.plan.timeout = Some(secs(10));
+    let program = b.load();
+    let mut sim = begun(&program);
+    sim.now = sim.now + secs(9);
+    sim.tick(TickKind::Timeout);
+    assert!(sim.state.verdict.is_none(), "a second is left");
+    assert_eq!(sim.state.next_due(), Some(sim.now + secs(1)), "and it is still waited for");
+    sim.now = sim.now + secs(1);
+    sim.tick(TickKind::Timeout);
+    assert!(sim.state.verdict.is_some());
+    // The job in flight has its grace.
+    sim.pass(secs(11));
+    assert_eq!(sim.status(), Status::TimedOut);
+
+    let untimed = one_effect(Limits::default());
+    let mut sim = begun(&untimed);
+    sim.now = sim.now + secs(1_000_000);
+    sim.tick(TickKind::Timeout);
+    assert!(sim.state.verdict.is_none(), "a run without a timeout has none");
+}
+
+#[test]
 fn workers_are_numbered_from_the_smallest_free_one() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
