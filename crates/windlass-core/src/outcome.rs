@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Map, Timestamp, Value};
+use windlass_value::{Map, Timestamp, TurnRecords, Value};
 
 use crate::Status;
 
@@ -81,13 +81,15 @@ impl Outcome {
     }
 }
 
-/// A loop in one line.
+/// A loop in one line, and what it wrote down of its turns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopSummary {
     pub kind: Arc<str>,
     pub turns: u64,
     pub failed: u64,
     pub reason: Reason,
+    #[serde(default)]
+    pub records: TurnRecords,
 }
 
 /// What a worker reports of one task.

@@ -79,6 +79,7 @@ fn main() {
             attempts: 1,
             started_at: start,
             ended_at: start,
+            records: Default::default(),
         },
         name: Value::from("Ada"),
     };

@@ -43,6 +43,7 @@ impl Compiler<'_> {
                 cuts_turn: false,
                 turns_max: limits.loop_items_max,
                 time_max: limits.loop_time_max,
+                budget: Vec::new(),
             },
             on_exhausted: Exhausted::Fail,
             delay: None,
@@ -52,6 +53,7 @@ impl Compiler<'_> {
             collect: Collect::List,
             break_when: None,
             stall: None,
+            records: None,
         })))
     }
 

@@ -63,6 +63,7 @@ impl Compiler<'_> {
             collect: Collect::Report,
             break_when: None,
             stall: None,
+            records: None,
         })))
     }
 
@@ -104,6 +105,7 @@ impl Compiler<'_> {
             cuts_turn: form == Form::Seed,
             turns_max,
             time_max: limits.loop_time_max,
+            budget: Vec::new(),
         }
     }
 

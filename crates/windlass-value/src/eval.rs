@@ -116,6 +116,19 @@ pub struct NodeView {
     pub attempts: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
+    /// For a loop: what it wrote down of its turns.
+    pub records: TurnRecords,
+}
+
+/// What a loop wrote down of its turns, if it was asked to.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum TurnRecords {
+    #[default]
+    None,
+    /// The last turn's record.
+    Last(Value),
+    /// A list, perhaps a stored one, with a record of each turn.
+    All(Value),
 }
 
 /// A loop turn as expressions see it.

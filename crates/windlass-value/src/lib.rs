@@ -13,7 +13,7 @@ mod value;
 pub use codec::{DecodeError, decode, encode, encode_into};
 pub use eval::{
     CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, NodeView, PathPart, RunView,
-    Scope, TurnView,
+    Scope, TurnRecords, TurnView,
 };
 pub use json::{JsonError, parse_json, to_json, to_json_pretty};
 pub use map::Map;

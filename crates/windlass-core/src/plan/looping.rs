@@ -26,6 +26,24 @@ pub struct Loop {
     /// Looked at after each turn, in the turn's scope: true ends the loop as succeeded. An extension.
     pub break_when: Option<ExprId>,
     pub stall: Option<Stall>,
+    /// What is written down of each turn, for whoever asks the loop about them.
+    #[serde(default)]
+    pub records: Option<Records>,
+}
+
+/// Evaluated in a turn's scope when the turn has ended, well or badly.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Records {
+    pub value: ExprId,
+    pub keep: Keep,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keep {
+    /// Only the last turn's, by index.
+    Last,
+    /// Every turn's, in index order.
+    All,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,7 +77,22 @@ pub struct LoopLimits {
     /// More than this is refused when the limits are computed, as the compiler refuses it when they are written down.
     pub turns_max: u64,
     pub time_max: Duration,
+    /// What the turns may use up in all, worked out when the loop is entered.
+    #[serde(default)]
+    pub budget: Vec<Budget>,
 }
+
+/// An amount that the turns of a loop share.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Budget {
+    /// [`CALLS`] counts effects before they are handed out; any other name is summed from `meta.usage` of the jobs that
+    /// have ended.
+    pub what: Arc<str>,
+    pub most: Amount<u64>,
+}
+
+/// The budget that the reducer counts itself.
+pub const CALLS: &str = "calls";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exhausted {

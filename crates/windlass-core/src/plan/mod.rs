@@ -7,6 +7,7 @@ mod looping;
 mod net;
 mod pipeline;
 mod retry;
+mod trigger;
 mod wait;
 
 use std::sync::Arc;
@@ -15,10 +16,13 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
-pub use looping::{Check, Collect, Exhausted, Loop, LoopLimits, Source, Stall, TurnFailure};
+pub use looping::{
+    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TurnFailure,
+};
 pub use net::{ArcOn, Join, Net, NetArc, NetEnd, Place};
 pub use pipeline::{Action, Directive, Effect, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
 pub use retry::{Backoff, Growth, Jitter, Retry};
+pub use trigger::Trigger;
 pub use wait::{Call, Wait};
 
 use crate::{Limits, Status};
@@ -64,7 +68,10 @@ pub struct Plan {
     /// that has begun goes on.
     #[serde(default)]
     pub limits: Option<Limits>,
-    /// Facts that the reducer does not need and a server does (triggers, metadata).
+    /// What may start a run, and when it does; its conditions, its list.
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
+    /// Facts that the reducer does not need and a server does.
     pub metadata: Value,
 }
 
@@ -149,6 +156,7 @@ impl Plan {
             outputs: None,
             timeout: None,
             limits: None,
+            triggers: Vec::new(),
             metadata: Value::Null,
         }
     }

@@ -157,6 +157,7 @@ impl<'a> View<'a> {
             attempts: outcome.attempts,
             started_at: outcome.started_at,
             ended_at: outcome.ended_at,
+            records: outcome.turns.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
         }
     }
 

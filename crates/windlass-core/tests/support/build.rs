@@ -141,7 +141,14 @@ pub fn graph(children: Vec<Child>) -> Graph {
 }
 
 pub fn no_limits() -> LoopLimits {
-    LoopLimits { turns: None, time: None, cuts_turn: false, turns_max: 1_000_000, time_max: secs(1_000_000) }
+    LoopLimits {
+        turns: None,
+        time: None,
+        cuts_turn: false,
+        turns_max: 1_000_000,
+        time_max: secs(1_000_000),
+        budget: Vec::new(),
+    }
 }
 
 /// A loop that ends after so many turns, as succeeded.
@@ -160,6 +167,7 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         collect: Collect::Report,
         break_when: None,
         stall: None,
+        records: None,
     }
 }
 

@@ -682,6 +682,7 @@ impl Scope for View<'_, '_> {
             attempts: 1,
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
+            records: Default::default(),
         })
     }
 

@@ -384,6 +384,7 @@ impl Maker {
             collect: self.collect(strict),
             break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
             stall: (!strict && self.rng.chance(15)).then(|| self.stall(&after)),
+            records: None,
             source,
             ..repeat(1, body)
         }

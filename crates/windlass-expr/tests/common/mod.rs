@@ -96,6 +96,7 @@ impl Scope for MockScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
+            records: Default::default(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The end of a loop: its reason, its status, what it gives.
 
-use windlass_value::Value;
+use windlass_value::{TurnRecords, Value};
 
 use crate::plan::{Collect, Exhausted, Loop, TurnFailure};
 use crate::reduce::Reducer;
@@ -45,7 +45,13 @@ impl Reducer<'_> {
 
     fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
         let (_, body) = self.loop_of(id)?;
-        Some(LoopSummary { kind: looping.kind.clone(), turns: body.ended, failed: body.failed, reason })
+        Some(LoopSummary {
+            kind: looping.kind.clone(),
+            turns: body.ended,
+            failed: body.failed,
+            reason,
+            records: TurnRecords::None,
+        })
     }
 
     fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
