@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Map, Timestamp, Value};
+use windlass_value::{Duration, Map, Timestamp, Value};
 
 use crate::Status;
 
@@ -98,15 +98,38 @@ pub struct TaskOutcome {
     pub error: Option<ErrorInfo>,
     /// Attempt, duration and what else the tool wants known.
     pub meta: Value,
+    /// The operation has begun and is not finished. An error counts more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Again>,
+}
+
+/// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
+/// It is the same attempt, but another effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Again {
+    pub input: Value,
+    pub after: Duration,
+}
+
+/// What a run has answered to whoever started it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    pub value: Value,
+    pub good: bool,
 }
 
 impl TaskOutcome {
     pub fn success(output: impl Into<Value>) -> TaskOutcome {
-        TaskOutcome { output: output.into(), error: None, meta: Value::Null }
+        TaskOutcome { output: output.into(), error: None, meta: Value::Null, again: None }
+    }
+
+    /// Not finished: to be called again.
+    pub fn again(input: impl Into<Value>, after: Duration) -> TaskOutcome {
+        TaskOutcome { again: Some(Again { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
     }
 
     pub fn failure(error: ErrorInfo) -> TaskOutcome {
-        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null }
+        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null, again: None }
     }
 }
 

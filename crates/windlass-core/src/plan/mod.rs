@@ -12,12 +12,12 @@ mod wait;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Duration, Mode, Value};
+use windlass_value::{BlobHash, Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
 pub use looping::{Check, Collect, Exhausted, Loop, LoopLimits, Source, Stall, TurnFailure};
 pub use net::{ArcOn, Join, Net, NetArc, NetEnd, Place};
-pub use pipeline::{Action, Directive, Effect, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
+pub use pipeline::{Action, Directive, Effect, Name, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
 pub use retry::{Backoff, Growth, Jitter, Retry};
 pub use wait::{Call, Wait};
 
@@ -64,6 +64,9 @@ pub struct Plan {
     /// that has begun goes on.
     #[serde(default)]
     pub limits: Option<Limits>,
+    /// Definitions that its calls may name, by the hash of their plan: a run that has begun goes on with these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<(Arc<str>, BlobHash)>,
     /// Facts that the reducer does not need and a server does (triggers, metadata).
     pub metadata: Value,
 }
@@ -149,6 +152,7 @@ impl Plan {
             outputs: None,
             timeout: None,
             limits: None,
+            pins: Vec::new(),
             metadata: Value::Null,
         }
     }

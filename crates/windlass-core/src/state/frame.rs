@@ -90,6 +90,15 @@ pub struct PipelineFrame {
     pub inputs: Value,
     /// Something was sent under the current key, with these inputs; another try under it sends the same.
     pub sent: bool,
+    /// The tool it was sent to, if its name is computed.
+    #[serde(default)]
+    pub tool: Option<Arc<str>>,
+    /// What the operation goes on with when the alarm rings.
+    #[serde(default)]
+    pub again: Option<Value>,
+    /// Which call of the operation the next or running one is, counted from 0.
+    #[serde(default)]
+    pub call: u32,
     pub job: Option<u64>,
 }
 

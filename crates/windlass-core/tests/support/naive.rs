@@ -188,6 +188,7 @@ impl<'p> Naive<'p> {
                     }
                 }
                 Action::End { .. } => unimplemented_here("ends from within"),
+                Action::Reply { .. } => unimplemented_here("replies"),
             };
             tell_outcome(&mut names, &output, error);
             let Ok((next, rule)) = self.decide(task, tries, error, &names) else { return failed() };
@@ -217,7 +218,7 @@ impl<'p> Naive<'p> {
         let path = if task.label.is_empty() { path.to_owned() } else { format!("{path}.{}", task.label) };
         self.numbers += 1;
         let which = self.counter.which(&path, generation, self.numbers);
-        outcome_of(self.seed, &effect.tool, &which, input)
+        outcome_of(self.seed, &effect.tool.to_string(), &which, input)
     }
 
     fn decide<'r>(&mut self, task: &'r Task, tries: u64, error: bool, names: &Map) -> Tried<(Next, Option<&'r Rule>)> {
@@ -231,7 +232,7 @@ impl<'p> Naive<'p> {
                 Directive::Continue => Next::On,
                 Directive::Jump(to) => Next::To(*to as usize),
                 Directive::Break => Next::Break,
-                Directive::Fail => Next::Fail,
+                Directive::Fail { .. } => Next::Fail,
                 Directive::Retry(retry) if tries < attempts(retry) => Next::Again,
                 Directive::Retry(_) => continue,
             };

@@ -284,7 +284,14 @@ impl Maker {
         match self.rng.below(5) {
             0 => rule(when, Directive::Continue),
             1 => rule(when, Directive::Retry(self.retry())),
-            2 => rule(when, if self.rng.chance(50) { Directive::Break } else { Directive::Fail }),
+            2 => rule(
+                when,
+                if self.rng.chance(50) {
+                    Directive::Break
+                } else {
+                    Directive::Fail { status: Status::Failed, error: None }
+                },
+            ),
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
@@ -472,7 +479,7 @@ impl Maker {
 }
 
 fn hangs(task: &Task) -> bool {
-    matches!(&task.action, Action::Effect(effect) if &*effect.tool == "hang")
+    matches!(&task.action, Action::Effect(effect) if effect.tool == Name::from("hang"))
 }
 
 /// `[{"$var": name}, key]`

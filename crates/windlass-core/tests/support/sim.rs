@@ -320,6 +320,7 @@ impl<'p> Sim<'p> {
             Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
                 assert_eq!(self.state.result(), Some(result), "the end that is told is the end that is kept");
             }
+            Command::Reply(reply) => assert_eq!(self.state.reply.as_ref(), Some(reply), "what is told is what is kept"),
             Command::QueueEvent(_) | Command::CancelWorker { .. } | Command::CancelChild { .. } => {}
         }
     }

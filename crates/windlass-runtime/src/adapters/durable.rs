@@ -195,7 +195,11 @@ impl<A: Adapter> Durable<A> {
     /// The end of a child is a message to its parent.
     fn news_for_parent(&self, state: &State) -> Option<InboxRow> {
         let (Some((parent, call)), Some(result)) = (&self.options.parent, state.result()) else { return None };
-        let outcome = TaskOutcome { output: result.output.clone(), error: result.error.clone(), meta: Value::Null };
+        let outcome = TaskOutcome {
+            output: result.output.clone(),
+            error: result.error.clone(),
+            ..TaskOutcome::success(Value::Null)
+        };
         let tick = TickKind::CallResult { call: *call, status: result.status, outcome };
         Some(InboxRow {
             run: parent.clone(),
