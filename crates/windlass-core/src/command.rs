@@ -57,7 +57,7 @@ pub struct EffectKey {
     pub visit: u32,
     /// Goes up only when a retry follows a received reply.
     pub group: u32,
-    /// Which call of one operation this is, when it takes more than one.
+    /// Zero for the call that begins an operation; each one that goes on with it has a number of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub call: u32,
 }

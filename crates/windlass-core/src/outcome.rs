@@ -111,11 +111,31 @@ pub struct Again {
     pub after: Duration,
 }
 
+/// How much of a bad answer an error message shows.
+const REPLY_CHARS_TOLD: usize = 200;
+
 /// What a run has answered to whoever started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     pub value: Value,
     pub good: bool,
+}
+
+impl Reply {
+    /// The answer as the end of the call that waits for it.
+    pub fn call_result(&self) -> (Status, TaskOutcome) {
+        let output = TaskOutcome::success(self.value.clone());
+        if self.good {
+            return (Status::Succeeded, output);
+        }
+        let mut told = format!("{:?}", self.value);
+        if let Some((at, _)) = told.char_indices().nth(REPLY_CHARS_TOLD) {
+            told.truncate(at);
+            told.push('…');
+        }
+        let error = ErrorInfo::new("ChildReplied", "call", format!("the child run replied that it failed: {told}"));
+        (Status::Failed, TaskOutcome { error: Some(error), ..output })
+    }
 }
 
 impl TaskOutcome {

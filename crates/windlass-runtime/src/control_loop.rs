@@ -230,8 +230,9 @@ impl<A: Adapter> ControlLoop<A> {
             }
             Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),
             Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
-            // The run's end and its answer are in its state: whoever has to know sees them there.
-            Command::Reply(_) | Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
+            Command::Reply(reply) => self.adapter.replied(&reply),
+            // The run's end is in its state; the loop sees it there.
+            Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }
         Ok(())
     }

@@ -64,11 +64,11 @@ pub struct Plan {
     /// that has begun goes on.
     #[serde(default)]
     pub limits: Option<Limits>,
+    /// Facts that the reducer does not need and a server does (triggers, metadata).
+    pub metadata: Value,
     /// Definitions that its calls may name, by the hash of their plan: a run that has begun goes on with these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<(Arc<str>, BlobHash)>,
-    /// Facts that the reducer does not need and a server does (triggers, metadata).
-    pub metadata: Value,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -152,8 +152,8 @@ impl Plan {
             outputs: None,
             timeout: None,
             limits: None,
-            pins: Vec::new(),
             metadata: Value::Null,
+            pins: Vec::new(),
         }
     }
 

@@ -96,7 +96,8 @@ pub struct PipelineFrame {
     /// What the operation goes on with when the alarm rings.
     #[serde(default)]
     pub again: Option<Value>,
-    /// Which call of the operation the next or running one is, counted from 0.
+    /// Calls of the current key's group that went on with an operation. A try that begins it anew under the same key does
+    /// not count them anew: it may be told to go on with something else.
     #[serde(default)]
     pub call: u32,
     pub job: Option<u64>,

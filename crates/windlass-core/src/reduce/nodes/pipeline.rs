@@ -167,7 +167,8 @@ impl<'a> Reducer<'a> {
         let Body::Pipeline(body) = &mut frame.body else { return };
         body.job = Some(job);
         // What the node was given stays what its operation began with.
-        if body.again.take().is_none() {
+        let goes_on = body.again.take().is_some();
+        if !goes_on {
             body.sent = true;
             body.tool = Some(tool.clone());
             body.inputs = input.clone();
@@ -175,7 +176,7 @@ impl<'a> Reducer<'a> {
         let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
         let label = self.program_task(id).map(|task| task.label.clone()).unwrap_or_default();
         let Some(body) = self.pipeline_mut(id) else { return };
-        let (group, call) = (body.group, body.call);
+        let (group, call) = (body.group, if goes_on { body.call } else { 0 });
         let path = if label.is_empty() { path } else { format!("{path}.{label}").into() };
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let open = OpenJob { frame: id, dispatch: 0, worker, tool, input, key, attempt, timeout, cancelled: None };
@@ -368,13 +369,12 @@ impl<'a> Reducer<'a> {
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = Some(key);
         }
-        if let Some(body) = self.pipeline_mut(id) {
-            // However far the operation was, another try begins it anew.
+        if let Some(body) = self.pipeline_mut(id)
+            && !same_key
+        {
+            body.group += 1;
             body.call = 0;
-            if !same_key {
-                body.group += 1;
-                body.sent = false;
-            }
+            body.sent = false;
         }
     }
 
