@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{ErrorInfo, Reason, Status, TickKind};
+use crate::{ErrorInfo, Reason, Reply, Status, TickKind};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -19,6 +19,8 @@ pub enum Command {
     StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
     /// The child run is no longer wanted.
     CancelChild { key: EffectKey },
+    /// An answer to whoever started the run, which goes on.
+    Reply(Reply),
     /// The run has succeeded.
     CompleteRun(RunResult),
     /// The run was cancelled or has timed out.
@@ -55,6 +57,14 @@ pub struct EffectKey {
     pub visit: u32,
     /// Goes up only when a retry follows a received reply.
     pub group: u32,
+    /// Zero for the call that begins an operation; each one that goes on with it has a number of its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub call: u32,
+}
+
+/// What was not there in older journals stays out of the digest of a tick.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The end of a run.
@@ -63,6 +73,9 @@ pub struct RunResult {
     pub status: Status,
     pub output: Value,
     pub error: Option<ErrorInfo>,
+    /// What the run has answered before it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Reply>,
 }
 
 /// An observation, numbered from 1 per run without a gap.

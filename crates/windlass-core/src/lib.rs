@@ -17,7 +17,7 @@ mod view;
 
 pub use command::{Command, EffectKey, Event, Job, RunResult, TurnRecord};
 pub use limits::Limits;
-pub use outcome::{ErrorInfo, LoopSummary, Outcome, Reason, TaskOutcome};
+pub use outcome::{Again, ErrorInfo, LoopSummary, Outcome, Reason, Reply, TaskOutcome};
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{Impossible, Output, Reduced, Resume, reduce};
 pub use state::State;

@@ -55,6 +55,8 @@ limits! {
     history_newest_turns: u64 = 10_000,
     /// Task runs in one pipeline, jumps included.
     pipeline_task_runs_max: u64 = 100_000,
+    /// Child runs inside each other.
+    call_depth_max: u64 = 32,
     /// Tokens in one run.
     net_tokens_max: u64 = 1_000_000,
     /// The most tries a retry may ask for.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Map, Timestamp, TurnRecords, Value};
+use windlass_value::{Duration, Map, Timestamp, TurnRecords, Value};
 
 use crate::Status;
 
@@ -100,15 +100,58 @@ pub struct TaskOutcome {
     pub error: Option<ErrorInfo>,
     /// Attempt, duration and what else the tool wants known.
     pub meta: Value,
+    /// The operation has begun and is not finished. An error counts more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Again>,
+}
+
+/// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
+/// It is the same attempt, but another effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Again {
+    pub input: Value,
+    pub after: Duration,
+}
+
+/// How much of a bad answer an error message shows.
+const REPLY_CHARS_TOLD: usize = 200;
+
+/// What a run has answered to whoever started it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    pub value: Value,
+    pub good: bool,
+}
+
+impl Reply {
+    /// The answer as the end of the call that waits for it.
+    pub fn call_result(&self) -> (Status, TaskOutcome) {
+        let output = TaskOutcome::success(self.value.clone());
+        if self.good {
+            return (Status::Succeeded, output);
+        }
+        let mut told = format!("{:?}", self.value);
+        if let Some((at, _)) = told.char_indices().nth(REPLY_CHARS_TOLD) {
+            told.truncate(at);
+            told.push('…');
+        }
+        let error = ErrorInfo::new("ChildReplied", "call", format!("the child run replied that it failed: {told}"));
+        (Status::Failed, TaskOutcome { error: Some(error), ..output })
+    }
 }
 
 impl TaskOutcome {
     pub fn success(output: impl Into<Value>) -> TaskOutcome {
-        TaskOutcome { output: output.into(), error: None, meta: Value::Null }
+        TaskOutcome { output: output.into(), error: None, meta: Value::Null, again: None }
+    }
+
+    /// Not finished: to be called again.
+    pub fn again(input: impl Into<Value>, after: Duration) -> TaskOutcome {
+        TaskOutcome { again: Some(Again { input: input.into(), after }), ..TaskOutcome::success(Value::Null) }
     }
 
     pub fn failure(error: ErrorInfo) -> TaskOutcome {
-        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null }
+        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null, again: None }
     }
 }
 

@@ -153,6 +153,11 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
         {
             return Err(PlanError(format!("the pipeline `{}` has no task, or jumps to none", node.name)));
         }
+        if let NodeKind::Pipeline(pipeline) = &node.kind
+            && pipeline.tasks.iter().flat_map(|task| &task.rules).any(fails_well)
+        {
+            return Err(PlanError(format!("a rule of the pipeline `{}` fails it with a good status", node.name)));
+        }
         if let NodeKind::Graph(graph) = &node.kind
             && graph
                 .children
@@ -174,6 +179,10 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
 fn jumps_out(pipeline: &Pipeline) -> bool {
     let out = |rule: &Rule| matches!(rule.directive, Directive::Jump(to) if to as usize >= pipeline.tasks.len());
     pipeline.tasks.iter().flat_map(|task| &task.rules).any(out)
+}
+
+fn fails_well(rule: &Rule) -> bool {
+    matches!(rule.directive, Directive::Fail { status, .. } if !status.is_bad())
 }
 
 /// Takes away children that wait for nobody that is left, until none can be taken.

@@ -48,6 +48,9 @@ pub enum TickKind {
     CancelRun {
         reason: Arc<str>,
         request: Option<Arc<str>>,
+        /// Whoever called the run no longer waits for it. One that has replied takes no heed.
+        #[serde(default, skip_serializing_if = "is_false")]
+        by_caller: bool,
     },
     /// A worker wants something said while it works.
     PublishEvent {
@@ -74,6 +77,11 @@ pub enum TickKind {
     Restart,
     /// The last tick yielded: there is more to compute.
     Proceed,
+}
+
+/// What was not there in older journals is not written unless it says something.
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl TickKind {

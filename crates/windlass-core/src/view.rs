@@ -79,6 +79,7 @@ fn doing(frame: &Frame) -> &'static str {
     match &frame.body {
         _ if frame.closing.is_some() => "cancelling",
         Body::Backoff => "retrying",
+        Body::Pipeline(pipeline) if pipeline.again.is_some() => "waiting",
         Body::Pipeline(_) if frame.alarm.is_some() => "retrying",
         Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. }) | Body::Call { .. } => "waiting",
         Body::Loop(_) if frame.alarm.is_some() => "waiting",

@@ -221,6 +221,8 @@ fn random_plans_reach_every_corner() {
     let others = [
         "loop.progress ",
         "task.retrying ",
+        "task.waiting ",
+        "run.replied ",
         "step.skipped skipped",
         "workflow.idle ",
         "event.unhandled ",

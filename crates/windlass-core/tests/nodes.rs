@@ -73,7 +73,7 @@ fn a_rule_decides_what_a_failure_means() {
     let cases = [
         (Directive::Continue, Status::Succeeded, after),
         (Directive::Break, Status::Succeeded, ruled.clone()),
-        (Directive::Fail, Status::Failed, ruled),
+        (Directive::Fail { status: Status::Failed, error: None }, Status::Failed, ruled),
     ];
     for (directive, status, output) in cases {
         let program = with_rule(directive);

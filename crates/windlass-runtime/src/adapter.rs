@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-pub use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
+pub use windlass_core::{Event, Job, Output, Reply, RunResult, State, Tick, TickKind};
 pub use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -105,6 +105,9 @@ pub trait Adapter: Send {
         state: &State,
         blobs: &mut BlobCache,
     ) -> impl Future<Output = Result<(), RuntimeError>> + Send;
+
+    /// The run has answered whoever started it; the answer is durable, and the run goes on.
+    fn replied(&mut self, _reply: &Reply) {}
 
     /// The run has ended; its result is durable.
     fn ended(&mut self, _result: &RunResult) {}
@@ -216,6 +219,11 @@ macro_rules! forward_one {
             blobs: &mut $crate::BlobCache,
         ) -> Result<(), $crate::RuntimeError> {
             self.$inner.release(state, blobs).await
+        }
+    };
+    ($inner:ident, replied) => {
+        fn replied(&mut self, reply: &$crate::adapter::Reply) {
+            self.$inner.replied(reply);
         }
     };
     ($inner:ident, ended) => {

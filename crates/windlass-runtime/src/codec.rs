@@ -75,6 +75,9 @@ pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     for number in [key.generation, key.visit, key.group] {
         hasher.update(&number.to_le_bytes());
     }
+    if key.call > 0 {
+        hasher.update(&key.call.to_le_bytes());
+    }
     let hex = hasher.finalize().to_hex();
     format!("wl-{}", &hex[..32])
 }

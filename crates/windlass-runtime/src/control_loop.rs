@@ -174,6 +174,9 @@ impl<A: Adapter> ControlLoop<A> {
         match kind {
             TickKind::StepResult { job, dispatch, mut outcome } => {
                 outcome.output = slim(outcome.output);
+                if let Some(again) = &mut outcome.again {
+                    again.input = slim(std::mem::take(&mut again.input));
+                }
                 TickKind::StepResult { job, dispatch, outcome }
             }
             TickKind::CallResult { call, status, mut outcome } => {
@@ -227,6 +230,7 @@ impl<A: Adapter> ControlLoop<A> {
             }
             Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),
             Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
+            Command::Reply(reply) => self.adapter.replied(&reply),
             // The run's end is in its state; the loop sees it there.
             Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }

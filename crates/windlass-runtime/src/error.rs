@@ -24,6 +24,8 @@ pub enum RuntimeError {
     MissingBlob(String),
     #[error("the input does not fit the definition: {0}")]
     Input(String),
+    #[error("the call of `{definition}` would be more than {most} child runs inside each other")]
+    CallDepth { definition: String, most: u64 },
     #[error("the engine is shutting down")]
     Closing,
     #[error("another process has taken the run over")]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::NodeKind;
-use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, State, Status};
+use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status};
 use windlass_value::{Map, Value};
 
 /// Kept in the run's row when it has ended.
@@ -13,6 +13,9 @@ pub struct FinalReport {
     pub status: Status,
     pub output: Value,
     pub error: Option<ErrorInfo>,
+    /// What the run has answered before it ended.
+    #[serde(default)]
+    pub reply: Option<Reply>,
     /// The top-level steps, in the definition's order.
     pub steps: Vec<(Arc<str>, StepReport)>,
 }
@@ -31,11 +34,13 @@ impl FinalReport {
             status: Status::Failed,
             output: Value::Null,
             error: None,
+            reply: None,
         });
         FinalReport {
             status: result.status,
             output: result.output,
             error: result.error,
+            reply: result.reply,
             steps: steps_of(program, state),
         }
     }
@@ -47,6 +52,9 @@ impl FinalReport {
         map.insert("output", self.output.clone());
         if let Some(error) = &self.error {
             map.insert("error", error.to_value());
+        }
+        if let Some(reply) = &self.reply {
+            map.insert("reply", Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))]));
         }
         let steps = self.steps.iter().map(|(name, step)| (name.clone(), step.to_value()));
         map.insert("steps", Value::object(steps));

@@ -13,14 +13,14 @@ mod wait;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_value::{Duration, Mode, Value};
+use windlass_value::{BlobHash, Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
 pub use looping::{
     Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TurnFailure,
 };
 pub use net::{ArcOn, Join, Net, NetArc, NetEnd, Place};
-pub use pipeline::{Action, Directive, Effect, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
+pub use pipeline::{Action, Directive, Effect, Name, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
 pub use retry::{Backoff, Growth, Jitter, Retry};
 pub use trigger::Trigger;
 pub use wait::{Call, Wait};
@@ -73,6 +73,9 @@ pub struct Plan {
     pub triggers: Vec<Trigger>,
     /// Facts that the reducer does not need and a server does.
     pub metadata: Value,
+    /// Definitions that its calls may name, by the hash of their plan: a run that has begun goes on with these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<(Arc<str>, BlobHash)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -158,6 +161,7 @@ impl Plan {
             limits: None,
             triggers: Vec::new(),
             metadata: Value::Null,
+            pins: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! An ordered list of labelled tasks with a program counter. A lone action is a pipeline of one task.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -42,12 +43,45 @@ pub enum Action {
     End { status: Status, error: Option<ExprId> },
     /// Work in the world: a job for a worker.
     Effect(Effect),
+    /// Answers whoever started the run, once; the run goes on. Runs inside the reducer.
+    Reply {
+        value: ExprId,
+        /// A condition: whether this is a good answer. None is yes.
+        good: Option<ExprId>,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Effect {
-    pub tool: Arc<str>,
+    pub tool: Name,
     pub input: ExprId,
+}
+
+/// A name that is written down, or computed when it is reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Name {
+    Fixed(Arc<str>),
+    /// A text, one of these: what a model or a request has written must not reach anything else.
+    Computed {
+        computed: ExprId,
+        among: Vec<Arc<str>>,
+    },
+}
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Name {
+        Name::Fixed(name.into())
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Fixed(name) => f.write_str(name),
+            Name::Computed { among, .. } => write!(f, "one of {}", among.join(", ")),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,8 +103,12 @@ pub enum Directive {
     Jump(u32),
     /// Ends the pipeline as succeeded.
     Break,
-    /// Ends the pipeline as failed.
-    Fail,
+    /// Ends the pipeline as failed, timed out or cancelled.
+    Fail {
+        status: Status,
+        /// An object `{code, message}`, which sees the task's outcome; None leaves the task's own error.
+        error: Option<ExprId>,
+    },
 }
 
 /// A change of one variable.

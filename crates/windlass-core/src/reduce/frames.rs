@@ -382,12 +382,13 @@ impl Reducer<'_> {
             }
             output = Value::map(map);
         }
-        self.close_run(RunResult { status, output, error });
+        self.close_run(RunResult { status, output, error, reply: self.state.reply.clone() });
         Ok(())
     }
 
     pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
-        self.close_run(RunResult { status: Status::Failed, output: Value::Null, error: Some(error) });
+        let reply = self.state.reply.clone();
+        self.close_run(RunResult { status: Status::Failed, output: Value::Null, error: Some(error), reply });
     }
 
     fn close_run(&mut self, result: RunResult) {

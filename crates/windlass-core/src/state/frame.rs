@@ -90,6 +90,16 @@ pub struct PipelineFrame {
     pub inputs: Value,
     /// Something was sent under the current key, with these inputs; another try under it sends the same.
     pub sent: bool,
+    /// The tool it was sent to, if its name is computed.
+    #[serde(default)]
+    pub tool: Option<Arc<str>>,
+    /// What the operation goes on with when the alarm rings.
+    #[serde(default)]
+    pub again: Option<Value>,
+    /// Calls of the current key's group that went on with an operation. A try that begins it anew under the same key does
+    /// not count them anew: it may be told to go on with something else.
+    #[serde(default)]
+    pub call: u32,
     pub job: Option<u64>,
 }
 

@@ -19,7 +19,7 @@ pub use frame::{
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Outcome, RunResult, Status, TaskOutcome};
+use crate::{EffectKey, ErrorInfo, Outcome, Reply, RunResult, Status, TaskOutcome};
 
 /// Goes up when an old snapshot would be read wrongly.
 pub const STATE_FORMAT: u16 = 1;
@@ -70,6 +70,9 @@ pub struct State {
     pub next_generation: u32,
     /// The end that somebody has decided on before the root has ended: a cancel, a terminate, a timeout.
     pub verdict: Option<Closing>,
+    /// What the run has answered; from then on it is its own master.
+    #[serde(default)]
+    pub reply: Option<Reply>,
     pub idle_told: bool,
 }
 
@@ -226,6 +229,7 @@ impl State {
             next_timer: 0,
             next_generation: 0,
             verdict: None,
+            reply: None,
             idle_told: false,
         }
     }

@@ -35,7 +35,7 @@ struct Compiled {
     mode: Mode,
 }
 
-const OPS: [&str; 22] = [
+const OPS: [&str; 23] = [
     "$var",
     "$turn",
     "$node",
@@ -58,6 +58,7 @@ const OPS: [&str; 22] = [
     "$elapsed",
     "$attempts",
     "$loopitem",
+    "$inputs",
 ];
 
 impl Language for TestLanguage {
@@ -123,7 +124,7 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
             turn(text(what), Some(text(name)), scope)?
         }
         "$loopitem" => turn("item", Some(text(&operand)), scope)?,
-        "$node" | "$status" | "$attempts" => node(op, text(&operand), scope, mode)?,
+        "$node" | "$status" | "$attempts" | "$inputs" => node(op, text(&operand), scope, mode)?,
         "$input" => scope.run().input.get(text(&operand)).cloned().unwrap_or_default(),
         "$add" => {
             let (a, b) = pair(&operand)?;
@@ -186,6 +187,7 @@ fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, Ev
     Ok(match op {
         "$node" => node.output,
         "$status" => Value::from(node.status),
+        "$inputs" => node.inputs,
         _ => Value::from(node.attempts),
     })
 }

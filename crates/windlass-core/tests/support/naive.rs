@@ -157,7 +157,7 @@ impl<'p> Naive<'p> {
 
     fn pipeline(&mut self, pipeline: &Pipeline, path: &str, generation: u32) -> End {
         let (mut pc, mut tries, mut previous) = (0, 0, Value::Null);
-        let mut resent: Option<Value> = None;
+        let mut resent: Option<(String, Value)> = None;
         loop {
             let task = &pipeline.tasks[pc];
             tries += 1;
@@ -173,21 +173,24 @@ impl<'p> Naive<'p> {
                     done(written)
                 }
                 Action::Effect(effect) => {
-                    let input = match resent.take() {
-                        Some(input) => Ok(input),
-                        None => self.eval_with(effect.input, seen),
+                    let call = match resent.take() {
+                        Some(call) => Ok(call),
+                        None => self
+                            .tool(&effect.tool, seen)
+                            .and_then(|tool| self.eval_with(effect.input, seen).map(|input| (tool, input))),
                     };
-                    match input {
+                    match call {
                         Err(Broken) => (Value::Null, true),
-                        Ok(input) => {
-                            let outcome = self.send(task, effect, path, generation, &input);
+                        Ok((tool, input)) => {
+                            let outcome = self.send(task, &tool, path, generation, &input);
                             let lost = outcome.error.as_ref().is_some_and(|error| !error.replied);
-                            resent = lost.then_some(input);
+                            resent = lost.then_some((tool, input));
                             (outcome.output, outcome.error.is_some())
                         }
                     }
                 }
                 Action::End { .. } => unimplemented_here("ends from within"),
+                Action::Reply { .. } => unimplemented_here("replies"),
             };
             tell_outcome(&mut names, &output, error);
             let Ok((next, rule)) = self.decide(task, tries, error, &names) else { return failed() };
@@ -213,11 +216,30 @@ impl<'p> Naive<'p> {
         }
     }
 
-    fn send(&mut self, task: &Task, effect: &Effect, path: &str, generation: u32, input: &Value) -> TaskOutcome {
+    fn tool(&mut self, tool: &Name, seen: &Map) -> Tried<String> {
+        match tool {
+            Name::Fixed(tool) => Ok(tool.to_string()),
+            Name::Computed { computed, among } => {
+                let name = self.eval_with(*computed, seen)?;
+                let found = among.iter().find(|one| name.as_str() == Some(&***one));
+                found.map(|name| name.to_string()).ok_or(Broken)
+            }
+        }
+    }
+
+    /// Calls until the tool says that it is finished.
+    fn send(&mut self, task: &Task, tool: &str, path: &str, generation: u32, input: &Value) -> TaskOutcome {
         let path = if task.label.is_empty() { path.to_owned() } else { format!("{path}.{}", task.label) };
-        self.numbers += 1;
-        let which = self.counter.which(&path, generation, self.numbers);
-        outcome_of(self.seed, &effect.tool, &which, input)
+        let mut input = input.clone();
+        loop {
+            self.numbers += 1;
+            let which = self.counter.which(&path, generation, self.numbers);
+            let outcome = outcome_of(self.seed, tool, &which, &input);
+            match (outcome.again, &outcome.error) {
+                (Some(again), None) => input = again.input,
+                (again, _) => return TaskOutcome { again, ..outcome },
+            }
+        }
     }
 
     fn decide<'r>(&mut self, task: &'r Task, tries: u64, error: bool, names: &Map) -> Tried<(Next, Option<&'r Rule>)> {
@@ -231,7 +253,7 @@ impl<'p> Naive<'p> {
                 Directive::Continue => Next::On,
                 Directive::Jump(to) => Next::To(*to as usize),
                 Directive::Break => Next::Break,
-                Directive::Fail => Next::Fail,
+                Directive::Fail { .. } => Next::Fail,
                 Directive::Retry(retry) if tries < attempts(retry) => Next::Again,
                 Directive::Retry(_) => continue,
             };

@@ -136,7 +136,7 @@ impl Maker {
     }
 
     fn retry(&mut self) -> Retry {
-        let kinds = ["http", "limit", "rule", "call", "expression", "hang", "step", "timeout", "cancelled"];
+        let kinds = ["http", "tool", "limit", "rule", "call", "expression", "hang", "step", "timeout", "cancelled"];
         let mut retry = retry(1 + self.rng.below(3), Duration::from_ms(self.rng.below(3) * 700));
         retry.backoff.growth = *self.rng.pick(&[Growth::Fixed, Growth::Linear, Growth::Exponential(2.0)]);
         if self.wild() {
@@ -204,8 +204,22 @@ impl Maker {
 
     fn effect(&mut self, around: &Around) -> Action {
         let hangs = self.wild() && self.rng.chance(8);
-        let tool = if hangs { "hang" } else { *self.rng.pick(&["0", "0", "20", "60", "100"]) };
-        Action::Effect(Effect { tool: tool.into(), input: self.value(around) })
+        let tool = if hangs { "hang" } else { *self.rng.pick(&["0", "0", "20", "60", "100", "slow0", "slow40"]) };
+        let tool = match !hangs && self.rng.chance(15) {
+            true => self.computed(tool, around),
+            false => tool.into(),
+        };
+        Action::Effect(Effect { tool, input: self.value(around) })
+    }
+
+    /// A name that is often the one it should be, sometimes not among those allowed, sometimes no name at all.
+    fn computed(&mut self, tool: &str, around: &Around) -> Name {
+        let computed = match self.rng.chance(20) {
+            true => self.value(around),
+            false => self.b.value(tool.into()),
+        };
+        let allowed = if self.rng.chance(80) { tool } else { "another" };
+        Name::Computed { computed, among: vec!["20".into(), allowed.into()] }
     }
 
     fn wait(&mut self, around: &Around) -> NodeKind {
@@ -225,6 +239,10 @@ impl Maker {
         if self.wild() && self.rng.chance(6) {
             let status = *self.rng.pick(&Status::ALL);
             return NodeKind::lone(Action::End { status, error: None });
+        }
+        if self.wild() && self.rng.chance(6) {
+            let (value, good) = (self.value(around), self.rng.chance(50).then(|| self.truth(around)));
+            return NodeKind::lone(Action::Reply { value, good });
         }
         match self.write(around) {
             Some(write) => NodeKind::lone(Action::Write(write)),
@@ -272,6 +290,14 @@ impl Maker {
         NodeKind::Pipeline(Pipeline { tasks })
     }
 
+    fn failing(&mut self, around: &Around) -> Directive {
+        let statuses = [Status::Failed, Status::TimedOut, Status::Cancelled];
+        match self.wild() {
+            true => Directive::Fail { status: *self.rng.pick(&statuses), error: Some(self.value(around)) },
+            false => Directive::Fail { status: Status::Failed, error: None },
+        }
+    }
+
     fn rule(&mut self, hops: &str, tasks: u32, around: &Around) -> Rule {
         let op = |op: &str, operand: Value| Value::object([(op, operand)]);
         let failed = op("$eq", Value::list(vec![op("$get", json_pair("outcome", "status")), "error".into()]));
@@ -284,7 +310,7 @@ impl Maker {
         match self.rng.below(5) {
             0 => rule(when, Directive::Continue),
             1 => rule(when, Directive::Retry(self.retry())),
-            2 => rule(when, if self.rng.chance(50) { Directive::Break } else { Directive::Fail }),
+            2 => rule(when, if self.rng.chance(50) { Directive::Break } else { self.failing(around) }),
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
@@ -473,7 +499,7 @@ impl Maker {
 }
 
 fn hangs(task: &Task) -> bool {
-    matches!(&task.action, Action::Effect(effect) if &*effect.tool == "hang")
+    matches!(&task.action, Action::Effect(effect) if effect.tool == Name::from("hang"))
 }
 
 /// `[{"$var": name}, key]`

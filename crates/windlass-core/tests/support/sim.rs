@@ -42,11 +42,14 @@ pub struct Sim<'p> {
     /// In how many of a hundred steps something unexpected happens.
     pub disturbance: u64,
     counter: Counter,
-    keys: BTreeMap<(String, u32, u32, u32), Sent>,
+    keys: BTreeMap<Key, Sent>,
     world: World<'p>,
     /// Whether commands are carried out, or only looked at.
     acts: bool,
 }
+
+/// Path, generation, visit and group of an effect, then which call of its operation.
+type Key = ((String, u32, u32, u32), u32);
 
 /// A job that a worker has.
 pub struct Flight {
@@ -131,7 +134,7 @@ impl<'p> Sim<'p> {
     }
 
     pub fn cancel(&mut self) -> &mut Self {
-        self.tick(TickKind::CancelRun { reason: "enough".into(), request: None })
+        self.tick(TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false })
     }
 
     /// One tick, now.
@@ -320,6 +323,7 @@ impl<'p> Sim<'p> {
             Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
                 assert_eq!(self.state.result(), Some(result), "the end that is told is the end that is kept");
             }
+            Command::Reply(reply) => assert_eq!(self.state.reply.as_ref(), Some(reply), "what is told is what is kept"),
             Command::QueueEvent(_) | Command::CancelWorker { .. } | Command::CancelChild { .. } => {}
         }
     }
@@ -342,7 +346,8 @@ impl<'p> Sim<'p> {
     /// One key is one effect with one input: only a job handed out again, or a try after one that got no reply, may carry
     /// it once more.
     fn check_key(&mut self, job: &Job) {
-        let key = (job.key.path.to_string(), job.key.generation, job.key.visit, job.key.group);
+        let effect = (job.key.path.to_string(), job.key.generation, job.key.visit, job.key.group);
+        let key = (effect, job.key.call);
         if let Some(sent) = self.keys.get(&key) {
             assert!(sent.job == job.job || sent.unanswered, "two effects share the key {:?}", job.key);
             assert_eq!(sent.input, job.input, "one key never carries other bytes");
@@ -353,9 +358,12 @@ impl<'p> Sim<'p> {
 
     fn answered(&mut self, kind: &TickKind) {
         if let TickKind::StepResult { job, outcome, .. } = kind
-            && let Some(sent) = self.keys.values_mut().find(|sent| sent.job == *job)
+            && let Some(((effect, _), _)) = self.keys.iter().find(|(_, sent)| sent.job == *job)
         {
-            sent.unanswered = outcome.error.as_ref().is_some_and(|error| !error.replied);
+            // An operation whose later call was lost is begun anew under its key.
+            let (effect, lost) = (effect.clone(), outcome.error.as_ref().is_some_and(|error| !error.replied));
+            let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
+            calls.for_each(|(_, sent)| sent.unanswered = lost);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{ErrorInfo, Job, Status, TaskOutcome};
+use windlass_core::{Again, ErrorInfo, Job, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -69,7 +69,7 @@ pub fn echo() -> World<'static> {
 }
 
 /// A world whose outcomes depend on the seed and on which effect it is, never on when it happens. The tool's name is the
-/// percentage of failures; `hang` never answers.
+/// percentage of failures; `hang` never answers, and `slow` before the number means that it may take several calls.
 pub fn seeded<'p>(seed: u64) -> World<'p> {
     Box::new(move |job, which, rng| {
         if &*job.tool == "hang" {
@@ -82,12 +82,21 @@ pub fn seeded<'p>(seed: u64) -> World<'p> {
 
 pub fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
     let dice = dice(seed, which);
-    let percent: u64 = tool.parse().unwrap_or(0);
+    let percent: u64 = tool.trim_start_matches("slow").parse().unwrap_or(0);
+    let unfinished = tool.starts_with("slow") && dice >> 20 & 1 == 0;
+    let again = unfinished.then(|| Again {
+        input: Value::object([("call", Value::from(which.run as u64)), ("heard", input.clone())]),
+        after: Duration::from_ms(dice >> 24 & 1_023),
+    });
     let fails = dice % 100 < percent;
     let (replied, long) = (dice >> 8 & 1 == 0, dice >> 9 & 3 == 0);
     if fails {
         let error = ErrorInfo::new("503", "http", "the world says no");
-        return TaskOutcome::failure(if replied { error.replied() } else { error });
+        // An error counts more than what is said beside it.
+        return TaskOutcome { again, ..TaskOutcome::failure(if replied { error.replied() } else { error }) };
+    }
+    if again.is_some() {
+        return TaskOutcome { again, ..TaskOutcome::success(Value::Null) };
     }
     let number = Value::from(dice >> 16 & 7);
     match long {

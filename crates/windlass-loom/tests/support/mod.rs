@@ -135,6 +135,10 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
             let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();
             write!(out, " ends {}{error}", status.as_str())
         }
+        Action::Reply { value, good } => {
+            let good = good.map(|good| format!(" good if {}", expression(plan, good))).unwrap_or_default();
+            write!(out, " replies {}{good}", expression(plan, *value))
+        }
         Action::Write(change) => {
             let value = change.value.map(|value| format!(" {}", expression(plan, value))).unwrap_or_default();
             write!(out, " {:?} {}{value};", change.op, change.name)

@@ -187,22 +187,28 @@ impl<A: Adapter> Durable<A> {
     fn cancel_of_child(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
         let request: Arc<str> = format!("cancel:{}", self.options.run).into();
         let reason = "its parent no longer wants it".into();
-        let tick = TickKind::CancelRun { reason, request: Some(request.clone()) };
+        let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
         let run = codec::child_id(&self.options.run, key).into();
         InboxRow { run, request_id: request, body: codec::encode(&tick), at }
     }
 
-    /// The end of a child is a message to its parent.
+    /// The end of a child is a message to its parent, unless it has replied.
     fn news_for_parent(&self, state: &State) -> Option<InboxRow> {
-        let (Some((parent, call)), Some(result)) = (&self.options.parent, state.result()) else { return None };
-        let outcome = TaskOutcome { output: result.output.clone(), error: result.error.clone(), meta: Value::Null };
-        let tick = TickKind::CallResult { call: *call, status: result.status, outcome };
-        Some(InboxRow {
-            run: parent.clone(),
-            request_id: format!("child:{}", self.options.run).into(),
-            body: codec::encode(&tick),
-            at: state.now,
-        })
+        let result = state.result().filter(|result| result.reply.is_none())?;
+        let outcome = TaskOutcome {
+            output: result.output.clone(),
+            error: result.error.clone(),
+            ..TaskOutcome::success(Value::Null)
+        };
+        self.word_to_parent(result.status, outcome, state.now)
+    }
+
+    /// One word for one call: a second one under the same name would be dropped by the store.
+    fn word_to_parent(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
+        let (parent, call) = self.options.parent.as_ref()?;
+        let tick = TickKind::CallResult { call: *call, status, outcome };
+        let request_id = format!("child:{}", self.options.run).into();
+        Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
     }
 
     /// History that nothing else would write soon.
@@ -260,12 +266,17 @@ pub(crate) fn run_status(status: Status) -> RunStatus {
 }
 
 impl<A: Adapter> Adapter for Durable<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, ended);
+    forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, replied, ended);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         for command in &output.commands {
             if let Command::CancelChild { key } = command {
                 self.messages.push(self.cancel_of_child(key, tick.at));
+            }
+            // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
+            if let Command::Reply(reply) = command {
+                let (status, outcome) = reply.call_result();
+                self.messages.extend(self.word_to_parent(status, outcome, tick.at));
             }
         }
         let events = output

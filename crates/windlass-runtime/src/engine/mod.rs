@@ -138,6 +138,9 @@ pub struct RunOptions {
     pub virtual_time: bool,
     pub input: BlobHash,
     pub parent: Option<(Arc<str>, u64)>,
+    /// How many runs it is inside of, by calls.
+    #[serde(default)]
+    pub depth: u64,
 }
 
 pub struct RunHandle {
@@ -209,6 +212,12 @@ impl Engine {
             self.inner.names().insert(program.plan.name.clone(), hash);
             return Ok((hash, program.clone()));
         }
+        for (name, pinned) in &plan.pins {
+            if !programs.contains_key(pinned) && self.inner.store.plan(pinned)?.is_none() {
+                let why = format!("its definition `{name}` ({pinned}) has not been added");
+                return Err(windlass_core::PlanError(why).into());
+            }
+        }
         let row = PlanRow { hash, dialect: plan.dialect.to_string(), body };
         let program = Arc::new(self.inner.program_of(plan)?);
         self.inner.store.put_plan(&row)?;
@@ -220,7 +229,7 @@ impl Engine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_with(plan, input, options, clock).await
+        self.start_with(plan, input, options, clock, 0).await
     }
 
     async fn start_with(
@@ -229,6 +238,7 @@ impl Engine {
         input: Value,
         options: StartOptions,
         clock: Clock,
+        depth: u64,
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
@@ -237,6 +247,7 @@ impl Engine {
             virtual_time: options.virtual_time,
             input: BlobHash(*blake3::hash(&windlass_value::encode(&ordered(&input))).as_bytes()),
             parent: options.parent.clone(),
+            depth,
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),

@@ -37,7 +37,9 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
     let tick = match request {
         Request::Pause => TickKind::Pause { request: Some(id.clone()) },
         Request::Resume => TickKind::Resume { request: Some(id.clone()) },
-        Request::Cancel { reason } => TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()) },
+        Request::Cancel { reason } => {
+            TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()), by_caller: false }
+        }
         Request::Signal { name, payload } => {
             TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()) }
         }

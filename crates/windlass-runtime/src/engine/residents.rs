@@ -1,12 +1,15 @@
 //! Runs in memory: each is a control loop of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::{Program, RunResult, State, TickKind};
+use windlass_core::plan::Plan;
+use windlass_core::{ErrorInfo, Program, Reply, RunResult, State, TickKind};
 use windlass_store::NewRun;
+use windlass_value::BlobHash;
 
-use super::{Inner, MailPair, RunEnd, entropy};
+use super::{Inner, MailPair, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
 use crate::adapters::{Durable, DurableOptions, IdleRelease, Local, Mail};
 use crate::blobs::BlobCache;
@@ -50,6 +53,7 @@ impl Inner {
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
+        let replied = Arc::new(AtomicBool::new(image.state.reply.is_some()));
         let options = DurableOptions {
             store: self.store.clone(),
             writer: self.writer.clone(),
@@ -68,6 +72,8 @@ impl Inner {
             inner: IdleRelease::new(durable, self.release_after),
             engine: self.clone(),
             run: run.clone(),
+            parent: above.clone(),
+            replied: replied.clone(),
             begun: Some(sender),
             report: None,
             program: program.clone(),
@@ -77,7 +83,8 @@ impl Inner {
         let (engine, name) = (self.clone(), run.clone());
         let task = tokio::spawn(async move {
             let exit = looping.run().await;
-            engine.left(&name, above.as_ref(), exit)
+            let waiting = above.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
+            engine.left(&name, waiting, exit)
         });
         match begun.await {
             Ok(()) => Ok(()),
@@ -92,7 +99,8 @@ impl Inner {
         }
     }
 
-    /// A control loop has let go of a run. Gives back its error, for a start that waits for it.
+    /// A control loop has let go of a run, of which `parent` waits to hear. Gives back its error, for a start that waits
+    /// for it.
     fn left(
         &self,
         run: &Arc<str>,
@@ -130,6 +138,9 @@ struct Hosted<A> {
     inner: A,
     engine: Arc<Inner>,
     run: Arc<str>,
+    parent: Option<Arc<str>>,
+    /// It has answered its parent, which waits no longer.
+    replied: Arc<AtomicBool>,
     program: Arc<Program>,
     begun: Option<oneshot::Sender<()>>,
     report: Option<FinalReport>,
@@ -149,6 +160,15 @@ impl<A: Adapter> Adapter for Hosted<A> {
             self.report = Some(FinalReport::of(&self.program, state));
         }
         Ok(())
+    }
+
+    fn replied(&mut self, reply: &Reply) {
+        self.inner.replied(reply);
+        self.replied.store(true, Ordering::SeqCst);
+        if let Some(parent) = &self.parent {
+            // The message was written with the tick.
+            self.engine.nudge_run(parent);
+        }
     }
 
     fn ended(&mut self, result: &RunResult) {
@@ -184,6 +204,7 @@ impl Inner {
                     error @ (RuntimeError::NoSuchRun(_)
                     | RuntimeError::Input(_)
                     | RuntimeError::Plan(_)
+                    | RuntimeError::CallDepth { .. }
                     | RuntimeError::RunExists(_)),
                 ) => self.tell_not_started(&run, call, &error),
                 Err(error) => Err(error),
@@ -195,9 +216,20 @@ impl Inner {
         });
     }
 
+    /// What a plan means by a name: what is pinned to it, then itself, then what was added last under that name.
+    fn plan_of_child(&self, plan: &Plan, hash: BlobHash, definition: &Arc<str>) -> Option<BlobHash> {
+        let pinned = plan.pins.iter().find(|(name, _)| name == definition).map(|(_, pinned)| *pinned);
+        let itself = (plan.name == *definition).then_some(hash);
+        pinned.or(itself).or_else(|| self.names().get(definition).copied())
+    }
+
     /// A call that cannot be made is its end.
     fn tell_not_started(&self, parent: &Arc<str>, call: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
-        let info = windlass_core::ErrorInfo::new("ChildNotStarted", "call", error.to_string());
+        let info = match error {
+            RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
+                .hint("look at the call that never stops, or raise `call_depth_max`"),
+            other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),
+        };
         let outcome = windlass_core::TaskOutcome::failure(info);
         let tick = TickKind::CallResult { call, status: windlass_core::Status::Failed, outcome };
         let row = windlass_store::InboxRow {
@@ -223,13 +255,20 @@ impl Inner {
 }
 
 impl super::Engine {
-    /// Starts the child with the plan that carries the definition's name. One that was started before keeps its plan.
+    /// Starts the child with the plan that its parent means by the name. One that was started before keeps its plan.
     async fn start_named(&self, parent: Arc<str>, child: ChildStart, clock: Clock) -> Result<(), RuntimeError> {
         if self.inner.store.run(&child.id)?.is_some() {
             return self.attach(&child.id, false, false).await.map(drop);
         }
-        let plan = self.inner.names().get(&child.definition).copied();
+        let above = self.inner.store.run(&parent)?.ok_or_else(|| RuntimeError::NoSuchRun(parent.to_string()))?;
+        let program = self.inner.program(&above.plan)?;
+        let plan = self.inner.plan_of_child(&program.plan, above.plan, &child.definition);
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
+        let how: RunOptions = codec::decode(&above.options, "the run's options")?;
+        let (depth, most) = (how.depth + 1, program.limits.call_depth_max);
+        if depth > most {
+            return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
+        }
         let options = super::StartOptions {
             id: Some(child.id),
             parent: Some((parent, child.call)),
@@ -237,6 +276,6 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        self.start_with(plan, input, options, clock).await.map(drop)
+        self.start_with(plan, input, options, clock, depth).await.map(drop)
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn outcome(request: &Request, response: Response<Incoming>, byt
     output.insert("statusCode", i64::from(head.status.as_u16()));
     output.insert("headers", headers_value(&head.headers));
     output.insert("body", body);
-    TaskOutcome { output: Value::map(output), error, meta: meta(&head.headers) }
+    TaskOutcome { output: Value::map(output), error, meta: meta(&head.headers), again: None }
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {

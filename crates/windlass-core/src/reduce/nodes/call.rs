@@ -26,7 +26,7 @@ impl Reducer<'_> {
         self.state.next_call += 1;
         let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
         frame.body = Body::Call { call: number };
-        let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0 };
+        let key = EffectKey { path, generation: frame.generation, visit: 0, group: 0, call: 0 };
         self.state.calls.insert(number, OpenCall { frame: id, definition, input, key });
         self.ask_for_child(number);
         Ok(())

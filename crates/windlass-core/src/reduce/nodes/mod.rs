@@ -2,10 +2,12 @@
 
 mod branch;
 mod call;
+mod effect;
 mod graph;
 mod loop_end;
 mod looping;
 mod net;
 mod pipeline;
+mod reply;
 mod results;
 mod wait;

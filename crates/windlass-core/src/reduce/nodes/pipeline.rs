@@ -6,6 +6,7 @@ use windlass_value::{Duration, Level, Map, Value};
 
 use crate::plan::{Action, Directive, NodeKind, Pipeline, Rule, Task, Write};
 use crate::reduce::eval::Locals;
+use crate::reduce::nodes::effect::Call;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, Ended, FrameId, Item, OpenJob, PipelineFrame, ScopeId, Timer};
 use crate::{Command, EffectKey, ErrorInfo, Job, Status, TaskOutcome};
@@ -16,7 +17,7 @@ enum Next {
     Jump(u32),
     Again { wait: Duration, same_key: bool },
     Break,
-    Fail,
+    Fail { status: Status, error: Option<ErrorInfo> },
 }
 
 impl<'a> Reducer<'a> {
@@ -29,7 +30,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    fn pipeline_of(&self, id: FrameId) -> Option<(&'a Pipeline, &PipelineFrame, ScopeId)> {
+    pub(super) fn pipeline_of(&self, id: FrameId) -> Option<(&'a Pipeline, &PipelineFrame, ScopeId)> {
         let frame = self.state.frames.get(id)?;
         match (&self.program.node(frame.node).kind, &frame.body) {
             (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) if frame.closing.is_none() => {
@@ -39,7 +40,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    fn pipeline_mut(&mut self, id: FrameId) -> Option<&mut PipelineFrame> {
+    pub(super) fn pipeline_mut(&mut self, id: FrameId) -> Option<&mut PipelineFrame> {
         match &mut self.state.frames.get_mut(id)?.body {
             Body::Pipeline(body) => Some(body),
             _ => None,
@@ -80,17 +81,29 @@ impl<'a> Reducer<'a> {
                 Ok(())
             }
             Action::Effect(effect) => {
-                let input = match body.sent {
-                    true => Ok(body.inputs.clone()),
-                    false => caught(self.eval_with(effect.input, scope, locals))?,
-                };
+                let call = caught(self.next_call(id, effect, scope, locals))?;
                 let timeout = task.timeout.as_ref().map(|timeout| self.duration(timeout, scope)).transpose()?;
-                self.task_begun(id);
-                match input {
-                    Ok(input) => self.hand_out(id, effect.tool.clone(), input, timeout),
-                    Err(error) => self.computed(id, Err(error))?,
+                match call {
+                    Ok(Call::Begins { tool, input }) => {
+                        self.task_begun(id);
+                        self.hand_out(id, tool, input, timeout);
+                    }
+                    Ok(Call::GoesOn { tool, input }) => {
+                        self.task_goes_on(id);
+                        self.hand_out(id, tool, input, timeout);
+                    }
+                    Err(error) => {
+                        self.task_begun(id);
+                        self.computed(id, Err(error))?;
+                    }
                 }
                 Ok(())
+            }
+            Action::Reply { value, good } => {
+                let computed = caught(self.answer(*value, *good, scope, locals))?;
+                self.task_begun(id);
+                let told = computed.and_then(|answer| self.reply(id, answer));
+                self.computed(id, told)
             }
         }
     }
@@ -101,6 +114,13 @@ impl<'a> Reducer<'a> {
             body.runs += 1;
             body.attempt += 1;
             body.task_started_at = now;
+        }
+    }
+
+    /// One more call of the same attempt.
+    fn task_goes_on(&mut self, id: FrameId) {
+        if let Some(body) = self.pipeline_mut(id) {
+            body.runs += 1;
         }
     }
 
@@ -146,17 +166,26 @@ impl<'a> Reducer<'a> {
         let generation = frame.generation;
         let Body::Pipeline(body) = &mut frame.body else { return };
         body.job = Some(job);
-        body.sent = true;
-        body.inputs = input.clone();
+        // What the node was given stays what its operation began with.
+        let goes_on = body.again.take().is_some();
+        if !goes_on {
+            body.sent = true;
+            body.tool = Some(tool.clone());
+            body.inputs = input.clone();
+        }
         let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
         let label = self.program_task(id).map(|task| task.label.clone()).unwrap_or_default();
         let Some(body) = self.pipeline_mut(id) else { return };
-        let group = body.group;
+        let (group, call) = (body.group, if goes_on { body.call } else { 0 });
         let path = if label.is_empty() { path } else { format!("{path}.{label}").into() };
-        let key = EffectKey { path: path.clone(), generation, visit, group };
+        let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let open = OpenJob { frame: id, dispatch: 0, worker, tool, input, key, attempt, timeout, cancelled: None };
-        let fields =
-            [("task", Value::Str(label)), ("attempt", Value::from(attempt)), ("tool", Value::Str(open.tool.clone()))];
+        let mut fields = vec![
+            ("task", Value::Str(label)),
+            ("attempt", Value::from(attempt)),
+            ("tool", Value::Str(open.tool.clone())),
+        ];
+        fields.extend((call > 0).then(|| ("call", Value::from(call))));
         self.publish(path, "task.started", fields);
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
         self.state.jobs.insert(job, open);
@@ -186,6 +215,10 @@ impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn task_ended(&mut self, id: FrameId, outcome: &TaskOutcome) -> Result<(), Stop> {
         if self.pipeline_of(id).is_none() {
             self.close_if_empty(id);
+            return Ok(());
+        }
+        if let (Some(again), None) = (&outcome.again, &outcome.error) {
+            self.call_again_after(id, again);
             return Ok(());
         }
         let (next, rule) = self.decide(id, outcome)?;
@@ -218,7 +251,7 @@ impl<'a> Reducer<'a> {
 
     /// The first rule that matches; else the task's retry; else success goes on and an error fails.
     fn decide(&mut self, id: FrameId, outcome: &TaskOutcome) -> Result<(Next, Option<&'a Rule>), Stop> {
-        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Fail, None)) };
+        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Continue, None)) };
         let (task, tries) = (&pipeline.tasks[body.pc as usize], body.attempt);
         let same_key = outcome.error.as_ref().is_some_and(|error| !error.replied);
         if !task.rules.is_empty() {
@@ -234,7 +267,10 @@ impl<'a> Reducer<'a> {
                     Directive::Continue => Next::Continue,
                     Directive::Jump(to) => Next::Jump(*to),
                     Directive::Break => Next::Break,
-                    Directive::Fail => Next::Fail,
+                    Directive::Fail { status, error } => {
+                        let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
+                        Next::Fail { status: *status, error: error.as_ref().map(ruled) }
+                    }
                     Directive::Retry(retry) => {
                         let reason = outcome
                             .error
@@ -254,7 +290,11 @@ impl<'a> Reducer<'a> {
             Some(retry) => self.retry_after(retry, error, tries, scope)?,
             None => None,
         };
-        Ok((wait.map_or(Next::Fail, |wait| Next::Again { wait: not_before(outcome, wait), same_key }), None))
+        let next = match wait {
+            Some(wait) => Next::Again { wait: not_before(outcome, wait), same_key },
+            None => Next::Fail { status: Status::Failed, error: None },
+        };
+        Ok((next, None))
     }
 
     fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) {
@@ -295,12 +335,9 @@ impl<'a> Reducer<'a> {
             Next::Continue => self.go_to(id, pc + 1, previous),
             Next::Jump(to) => self.go_to(id, to, previous),
             Next::Break => self.pipeline_ends(id, Status::Succeeded, previous, None),
-            Next::Fail => {
-                let error = outcome
-                    .error
-                    .clone()
-                    .unwrap_or_else(|| ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"));
-                self.pipeline_ends(id, Status::Failed, previous, Some(error));
+            Next::Fail { status, error } => {
+                let error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| ruled(&Value::Null));
+                self.pipeline_ends(id, status, previous, Some(error));
             }
             Next::Again { wait, same_key } => self.go_again(id, wait, same_key, outcome),
         }
@@ -317,6 +354,7 @@ impl<'a> Reducer<'a> {
             body.pc = pc;
             body.attempt = 0;
             body.group = 0;
+            body.call = 0;
             body.sent = false;
             body.previous = previous;
             self.state.agenda.push_back(Item::Task(id));
@@ -335,6 +373,7 @@ impl<'a> Reducer<'a> {
             && !same_key
         {
             body.group += 1;
+            body.call = 0;
             body.sent = false;
         }
     }
@@ -347,17 +386,28 @@ impl<'a> Reducer<'a> {
 
     /// A task that ends the whole run.
     fn end_from(&mut self, id: FrameId, status: Status, error: Option<&Value>) {
-        let text = |key: &str| error.and_then(|error| error.get(key)).and_then(Value::as_str).map(str::to_owned);
-        let code = text("code").unwrap_or_else(|| "Terminated".to_owned());
-        let message =
-            text("message").unwrap_or_else(|| format!("the run was ended as {} by the definition", status.as_str()));
-        let mut info = (status != Status::Succeeded).then(|| ErrorInfo::new(code, "terminate", message));
+        let message = format!("the run was ended as {} by the definition", status.as_str());
+        let otherwise = ErrorInfo::new("Terminated", "terminate", message);
+        let mut info = (status != Status::Succeeded).then(|| written(error.unwrap_or(&Value::Null), otherwise));
         if let Some(info) = &mut info {
             info.path = self.path(id);
         }
         self.end_with(id, Status::Succeeded, Value::Null, None);
         self.end_early(Closing { status, error: info, output: Value::Null, own: false });
     }
+}
+
+/// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.
+fn written(error: &Value, mut otherwise: ErrorInfo) -> ErrorInfo {
+    let text = |key: &str| error.get(key).and_then(Value::as_str).map(Arc::from);
+    otherwise.code = text("code").unwrap_or(otherwise.code);
+    otherwise.message = text("message").unwrap_or(otherwise.message);
+    otherwise
+}
+
+/// The error of a rule that fails its step.
+fn ruled(error: &Value) -> ErrorInfo {
+    written(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
 }
 
 /// Whoever refused may have said when to come back: not earlier than that.
@@ -367,7 +417,7 @@ fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
 }
 
 /// An evaluation that fails is the task's failure, so that its rules and its retry can see it.
-fn caught(result: Result<Value, Stop>) -> Result<Result<Value, ErrorInfo>, Stop> {
+fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(Stop::Failed(error)) => Ok(Err(*error)),

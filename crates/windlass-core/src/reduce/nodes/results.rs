@@ -127,7 +127,7 @@ fn stored_of(value: &Value) -> Option<Stored> {
     if let Value::Stored(stored) = value { Some((**stored).clone()) } else { None }
 }
 
-fn shortened(value: &Value) -> String {
+pub(super) fn shortened(value: &Value) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(80) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -7,7 +7,11 @@ use crate::state::Closing;
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
-    pub(super) fn cancel_run(&mut self, reason: &Arc<str>) {
+    pub(super) fn cancel_run(&mut self, reason: &Arc<str>, by_caller: bool) {
+        if by_caller && self.state.reply.is_some() {
+            // The caller has its answer, though it may not have seen it: the run is no longer part of it.
+            return self.late("CancelRun");
+        }
         let error = ErrorInfo::new("Cancelled", "cancelled", reason.clone());
         self.end_early(Closing::failed(Status::Cancelled, error));
     }

@@ -31,7 +31,7 @@ impl Reducer<'_> {
             TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
             TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch),
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome),
-            TickKind::CancelRun { reason, .. } => self.cancel_run(reason),
+            TickKind::CancelRun { reason, by_caller, .. } => self.cancel_run(reason, *by_caller),
             TickKind::PublishEvent { job, kind, data } => self.publish_event(*job, kind, data),
             TickKind::Timeout => self.timeout(),
             TickKind::TimerDue => self.timer_due(),

@@ -1,0 +1,90 @@
+//! Which tool is called with what: at first, and when an operation takes more than one call.
+
+use std::sync::Arc;
+
+use windlass_value::Value;
+
+use super::results::shortened;
+use crate::plan::{Effect, Name};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, ScopeId, Timer};
+use crate::{Again, ErrorInfo};
+
+/// Names that a message lists.
+const NAMES_TOLD: usize = 20;
+
+/// The call that a task is about to make.
+pub(super) enum Call {
+    /// A new try.
+    Begins { tool: Arc<str>, input: Value },
+    /// One more call of an operation that was not finished.
+    GoesOn { tool: Arc<str>, input: Value },
+}
+
+impl Reducer<'_> {
+    /// What was sent under the current key is sent again as it was; else name and input are evaluated.
+    pub(super) fn next_call(
+        &mut self,
+        id: FrameId,
+        effect: &Effect,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Call, Stop> {
+        let sent = self.pipeline_of(id).map(|(_, body, _)| body).filter(|body| body.sent);
+        let (tool, inputs, again) =
+            sent.map(|body| (body.tool.clone(), Some(body.inputs.clone()), body.again.clone())).unwrap_or_default();
+        let tool = match (&effect.tool, tool) {
+            (Name::Fixed(tool), _) => tool.clone(),
+            (Name::Computed { .. }, Some(tool)) => tool,
+            (Name::Computed { computed, among }, None) => {
+                let name = self.eval_with(*computed, scope, locals)?;
+                chosen(&name, among)?
+            }
+        };
+        match (again, inputs) {
+            (Some(input), _) => Ok(Call::GoesOn { tool, input }),
+            (None, Some(input)) => Ok(Call::Begins { tool, input }),
+            (None, None) => Ok(Call::Begins { tool, input: self.eval_with(effect.input, scope, locals)? }),
+        }
+    }
+
+    /// The tool's operation goes on without us: nobody is kept busy until it is time to ask.
+    pub(super) fn call_again_after(&mut self, id: FrameId, again: &Again) {
+        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
+        let (label, attempt) = (pipeline.tasks[body.pc as usize].label.clone(), body.attempt);
+        let until = self.now() + again.after;
+        let fields =
+            [("task", Value::Str(label)), ("attempt", Value::from(attempt)), ("until", Value::from(until.to_string()))];
+        self.publish_at(id, "task.waiting", fields);
+        let input = self.slim(again.input.clone());
+        let key = self.set_timer(until, Timer::Alarm(id));
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.alarm = Some(key);
+        }
+        if let Some(body) = self.pipeline_mut(id) {
+            body.again = Some(input);
+            body.call += 1;
+        }
+    }
+}
+
+/// A computed name reaches nothing but what the definition has named.
+fn chosen(name: &Value, among: &[Arc<str>]) -> Result<Arc<str>, ErrorInfo> {
+    let found = name.as_str().and_then(|name| among.iter().find(|one| &***one == name));
+    found.cloned().ok_or_else(|| {
+        let what = match name.as_str() {
+            Some(_) => format!("there is no tool {} here", shortened(name)),
+            None => format!("a tool's name must be a text; {} {} is none", name.kind(), shortened(name)),
+        };
+        ErrorInfo::new("NoSuchTool", "tool", format!("{what}; there are: {}", listed(among)))
+    })
+}
+
+fn listed(names: &[Arc<str>]) -> String {
+    let told = names.iter().take(NAMES_TOLD).map(|name| &**name).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_TOLD) {
+        0 => told,
+        more => format!("{told} and {more} more"),
+    }
+}

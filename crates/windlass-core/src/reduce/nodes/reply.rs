@@ -1,0 +1,39 @@
+//! An answer to whoever started the run, before the run has ended.
+
+use windlass_value::Value;
+
+use crate::plan::ExprId;
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, ScopeId};
+use crate::{Command, ErrorInfo, Reply};
+
+impl Reducer<'_> {
+    pub(super) fn answer(
+        &mut self,
+        value: ExprId,
+        good: Option<ExprId>,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Reply, Stop> {
+        let value = self.eval_with(value, scope, locals)?;
+        let good = good.map(|good| self.condition(good, scope, locals)).transpose()?;
+        Ok(Reply { value, good: good.unwrap_or(true) })
+    }
+
+    /// Gives the answer, once. From here on the run is its own master.
+    pub(super) fn reply(&mut self, id: FrameId, answer: Reply) -> Result<Value, ErrorInfo> {
+        if self.state.reply.is_some() {
+            let error =
+                ErrorInfo::new("AlreadyReplied", "reply", "the run has replied already, and can do so only once");
+            return Err(error.hint("put the replies into branches of which only one is taken"));
+        }
+        let reply = Reply { value: self.slim(answer.value), good: answer.good };
+        let fields = [("reply", reply.value.clone()), ("good", Value::Bool(reply.good))];
+        self.publish_at(id, "run.replied", fields);
+        self.state.reply = Some(reply.clone());
+        let value = reply.value.clone();
+        self.work.output.commands.push(Command::Reply(reply));
+        Ok(value)
+    }
+}
