@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_expr::wdl::Wdl;
+use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions};
 use windlass_store::{Durability, SqliteOptions, SqliteStore, Store};
 use windlass_tools::{HttpOptions, standard_tools};
@@ -13,7 +13,7 @@ use crate::definitions;
 pub fn options() -> EngineOptions {
     EngineOptions {
         tools: standard_tools(HttpOptions { allow_private: true, ..HttpOptions::default() }),
-        languages: vec![Arc::new(Wdl)],
+        languages: wdl::languages(),
         limits: definitions::limits(),
         ..EngineOptions::default()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::wdl::Wdl;
+use windlass_expr::wdl;
 use windlass_runtime::{FinalReport, RunImage, RunOptions, RuntimeError, codec};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Language, Timestamp};
@@ -19,13 +19,14 @@ pub struct Seen {
 }
 
 pub fn languages() -> Vec<Arc<dyn Language>> {
-    vec![Arc::new(Wdl)]
+    wdl::languages()
 }
 
 pub fn program(store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Program, RuntimeError> {
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan: Plan = codec::decode(&plan.body, "a plan")?;
-    let languages: Vec<&dyn Language> = vec![&Wdl];
+    let languages = languages();
+    let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
     Ok(Program::load(plan, &languages, limits.clone())?)
 }
 

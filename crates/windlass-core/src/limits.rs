@@ -66,7 +66,7 @@ limits! {
     /// Agenda items that one tick works off before it yields.
     slice_items: u64 = 50_000,
     /// Steps one expression may take.
-    expression_fuel: u64 = 1_000_000,
+    expression_fuel: u64 = 10_000_000,
     /// Bytes one expression may give.
     expression_output_bytes_max: usize = 104_857_600,
     /// Nesting of a definition.

@@ -2,12 +2,12 @@
 //!
 //! One case per line: `source => expected JSON`, or `source => error: part of the message`. A source that begins with
 //! `{`, `[` or `"` is JSON, any other is the text of a string. `mode: value|condition|loop` holds for the lines after
-//! it. Lines that begin with `#` are comments.
+//! it, `language: NAME` too. Lines that begin with `#` are comments.
 
 mod common;
 
 use common::{MockScope, json};
-use windlass_expr::wdl::{Wdl, function_names, references, warnings};
+use windlass_expr::wdl::{Wdl, function_names, languages, references, warnings};
 use windlass_value::{
     CompileError, EvalError, EvalErrorKind, Expression, Language, Meter, Mode, PathPart, Value, to_json,
 };
@@ -30,7 +30,12 @@ fn eval_text(error: &EvalError) -> String {
 }
 
 fn run(source: &Value, mode: Mode) -> Result<Value, String> {
-    let expression = compile(source, mode).map_err(|errors| compile_text(&errors))?;
+    run_in("wdl", source, mode)
+}
+
+fn run_in(language: &str, source: &Value, mode: Mode) -> Result<Value, String> {
+    let language = languages().into_iter().find(|one| one.name() == language).expect("a language of that name");
+    let expression = language.compile(source, mode).map_err(|errors| compile_text(&errors))?;
     expression.eval(&MockScope::new(), &mut meter()).map_err(|error| eval_text(&error))
 }
 
@@ -39,14 +44,14 @@ fn eval(source: &str) -> Result<Value, EvalError> {
     expression.eval(&MockScope::new(), &mut meter())
 }
 
-fn check(line: &str, mode: Mode) -> Result<(), String> {
+fn check(line: &str, language: &str, mode: Mode) -> Result<(), String> {
     let (source, expected) = line.rsplit_once(" => ").ok_or("a case is `source => expected`")?;
     let source = source.trim();
     let source = match source.starts_with(['{', '[', '"']) {
         true => json(source),
         false => Value::from(source),
     };
-    match (run(&source, mode), expected.trim().strip_prefix("error:")) {
+    match (run_in(language, &source, mode), expected.trim().strip_prefix("error:")) {
         (Ok(value), None) if to_json(&value) == to_json(&json(expected.trim())) => Ok(()),
         (Ok(value), _) => Err(format!("gives {}", to_json(&value))),
         (Err(error), Some(part)) if error.contains(part.trim()) => Ok(()),
@@ -61,7 +66,7 @@ fn cases() {
     let entries = std::fs::read_dir(folder).expect("the folder of cases");
     for path in entries.map(|entry| entry.expect("an entry").path()) {
         let text = std::fs::read_to_string(&path).expect("a file of cases");
-        let mut mode = Mode::Value;
+        let (mut mode, mut language) = (Mode::Value, "wdl");
         for (number, line) in text.lines().enumerate() {
             match line.trim() {
                 "" => continue,
@@ -69,9 +74,10 @@ fn cases() {
                 "mode: condition" => mode = Mode::Condition,
                 "mode: loop" => mode = Mode::LoopCondition,
                 comment if comment.starts_with('#') => continue,
+                line if line.starts_with("language: ") => language = &line["language: ".len()..],
                 case => {
                     count += 1;
-                    if let Err(problem) = check(case, mode) {
+                    if let Err(problem) = check(case, language, mode) {
                         failures.push(format!("{}:{}: {case}\n    {problem}", path.display(), number + 1));
                     }
                 }

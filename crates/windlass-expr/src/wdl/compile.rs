@@ -33,13 +33,13 @@ impl Compiler {
         Compiler { lenient, ..Compiler::default() }
     }
 
-    fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
+    pub fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
         let pointer = self.pointer.clone();
         self.errors.push(CompileError { message: message.into(), hint, pointer, range });
     }
 
     /// Compiles a part of the tree with its step on the pointer.
-    fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
+    pub fn inside<T>(&mut self, part: PathPart, compile: impl FnOnce(&mut Compiler) -> T) -> T {
         self.pointer.push(part);
         let result = compile(self);
         self.pointer.pop();
@@ -335,7 +335,7 @@ fn fold(node: Node) -> Node {
         return node;
     }
     let mut meter = Meter::new(FOLD_FUEL, FOLD_BYTES_MAX);
-    let mut context = Context { scope: &Nothing, meter: &mut meter, lenient: false };
+    let mut context = Context::new(&Nothing, &mut meter);
     match eval(&node, &mut context) {
         Ok(value) => Node::Constant(value),
         Err(_) => node,

@@ -5,10 +5,12 @@
 //! then, and names of functions and literal names of variables are never looked at again.
 //!
 //! - `syntax` text to syntax · `source` what a tree refers to · `compile` syntax to nodes · `node`, `path`, `variable`
-//!   evaluation · `values` what functions know about values · `functions` one file per family.
+//!   evaluation · `values` what functions know about values · `functions` one file per family · `data` the operations on
+//!   whole lists, each a language of its own.
 
 mod calendar;
 mod compile;
+mod data;
 mod date_format;
 mod functions;
 mod node;
@@ -21,6 +23,7 @@ mod variable;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
+pub use data::languages;
 pub use functions::nearest;
 pub use source::{Ref, References, references, warnings};
 
@@ -90,7 +93,7 @@ struct Tree {
 
 impl Expression for Tree {
     fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let value = eval(&self.node, &mut Context { scope, meter, lenient: false })?;
+        let value = eval(&self.node, &mut Context::new(scope, meter))?;
         if self.made {
             check_result(meter, &value)?;
         }
@@ -106,7 +109,7 @@ struct Condition {
 
 impl Expression for Condition {
     fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
-        let value = eval(&self.node, &mut Context { scope, meter, lenient: self.lenient })?;
+        let value = eval(&self.node, &mut Context { lenient: self.lenient, ..Context::new(scope, meter) })?;
         match truth(&value) {
             Some(flag) => Ok(Value::Bool(flag)),
             None => {

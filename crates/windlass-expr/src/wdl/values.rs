@@ -18,6 +18,14 @@ pub(crate) struct Context<'a> {
     pub meter: &'a mut Meter,
     /// In a loop's own condition: nodes that have not run are null.
     pub lenient: bool,
+    /// Within a data operation: the element at hand, which `item()` is then.
+    pub item: Option<Value>,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Context<'a> {
+        Context { scope, meter, lenient: false, item: None }
+    }
 }
 
 impl Context<'_> {
@@ -130,6 +138,10 @@ impl Gathering {
             }
             outcome => outcome,
         }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Fails if any value was waiting.

@@ -60,6 +60,9 @@ fn read_turn(context: &Context, turn: TurnView, field: TurnField) -> Value {
 pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outcome {
     // A loop without items has a null one: it hides nothing, but is better than an error.
     let mut null_item = false;
+    if let (Some(TurnField::Item), Some(item)) = (name.field, &context.item) {
+        return Ok(item.clone());
+    }
     if let Some(field) = name.field
         && let Some(turn) = context.scope.turn(None)
     {

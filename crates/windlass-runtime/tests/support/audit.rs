@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::{Event, Limits, Program};
-use windlass_expr::wdl::Wdl;
+use windlass_expr::wdl;
 use windlass_runtime::codec::{self, TickEntry, TurnPack};
 use windlass_runtime::{FinalReport, RunImage, new_state, replay_from, resolve};
 use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
-use windlass_value::{Value, to_json};
+use windlass_value::{Language, Value, to_json};
 
 use super::limits;
 
@@ -80,7 +80,9 @@ pub fn program_of(store: &dyn StoreRead, run: &str, limits: Limits) -> Arc<Progr
     let row = store.run(run).expect("readable").expect("the run is there");
     let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
     let plan = codec::decode(&plan.body, "a plan").expect("a plan");
-    Arc::new(Program::load(plan, &[&Wdl], limits).expect("a plan that loads"))
+    let languages = wdl::languages();
+    let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
+    Arc::new(Program::load(plan, &languages, limits).expect("a plan that loads"))
 }
 
 /// The history of one loop: rows hold consecutive turns, and no turn is in two of them.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Limits, TaskOutcome};
-use windlass_expr::wdl::Wdl;
+use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions, StartOptions, ToolCall, Tools};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, Source};
@@ -212,7 +212,7 @@ pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
 pub fn options(world: &World) -> EngineOptions {
     EngineOptions {
         tools: world.tools(),
-        languages: vec![Arc::new(Wdl)],
+        languages: wdl::languages(),
         limits: limits(),
         poll_every: Duration::from_millis(2),
         ..EngineOptions::default()

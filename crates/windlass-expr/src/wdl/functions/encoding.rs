@@ -104,6 +104,14 @@ fn bytes_at(function: &str, context: &mut Context, arguments: &[Value]) -> Resul
     }
 }
 
+/// The text of a binary value.
+pub(crate) fn binary_text(what: &str, context: &mut Context, value: &Value) -> Result<String, EvalError> {
+    let content = value.get("$content").and_then(Value::as_str);
+    let content = content.ok_or_else(|| type_error(format!("{what} has no `$content`")))?;
+    let bytes = decode_at(what, context, content)?;
+    String::from_utf8(bytes).map_err(|_| type_error(format!("{what}: the bytes are not UTF-8 text")))
+}
+
 fn base64(context: &mut Context, arguments: &[Value]) -> Outcome {
     let bytes = bytes_at("base64", context, arguments)?;
     encode(context, &bytes).map(Value::from)

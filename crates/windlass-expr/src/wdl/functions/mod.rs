@@ -16,6 +16,7 @@ use windlass_value::{EvalError, Value};
 use super::node::Node;
 use super::values::{Context, Outcome, describe, type_error, whole};
 
+pub(crate) use encoding::binary_text;
 pub(crate) use workflow::is_node_result;
 
 /// As many arguments as wanted.

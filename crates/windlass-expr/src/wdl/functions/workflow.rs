@@ -143,6 +143,9 @@ fn turn_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Tur
 }
 
 fn item(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    if let Some(item) = &context.item {
+        return Ok(item.clone());
+    }
     match context.scope.turn(None) {
         Some(turn) => Ok(turn.item),
         None => Err(missing("`item()`: no loop is around it")),

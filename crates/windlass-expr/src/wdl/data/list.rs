@@ -1,0 +1,115 @@
+//! Query keeps items, Select makes others of them, Join makes one text of them.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Expression, Meter, Scope, Value};
+
+use super::{Parts, at_item, body, for_item, items};
+use crate::wdl::compile::Compiler;
+use crate::wdl::node::{Node, eval};
+use crate::wdl::values::{Context, Gathering, Outcome, describe, preview, text_of, type_error};
+
+pub(super) fn query(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+    let from = parts.list();
+    let keep = parts.part("where", |compiler, source| {
+        let text = source.as_str().map_or_else(|| preview(source), str::to_owned);
+        (Compiler::condition(compiler, source), text)
+    });
+    let (keep, text) = keep?;
+    Some(Box::new(Query { from: from?, keep, text }))
+}
+
+struct Query {
+    from: Node,
+    keep: Node,
+    /// The condition as written, for messages.
+    text: String,
+}
+
+impl Expression for Query {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = Context::new(scope, meter);
+        let list = items(&mut context, &self.from)?;
+        let (mut kept, mut gathering) = (Vec::new(), Gathering::default());
+        for (index, item) in list.as_list().unwrap_or_default().iter().enumerate() {
+            context.items(1)?;
+            match gathering.take(for_item(&mut context, &self.keep, index, item))? {
+                Value::Bool(true) => kept.push(item.clone()),
+                // Null also stands for a condition that waits for stored values; `finish` fails then.
+                Value::Bool(false) => {}
+                Value::Null if !gathering.is_empty() => {}
+                other => return Err(at_item(not_boolean(&other, &self.text), index)),
+            }
+        }
+        gathering.finish()?;
+        body(&context, Value::list(kept))
+    }
+}
+
+fn not_boolean(value: &Value, text: &str) -> EvalError {
+    type_error(format!("`where` gives {}, which is neither true nor false", describe(value)))
+        .hint("compare it: equals(…), greater(…), empty(…), not(…)")
+        .within(text)
+}
+
+pub(super) fn select(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+    let (from, make) = (parts.list(), parts.tree("select"));
+    Some(Box::new(Select { from: from?, make: make? }))
+}
+
+struct Select {
+    from: Node,
+    make: Node,
+}
+
+impl Expression for Select {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = Context::new(scope, meter);
+        let list = items(&mut context, &self.from)?;
+        let list = list.as_list().unwrap_or_default();
+        context.room_for_items(list.len())?;
+        let (mut made, mut gathering) = (Vec::with_capacity(list.len()), Gathering::default());
+        for (index, item) in list.iter().enumerate() {
+            made.push(gathering.take(for_item(&mut context, &self.make, index, item))?);
+        }
+        gathering.finish()?;
+        body(&context, Value::list(made))
+    }
+}
+
+pub(super) fn join(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+    let (from, with) = (parts.list(), parts.tree("joinWith"));
+    Some(Box::new(Join { from: from?, with: with? }))
+}
+
+struct Join {
+    from: Node,
+    with: Node,
+}
+
+impl Expression for Join {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = Context::new(scope, meter);
+        let list = items(&mut context, &self.from)?;
+        let delimiter = delimiter(&mut context, &self.with)?;
+        let mut out = String::new();
+        for (index, item) in list.as_list().unwrap_or_default().iter().enumerate() {
+            let text = text_of(&mut context, item)?;
+            context.items(1)?;
+            context.room_for_bytes(text.len() + delimiter.len())?;
+            context.meter.check_size(out.len() + text.len() + delimiter.len())?;
+            out.push_str(if index > 0 { &delimiter } else { "" });
+            out.push_str(&text);
+        }
+        body(&context, Value::from(out))
+    }
+}
+
+fn delimiter(context: &mut Context, with: &Node) -> Result<Arc<str>, EvalError> {
+    let value: Outcome = eval(with, context);
+    match value? {
+        Value::Str(text) => Ok(text),
+        Value::Null => Ok("".into()),
+        other => Err(type_error(format!("`joinWith` must be a text, got {}", describe(&other)))),
+    }
+}

@@ -1,0 +1,146 @@
+//! Content as JSON that a schema allows.
+
+use serde_json::Value as Json;
+use windlass_value::{EvalError, Expression, Meter, PathPart, Scope, Value, parse_json};
+
+use super::schema::Schema;
+use super::{Parts, body};
+use crate::wdl::functions::binary_text;
+use crate::wdl::node::{Node, eval};
+use crate::wdl::values::{Context, DEPTH_MAX, Outcome, preview, too_deep, type_error};
+
+pub(super) fn parse(parts: &mut Parts) -> Option<Box<dyn Expression>> {
+    let content = parts.tree("content");
+    let schema = parts.part("schema", |compiler, source| {
+        let node = compiler.tree(source);
+        let Node::Constant(value) = &node else { return Some(Wanted::Computed(node)) };
+        if !compiler.errors.is_empty() {
+            return None;
+        }
+        match serde_json::to_value(value).map(|schema| Schema::compile(&schema)) {
+            Ok(Ok(schema)) => Some(Wanted::Fixed(Box::new(schema))),
+            Ok(Err(bad)) => {
+                bad_schema(compiler, source, &bad.pointer, bad.message);
+                None
+            }
+            Err(error) => {
+                compiler.error(format!("the schema cannot be read: {error}"), None, 0..0);
+                None
+            }
+        }
+    });
+    Some(Box::new(Parse { content: content?, schema: schema.flatten()? }))
+}
+
+/// Puts the complaint where in the schema it belongs.
+fn bad_schema(compiler: &mut crate::wdl::compile::Compiler, source: &Value, pointer: &str, message: String) {
+    fn go(compiler: &mut crate::wdl::compile::Compiler, at: &Value, mut rest: std::str::Split<char>, message: String) {
+        let Some(step) = rest.next() else { return compiler.error(message, None, 0..0) };
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let inner = match at {
+            Value::Map(map) => map.iter().find(|(key, _)| ***key == *step),
+            _ => None,
+        };
+        match (at, inner) {
+            (Value::Map(_), Some((key, value))) => {
+                compiler.inside(PathPart::Key(key.clone()), |compiler| go(compiler, value, rest, message));
+            }
+            (Value::List(items), _) => {
+                match step.parse().ok().and_then(|index: usize| Some((index, items.get(index)?))) {
+                    Some((index, value)) => {
+                        compiler.inside(PathPart::Index(index), |compiler| go(compiler, value, rest, message))
+                    }
+                    None => compiler.error(message, None, 0..0),
+                }
+            }
+            _ => compiler.error(message, None, 0..0),
+        }
+    }
+    let mut steps = pointer.split('/');
+    steps.next();
+    go(compiler, source, steps, message);
+}
+
+enum Wanted {
+    /// Written down, and compiled with the expression.
+    Fixed(Box<Schema>),
+    Computed(Node),
+}
+
+struct Parse {
+    content: Node,
+    schema: Wanted,
+}
+
+impl Expression for Parse {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let mut context = Context::new(scope, meter);
+        let value = eval(&self.content, &mut context)?;
+        let value = read(&mut context, value)?;
+        let json = plain(&mut context, &value, 0)?;
+        match &self.schema {
+            Wanted::Fixed(schema) => check(schema, &json)?,
+            Wanted::Computed(node) => {
+                let schema = eval(node, &mut context)?;
+                let schema = plain(&mut context, &schema, 0)?;
+                let schema = Schema::compile(&schema)
+                    .map_err(|bad| type_error(format!("{} (at `schema{}`)", bad.message, bad.pointer)))?;
+                check(&schema, &json)?;
+            }
+        }
+        body(&context, value)
+    }
+}
+
+fn check(schema: &Schema, json: &Json) -> Result<(), EvalError> {
+    schema.check(json).map_err(|problems| {
+        type_error(format!("the content is not as the schema wants it: {problems}"))
+            .hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
+    })
+}
+
+/// Text is read as JSON, binary content too; anything else is taken as it is.
+fn read(context: &mut Context, value: Value) -> Outcome {
+    let value = context.content(value)?;
+    let text = match &value {
+        Value::Null => {
+            return Err(type_error("`content` is null").hint("let the action run only when there is content"));
+        }
+        Value::Str(text) => text.to_string(),
+        Value::Map(map) if map.contains_key("$content") && map.contains_key("$content-type") => {
+            binary_text("the content", context, &value)?
+        }
+        _ => return Ok(value),
+    };
+    context.room_for_bytes(text.len())?;
+    context.items(text.len() / 8)?;
+    parse_json(&text).map_err(|error| {
+        type_error(format!("`content` cannot be read as JSON: {error}; it is {}", preview(&Value::from(text.as_str()))))
+    })
+}
+
+/// The value as the schema's crate wants it, with everything stored in it.
+fn plain(context: &mut Context, value: &Value, depth: usize) -> Result<Json, EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    context.items(1)?;
+    Ok(match value {
+        Value::List(items) => {
+            Json::Array(items.iter().map(|item| plain(context, item, depth + 1)).collect::<Result<_, _>>()?)
+        }
+        Value::Map(map) => {
+            let each = map.iter().map(|(key, item)| Ok((key.to_string(), plain(context, item, depth + 1)?)));
+            Json::Object(each.collect::<Result<_, EvalError>>()?)
+        }
+        Value::Stored(stored) => {
+            let content = context.load(stored)?;
+            plain(context, &content, depth + 1)?
+        }
+        Value::Str(text) => {
+            context.bytes(text.len())?;
+            Json::String(text.to_string())
+        }
+        other => serde_json::to_value(other).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,130 @@
+//! JSON Schema. The only place that knows the crate for it, whose interface changes often.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
+use serde_json::Value as Json;
+
+/// Steps that one regular expression may go back; beyond it the text counts as no match.
+const PATTERN_STEPS_MAX: usize = 100_000;
+/// How many problems a message tells.
+const PROBLEMS_SHOWN: usize = 5;
+const TEXT_MAX: usize = 120;
+
+pub(super) struct Schema(Validator);
+
+/// Why a schema is none, and where in it: a JSON pointer.
+pub(super) struct BadSchema {
+    pub message: String,
+    pub pointer: String,
+}
+
+impl Schema {
+    /// Nothing is ever fetched: a `$ref` to another document is an error.
+    pub fn compile(schema: &Json) -> Result<Schema, BadSchema> {
+        let mut options = jsonschema::options()
+            .offline()
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX));
+        if let Some(draft) = draft(schema) {
+            options = options.with_draft(draft);
+        }
+        options.build(schema).map(Schema).map_err(|error| BadSchema {
+            message: format!("the schema is not valid: {}", what(&error)),
+            pointer: error.instance_path().to_string(),
+        })
+    }
+
+    /// All is well, or the first problems and how many there are more.
+    pub fn check(&self, value: &Json) -> Result<(), String> {
+        if self.0.is_valid(value) {
+            return Ok(());
+        }
+        let mut told = Vec::new();
+        let mut more = 0;
+        for error in self.0.iter_errors(value) {
+            match told.len() < PROBLEMS_SHOWN {
+                true => told.push(problem(&error)),
+                false => more += 1,
+            }
+        }
+        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Err(format!("{}{rest}", told.join("; ")))
+    }
+}
+
+/// A schema that does not say which draft it is means what all of them have in common. Where they differ, the older
+/// reading is taken if the schema can only mean that: `"exclusiveMinimum": true` is of draft 4.
+fn draft(schema: &Json) -> Option<Draft> {
+    match schema.get("$schema") {
+        Some(_) => None,
+        None if has_old_bounds(schema) => Some(Draft::Draft4),
+        None => Some(Draft::Draft7),
+    }
+}
+
+fn has_old_bounds(schema: &Json) -> bool {
+    match schema {
+        Json::Object(map) => map.iter().any(|(key, value)| {
+            let bound = matches!(key.as_str(), "exclusiveMinimum" | "exclusiveMaximum");
+            (bound && value.is_boolean()) || has_old_bounds(value)
+        }),
+        Json::Array(items) => items.iter().any(has_old_bounds),
+        _ => false,
+    }
+}
+
+fn problem(error: &ValidationError) -> String {
+    let path = error.instance_path().to_string();
+    let place = if path.is_empty() { "the content" } else { &path };
+    format!("{place}: {}", what(error))
+}
+
+fn what(error: &ValidationError) -> String {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => {
+            let wanted = match kind {
+                TypeKind::Single(one) => one.to_string(),
+                TypeKind::Multiple(many) => many.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
+            };
+            format!("found {}, wanted {wanted}", found(error.instance()))
+        }
+        ValidationErrorKind::Required { property } => {
+            format!("the property {property} is missing, found {}", found(error.instance()))
+        }
+        ValidationErrorKind::Enum { options } => {
+            format!("found {}, wanted one of {}", found(error.instance()), short(&options.to_string()))
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            format!("found {}, wanted {}", found(error.instance()), short(&expected_value.to_string()))
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            format!("the properties {} are not allowed", short(&unexpected.join(", ")))
+        }
+        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
+            format!("found {}, which none of the given schemas allows", found(error.instance()))
+        }
+        _ => short(&error.masked_with(found(error.instance())).to_string()),
+    }
+}
+
+/// Kind and beginning of what was there.
+fn found(value: &Json) -> String {
+    let kind = match value {
+        Json::Null => return "null".to_owned(),
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(items) => return format!("an array of {}", items.len()),
+        Json::Object(map) => {
+            let names: Vec<&str> = map.keys().take(8).map(String::as_str).collect();
+            return format!("an object with {}", short(&names.join(", ")));
+        }
+    };
+    format!("{kind} {}", short(&value.to_string()))
+}
+
+fn short(text: &str) -> String {
+    match text.chars().count() <= TEXT_MAX {
+        true => text.to_owned(),
+        false => text.chars().take(TEXT_MAX - 1).chain(['…']).collect(),
+    }
+}
