@@ -87,6 +87,7 @@ impl<'a> Reducer<'a> {
                 let timeout = task.timeout.as_ref().map(|timeout| self.duration(timeout, scope)).transpose()?;
                 self.task_begun(id);
                 match input {
+                    Ok(_) if !self.may_call(id) => {}
                     Ok(input) => self.hand_out(id, effect.tool.clone(), input, timeout),
                     Err(error) => self.computed(id, Err(error))?,
                 }
