@@ -32,13 +32,13 @@ impl Reducer<'_> {
         Ok(budget)
     }
 
-    /// Takes one call from every loop around. False: one of them has nothing left, and ends; the outermost of them, so
-    /// that it takes those inside with it.
+    /// Takes one call from every loop around. False: one of them has nothing left, and ends; the innermost of them, since
+    /// a call that it refuses is none that those further out would have to pay.
     pub(super) fn may_call(&mut self, id: FrameId) -> bool {
         let around = self.budgets_around(id);
-        let spent = |id: &&FrameId| self.loop_of(**id).is_some_and(|(_, body)| body.budget.iter().any(Used::is_spent));
-        if let Some(outermost) = around.iter().rfind(spent) {
-            self.cut_loop(*outermost, Reason::Budget);
+        let spent = |id: &FrameId| self.loop_of(*id).is_some_and(|(_, body)| body.budget.iter().any(Used::is_spent));
+        if let Some(innermost) = around.iter().copied().find(spent) {
+            self.cut_loop(innermost, Reason::Budget);
             return false;
         }
         for id in around {
