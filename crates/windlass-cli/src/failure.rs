@@ -126,7 +126,9 @@ impl From<RuntimeError> for Failure {
             | RuntimeError::MissingBlob(_) => {
                 Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further")
             }
-            RuntimeError::Closing | RuntimeError::Fenced => Failure::new(Exit::Otherwise, message),
+            RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::CallDepth { .. } => {
+                Failure::new(Exit::Otherwise, message)
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Map, Timestamp, TurnRecords, Value};
 
 use crate::Status;
+use crate::state::Used;
 
 /// Why something failed. Never holds a secret: tools take those out before they report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,6 +89,9 @@ pub struct LoopSummary {
     pub turns: u64,
     pub failed: u64,
     pub reason: Reason,
+    /// What it has used of its budget.
+    #[serde(default)]
+    pub usage: Vec<Used>,
     #[serde(default)]
     pub records: TurnRecords,
 }

@@ -9,8 +9,8 @@ use support::naive::Naive;
 use support::random_plan::{Profile, random_program};
 use support::values::MemoryValues;
 use support::{Sim, json};
-use windlass_core::{Limits, Status};
-use windlass_value::Value;
+use windlass_core::{Limits, Program, Status};
+use windlass_value::{TurnRecords, Value};
 
 fn limits(tight: bool, kept: u64) -> Limits {
     let limits = Limits { loop_results_kept: kept, ..Limits::default() };
@@ -42,6 +42,20 @@ fn told(sim: &Sim) -> (Ends, Loops) {
     (ends, loops)
 }
 
+/// What the loops of the run's own scope have written down.
+fn recorded(program: &Program, sim: &Sim) -> BTreeMap<String, TurnRecords> {
+    let scope = sim.state.scopes.get(sim.state.root_scope).expect("the run's scope");
+    let kept = scope.outcomes.iter().filter_map(|(node, outcome)| {
+        let records = match &outcome.turns.as_ref()?.records {
+            TurnRecords::None => return None,
+            TurnRecords::Last(record) => TurnRecords::Last(sim.values.whole(record)),
+            TurnRecords::All(records) => TurnRecords::All(sim.values.whole(records)),
+        };
+        Some((program.node(*node).name.to_string(), records))
+    });
+    kept.collect()
+}
+
 fn agree(seed: u64, depth: u32, tight: bool) {
     let program = random_program(seed, Profile::Steady, depth, limits(tight, 1 + seed % 5));
     let mut sim = Sim::seeded(&program, seed);
@@ -62,6 +76,7 @@ fn agree(seed: u64, depth: u32, tight: bool) {
     }
     assert_eq!(ends, expected);
     assert_eq!(loops, naive.loops);
+    assert_eq!(recorded(&program, &sim), naive.records);
     assert_eq!((sim.status(), sim.output()), (end.status, end.output));
     if end.status != Status::Succeeded {
         assert!(sim.result().error.is_some() || end.status == Status::Cancelled, "a failure says why");

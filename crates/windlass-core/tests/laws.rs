@@ -203,7 +203,7 @@ fn check_nothing_begins_while_paused(sim: &mut Sim) {
 fn random_plans_reach_every_corner() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut loads = 0;
-    for seed in 0..400 {
+    for seed in 0..600 {
         let program = program(seed, Profile::Wild, 3, true);
         let mut sim = Sim::seeded(&program, seed);
         sim.values = MemoryValues::forgetful();
@@ -216,7 +216,7 @@ fn random_plans_reach_every_corner() {
             *seen.entry(format!("{} {detail}", event.kind)).or_default() += 1;
         }
     }
-    let reasons = ["condition", "items", "judge", "count", "timeout", "stalled", "failed", "cancelled"];
+    let reasons = ["condition", "items", "judge", "count", "timeout", "budget", "stalled", "failed", "cancelled"];
     let statuses = ["failed", "cancelled", "timed_out"];
     let others = [
         "loop.progress ",

@@ -4,6 +4,7 @@
 
 mod support;
 
+use support::looped::*;
 use support::sim::encoded;
 use support::values::MemoryValues;
 use support::world::{World, echo, refusal};
@@ -12,46 +13,6 @@ use windlass_core::plan::*;
 use windlass_core::state::{Body, Held};
 use windlass_core::{Command, Limits, Program, Reason, Status, TaskOutcome};
 use windlass_value::{Duration, Timestamp, Value};
-
-fn ran(program: &Program) -> Sim<'_> {
-    let mut sim = Sim::new(program, echo());
-    sim.start().run();
-    sim
-}
-
-/// Started, with every job waiting to be answered by hand.
-fn begun(program: &Program) -> Sim<'_> {
-    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
-    sim.start().settle();
-    sim
-}
-
-fn looped(make: impl FnOnce(&mut Builder, Option<NodeId>) -> Loop) -> Program {
-    looped_with(Limits::default(), make)
-}
-
-fn looped_with(limits: Limits, make: impl FnOnce(&mut Builder, Option<NodeId>) -> Loop) -> Program {
-    let mut b = Builder::new();
-    b.looping(None, "loop", make);
-    b.load_with(limits)
-}
-
-/// `loopIndex >= n`
-fn completed(b: &mut Builder, n: i64) -> ExprId {
-    b.condition(json(&format!(r#"{{"$not": {{"$lt": [{{"$turn": "completed"}}, {n}]}}}}"#)))
-}
-
-fn range(b: &mut Builder, n: u64) -> ExprId {
-    b.expr(&format!(r#"{{"$range": {n}}}"#))
-}
-
-fn jobs_at(n: u64) -> Vec<String> {
-    (0..n).map(|index| format!("loop[{index}].body")).collect()
-}
-
-fn error_code(sim: &Sim) -> String {
-    sim.result().error.as_ref().map(|error| error.code.to_string()).unwrap_or_default()
-}
 
 // How many turns.
 

@@ -155,6 +155,25 @@ pub struct LoopFrame {
     pub untold: Option<(u64, u64)>,
     /// Its end has been decided and told.
     pub concluded: bool,
+    /// It was broken off by the definition's own wish.
+    #[serde(default)]
+    pub broke: bool,
+    #[serde(default)]
+    pub budget: Vec<Used>,
+    /// What was written down of the last turn, by index.
+    #[serde(default)]
+    pub record: Value,
+    /// What was written down of every turn.
+    #[serde(default)]
+    pub records: Results,
+}
+
+/// How much of a budget is gone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    pub what: Arc<str>,
+    pub used: u64,
+    pub most: u64,
 }
 
 impl LoopFrame {
@@ -165,6 +184,7 @@ impl LoopFrame {
         in_flight: u64,
         time_at: Option<Timestamp>,
         time_key: Option<TimerKey>,
+        budget: Vec<Used>,
     ) -> LoopFrame {
         LoopFrame {
             path,
@@ -190,6 +210,10 @@ impl LoopFrame {
             stall: None,
             untold: None,
             concluded: false,
+            broke: false,
+            budget,
+            record: Value::Null,
+            records: Results::default(),
         }
     }
 }
@@ -211,7 +235,7 @@ pub enum Held {
     },
 }
 
-/// Results on their way to the loop's output.
+/// Results, or records, on their way to the loop's end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
     /// Full chunks, in index order.

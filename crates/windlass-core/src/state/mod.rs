@@ -14,7 +14,7 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
     Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame,
-    PipelineFrame, PlaceFrame, Results, Token, WaitFrame,
+    PipelineFrame, PlaceFrame, Results, Token, Used, WaitFrame,
 };
 pub use slab::{Id, Slab};
 

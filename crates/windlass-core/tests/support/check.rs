@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::State;
-use windlass_core::plan::NodeKind;
+use windlass_core::plan::{CALLS, NodeKind};
 use windlass_core::state::{Body, Frame, FrameId, Item, Phase, ScopeId, Timer, WaitFrame};
 use windlass_core::{Program, frame_tree};
 
@@ -139,6 +139,8 @@ fn check_caps(program: &Program, state: &State) {
             (NodeKind::Loop(_), Body::Loop(body)) => {
                 assert!(body.turns.len() as u64 <= body.in_flight, "more turns at once than allowed");
                 assert!(busy <= body.in_flight, "jobs of more turns at once than allowed");
+                let calls = body.budget.iter().find(|budget| &*budget.what == CALLS);
+                assert!(calls.is_none_or(|calls| calls.used <= calls.most), "more calls than the budget allows");
             }
             (NodeKind::Graph(graph), Body::Graph(body)) => {
                 let limit = graph.in_flight.map_or(u64::MAX, u64::from).max(1);

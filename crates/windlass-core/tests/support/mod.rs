@@ -5,6 +5,7 @@
 pub mod build;
 pub mod check;
 pub mod language;
+pub mod looped;
 pub mod naive;
 pub mod random_plan;
 pub mod rng;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
-use windlass_value::{EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value};
+use windlass_value::{
+    EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value,
+};
 
 use super::world::{Counter, call_outcome, outcome_of};
 
@@ -39,6 +41,8 @@ pub struct Naive<'p> {
     pub ends: BTreeMap<String, End>,
     /// Turns and reason of every loop, by path.
     pub loops: BTreeMap<String, (u64, String)>,
+    /// What the loops of the run's own scope have written down of their turns, by name.
+    pub records: BTreeMap<String, TurnRecords>,
 }
 
 /// Something could not be evaluated.
@@ -67,6 +71,7 @@ impl<'p> Naive<'p> {
             numbers: 0,
             ends: BTreeMap::new(),
             loops: BTreeMap::new(),
+            records: BTreeMap::new(),
         }
     }
 
@@ -401,7 +406,10 @@ impl<'p> Naive<'p> {
             let result = self.truth(condition);
             self.envs.pop();
             match result {
-                Ok(result) if result == stop_when => return self.loop_ends(looping, told, "condition", path),
+                Ok(result) if result == stop_when => {
+                    told.met = true;
+                    return self.loop_ends(id, looping, told, "condition", path);
+                }
                 Ok(_) => {}
                 Err(Broken) => return failed(),
             }
@@ -416,7 +424,7 @@ impl<'p> Naive<'p> {
                 break reason;
             }
         };
-        self.loop_ends(looping, told, reason, path)
+        self.loop_ends(id, looping, told, reason, path)
     }
 
     /// A loop without items has those of the loop around it.
@@ -448,6 +456,13 @@ impl<'p> Naive<'p> {
         told.previous = end.output.clone();
         told.outputs.push(end.output.clone());
         let mut reason = self.look(looping, told, &end).unwrap_or(Some("failed"));
+        if let Some(records) = &looping.records {
+            let record = self.eval(records.value);
+            if record.is_err() && reason.is_none() {
+                reason = Some("failed");
+            }
+            told.records.push(record.unwrap_or_default());
+        }
         if reason.is_none() && !end.status.is_bad() {
             reason = self.judge(looping, id, index, &inside, generation);
         }
@@ -493,12 +508,11 @@ impl<'p> Naive<'p> {
     }
 
     fn found(&mut self, looping: &Loop, told: &mut Told) -> Tried<Option<&'static str>> {
-        let mut stop = match looping.break_when {
-            Some(condition) => self.truth(condition)?,
-            None => false,
-        };
+        if let Some(condition) = looping.break_when {
+            told.broke = self.truth(condition)?;
+        }
         if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
-            stop |= self.truth(condition)? == stop_when;
+            told.met = self.truth(condition)? == stop_when;
         }
         let mut stalled = false;
         if let Some(stall) = &looping.stall {
@@ -507,7 +521,7 @@ impl<'p> Naive<'p> {
             let same = newest.filter(|value| Some(*value) == told.watched.last()).count();
             stalled = same as u64 == stall.turns;
         }
-        Ok(if stop { Some("condition") } else { stalled.then_some("stalled") })
+        Ok(if told.broke || told.met { Some("condition") } else { stalled.then_some("stalled") })
     }
 
     fn judge(&mut self, looping: &Loop, id: NodeId, index: u64, inside: &str, generation: u32) -> Option<&'static str> {
@@ -517,17 +531,25 @@ impl<'p> Naive<'p> {
         (verdict.get("done").and_then(Value::as_bool) == Some(true)).then_some("judge")
     }
 
-    fn loop_ends(&mut self, looping: &Loop, told: Told, reason: &'static str, path: &str) -> End {
+    fn loop_ends(&mut self, id: NodeId, looping: &Loop, mut told: Told, reason: &'static str, path: &str) -> End {
         let turns = told.statuses.len() as u64;
         let bad = told.statuses.iter().filter(|status| status.is_bad()).count() as u64;
         let exhausted = ["count", "stalled"].contains(&reason) && looping.on_exhausted == Exhausted::Fail;
         let status = match (looping.on_turn_failure, told.statuses.last()) {
             _ if reason == "failed" || exhausted => Status::Failed,
+            _ if told.broke && reason == "condition" => Status::Succeeded,
             (TurnFailure::FailAtEnd, _) if bad > 0 => Status::Failed,
             (TurnFailure::LastDecides, Some(last)) if last.is_bad() => *last,
             _ => Status::Succeeded,
         };
         self.loops.insert(path.to_owned(), (turns, reason.to_owned()));
+        if let (Some(records), 1) = (&looping.records, self.envs.len()) {
+            let kept = match records.keep {
+                Keep::Last => TurnRecords::Last(told.records.pop().unwrap_or_default()),
+                Keep::All => TurnRecords::All(Value::list(std::mem::take(&mut told.records))),
+            };
+            self.records.insert(self.program.node(id).name.to_string(), kept);
+        }
         let numbers = [("total", turns), ("success", turns - bad), ("failed", bad)];
         let output = match looping.collect {
             Collect::Last => told.previous,
@@ -543,6 +565,8 @@ impl<'p> Naive<'p> {
     fn report(&self, told: Told, status: Status, reason: &str) -> Value {
         let word = match (reason, status) {
             ("count", _) => "max-iterations",
+            ("stalled", _) => "stalled",
+            ("condition", Status::Succeeded) if told.broke && !told.met => "break",
             (_, Status::Succeeded) => "completed",
             (_, other) => other.as_str(),
         };
@@ -556,7 +580,7 @@ impl<'p> Naive<'p> {
         report.insert("status", word);
         report.insert("reason", reason);
         report.insert("iterations", turns);
-        report.insert("conditionMet", reason == "condition");
+        report.insert("conditionMet", told.met);
         report.insert("lastResult", told.previous);
         report.insert("results", Vec::from(kept));
         if dropped > 0 {
@@ -592,6 +616,9 @@ struct Told {
     outputs: Vec<Value>,
     previous: Value,
     watched: Vec<Value>,
+    records: Vec<Value>,
+    broke: bool,
+    met: bool,
     /// How many turns there can be.
     most: Option<u64>,
 }

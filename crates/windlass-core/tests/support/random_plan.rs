@@ -402,7 +402,7 @@ impl Maker {
         Loop {
             check,
             judge,
-            limits: LoopLimits { turns, ..self.time_limits() },
+            limits: LoopLimits { turns, budget: self.budget(), ..self.time_limits() },
             on_exhausted: *self.rng.pick(&[Exhausted::Fail, Exhausted::Succeed]),
             delay: (!strict && self.rng.chance(25)).then(|| self.delay()),
             in_flight: Amount::Fixed(if parallel { 2 + self.rng.below(2) } else { 1 }),
@@ -410,7 +410,7 @@ impl Maker {
             collect: self.collect(strict),
             break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
             stall: (!strict && self.rng.chance(15)).then(|| self.stall(&after)),
-            records: None,
+            records: self.rng.chance(30).then(|| self.records(&after, strict)),
             source,
             ..repeat(1, body)
         }
@@ -440,6 +440,24 @@ impl Maker {
     fn time_limits(&mut self) -> LoopLimits {
         let time = (self.wild() && self.rng.chance(25)).then(|| Amount::Fixed(secs(1 + self.rng.below(6))));
         LoopLimits { time, cuts_turn: self.rng.chance(50), ..no_limits() }
+    }
+
+    /// Who gets the last call depends on who is first.
+    fn budget(&mut self) -> Vec<Budget> {
+        let mut budget = Vec::new();
+        if self.wild() && self.rng.chance(25) {
+            budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(self.rng.below(6)) });
+        }
+        if self.wild() && self.rng.chance(15) {
+            budget.push(Budget { what: "tokens".into(), most: Amount::Fixed(1 + self.rng.below(60)) });
+        }
+        budget
+    }
+
+    /// Of turns side by side, which record fails first is a matter of time.
+    fn records(&mut self, around: &Around, strict: bool) -> Records {
+        let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
+        Records { value, keep: *self.rng.pick(&[Keep::Last, Keep::All]) }
     }
 
     fn delay(&mut self) -> Amount<Duration> {

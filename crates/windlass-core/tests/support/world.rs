@@ -81,6 +81,12 @@ pub fn seeded<'p>(seed: u64) -> World<'p> {
 }
 
 pub fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
+    let usage = Value::object([("tokens", Value::from(dice(seed, which) >> 24 & 15))]);
+    let meta = Value::object([("usage", usage)]);
+    TaskOutcome { meta, ..answer_of(seed, tool, which, input) }
+}
+
+fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
     let dice = dice(seed, which);
     let percent: u64 = tool.trim_start_matches("slow").parse().unwrap_or(0);
     let unfinished = tool.starts_with("slow") && dice >> 20 & 1 == 0;

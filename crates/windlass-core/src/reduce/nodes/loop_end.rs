@@ -1,7 +1,8 @@
 //! The end of a loop: its reason, its status, what it gives.
 
-use windlass_value::{TurnRecords, Value};
+use windlass_value::Value;
 
+use super::budget;
 use crate::plan::{Collect, Exhausted, Loop, TurnFailure};
 use crate::reduce::Reducer;
 use crate::state::{Body, Closing, Ended, FrameId, LoopFrame};
@@ -43,15 +44,11 @@ impl Reducer<'_> {
         self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
     }
 
-    fn loop_summary(&self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
+    fn loop_summary(&mut self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
+        let records = self.turn_records(id, looping.records.as_ref().map(|records| records.keep));
         let (_, body) = self.loop_of(id)?;
-        Some(LoopSummary {
-            kind: looping.kind.clone(),
-            turns: body.ended,
-            failed: body.failed,
-            reason,
-            records: TurnRecords::None,
-        })
+        let (kind, usage) = (looping.kind.clone(), body.budget.clone());
+        Some(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records })
     }
 
     fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
@@ -63,12 +60,13 @@ impl Reducer<'_> {
             ("success", Value::from(body.ended - body.failed - body.cancelled)),
             ("failed", Value::from(body.failed)),
         ]);
-        let fields = [
+        let mut fields = vec![
             ("turns", Value::from(body.ended)),
             ("reason", Value::from(reason.as_str())),
             ("status", Value::from(status.as_str())),
             ("stats", stats),
         ];
+        fields.extend(budget::told(&body.budget, |budget| budget.used).map(|used| ("usage", used)));
         self.publish_at(id, "loop.done", fields);
     }
 
@@ -101,6 +99,7 @@ fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<
     match reason {
         Reason::Failed => (Status::Failed, body.cause.clone()),
         Reason::Cancelled => (Status::Cancelled, None),
+        Reason::Condition if body.broke => (Status::Succeeded, None),
         Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
             if looping.on_exhausted == Exhausted::Fail =>
         {
@@ -123,8 +122,9 @@ fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
     match reason {
         Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns}"))
             .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`"),
-        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}")),
-        Reason::Budget => ErrorInfo::new("LoopBudget", "limit", format!("the loop has used its budget after {turns}")),
+        Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}"))
+            .hint("look what stays the same from turn to turn: `windlass events RUN`"),
+        Reason::Budget => budget::exceeded(body, &turns),
         _ => ErrorInfo::new(
             "LoopCountExceeded",
             "limit",
@@ -139,6 +139,9 @@ fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
     let word = match (status, reason) {
         (_, Reason::Count) => "max-iterations",
         (_, Reason::Timeout) => "timeout",
+        (_, Reason::Budget) => "budget",
+        (_, Reason::Stalled) => "stalled",
+        (Status::Succeeded, Reason::Condition) if body.broke && !body.condition_met => "break",
         (Status::Succeeded, _) => "completed",
         (status, _) => status.as_str(),
     };
@@ -151,6 +154,9 @@ fn report(body: &LoopFrame, status: Status, reason: Reason) -> Value {
     map.insert("results", body.results.tail.iter().cloned().collect::<Vec<_>>());
     if body.results.dropped > 0 {
         map.insert("resultsDropped", body.results.dropped);
+    }
+    if let Some(used) = budget::told(&body.budget, |budget| budget.used) {
+        map.insert("usage", used);
     }
     Value::map(map)
 }

@@ -7,36 +7,14 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Timestamp, Value};
 
+use super::budget;
+use super::looks::{Found, judged};
 use super::loop_end::called_off_because;
 use crate::plan::{Check, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, FrameId, Item, Items, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn};
+use crate::state::{Body, Closing, FrameId, Item, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn, Used};
 use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
-
-/// What the looks after a turn found.
-#[derive(Default)]
-struct Found {
-    stop: Option<Reason>,
-    condition: Option<bool>,
-    watched: Option<Value>,
-    error: Option<ErrorInfo>,
-    delay: Option<Duration>,
-}
-
-impl Found {
-    /// A look that fails ends the loop as failed; one that lacks values is repeated.
-    fn or_failed(&mut self, looked: Result<(), Stop>) -> Result<(), Stop> {
-        match looked {
-            Err(Stop::Failed(error)) => {
-                self.stop = Some(Reason::Failed);
-                self.error = Some(*error);
-                Ok(())
-            }
-            other => other,
-        }
-    }
-}
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), Stop> {
@@ -45,6 +23,7 @@ impl<'a> Reducer<'a> {
         let turns_max = looping.limits.turns.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
         let in_flight = self.count(&looping.in_flight, scope)?;
+        let budget = self.budget_of(looping, scope)?;
         refuse_beyond(looping, turns_max, time, in_flight)?;
         let items = match looping.source {
             Source::Repeat => None,
@@ -57,8 +36,8 @@ impl<'a> Reducer<'a> {
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
-        self.tell_loop_started(id, looping, turns_max, time, items.as_ref());
-        let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key);
+        let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
+        self.tell_loop_started(id, looping, time, &body);
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.body = Body::Loop(Box::new(body));
         }
@@ -69,22 +48,17 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    fn tell_loop_started(
-        &mut self,
-        id: FrameId,
-        looping: &Loop,
-        turns_max: Option<u64>,
-        time: Option<Duration>,
-        items: Option<&Items>,
-    ) {
+    fn tell_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) {
         if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
             return;
         }
-        let limits = Value::object([
-            ("count", Value::from(turns_max)),
+        let mut limits = vec![
+            ("count", Value::from(body.turns_max)),
             ("timeout", Value::from(time.map(|time| time.to_string()))),
-            ("items", Value::from(items.map(|items| items.count))),
-        ]);
+            ("items", Value::from(body.items.as_ref().map(|items| items.count))),
+        ];
+        limits.extend(budget::told(&body.budget, |budget| budget.most).map(|most| ("budget", most)));
+        let limits = Value::object(limits);
         self.publish_at(id, "loop.started", [("kind", Value::Str(looping.kind.clone())), ("limits", limits)]);
     }
 
@@ -233,10 +207,8 @@ impl<'a> Reducer<'a> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let closing = frame.closing.is_some();
         let Some((looping, body)) = self.loop_of(id) else { return Ok(()) };
-        let found = match closing || body.stopping.is_some() {
-            true => Found::default(),
-            false => self.look(id, looping, outcome, scope)?,
-        };
+        let ending = closing || body.stopping.is_some();
+        let found = self.look(id, looping, outcome, scope, ending)?;
         self.child_gone(id);
         let started_at = self.turn_started_at(scope);
         let judged = judged(looping, outcome, &found);
@@ -252,70 +224,6 @@ impl<'a> Reducer<'a> {
         }
         self.state.scopes.remove(scope);
         self.after_turn(id, looping, found);
-        Ok(())
-    }
-
-    /// All that is evaluated after a turn. A look that fails ends the loop as failed.
-    fn look(&mut self, id: FrameId, looping: &Loop, outcome: &Outcome, scope: ScopeId) -> Result<Found, Stop> {
-        let mut found = Found::default();
-        let looked = self.try_look(id, looping, outcome, scope, &mut found);
-        found.or_failed(looked)?;
-        if !judged(looping, outcome, &found) {
-            let rested = self.look_at_delay(id, looping, scope, &mut found);
-            found.or_failed(rested)?;
-        }
-        Ok(found)
-    }
-
-    /// Between turns only, in the scope of the turn that has ended: a loop that ends does not even work its delay out.
-    fn look_at_delay(&mut self, id: FrameId, looping: &Loop, scope: ScopeId, found: &mut Found) -> Result<(), Stop> {
-        let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
-        if found.stop.is_none() && body.stopping.is_none() && goes_on(body, self.now()) {
-            found.delay = looping.delay.as_ref().map(|delay| self.duration(delay, scope)).transpose()?;
-        }
-        Ok(())
-    }
-
-    fn try_look(
-        &mut self,
-        id: FrameId,
-        looping: &Loop,
-        outcome: &Outcome,
-        scope: ScopeId,
-        found: &mut Found,
-    ) -> Result<(), Stop> {
-        let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
-        let (completed, failed) = (body.ended + 1, body.failed + u64::from(outcome.status.is_bad()));
-        if outcome.status.is_bad() && stops(looping.on_turn_failure, failed) {
-            found.stop = Some(Reason::Failed);
-            found.error = outcome.error.clone();
-            return Ok(());
-        }
-        let locals = Locals { turn_index: Some(completed), previous: Some(&outcome.output), ..Locals::default() };
-        if let Some(condition) = looping.break_when
-            && self.condition(condition, scope, locals)?
-        {
-            found.stop = Some(Reason::Condition);
-        }
-        if let Check::Before { condition, stop_when } | Check::After { condition, stop_when } = looping.check {
-            let result = self.condition(condition, scope, locals)?;
-            found.condition = Some(result);
-            if result == stop_when {
-                found.stop = found.stop.or(Some(Reason::Condition));
-            }
-        }
-        if let Some(stall) = &looping.stall {
-            let value = self.eval_with(stall.watch, scope, locals)?;
-            let Some((_, body)) = self.loop_of(id) else { return Ok(()) };
-            let same = match &body.stall {
-                Some((before, turns)) if *before == value => turns + 1,
-                _ => 1,
-            };
-            if same >= stall.turns {
-                found.stop = found.stop.or(Some(Reason::Stalled));
-            }
-            found.watched = Some(value);
-        }
         Ok(())
     }
 
@@ -366,7 +274,8 @@ impl<'a> Reducer<'a> {
                 _ => Some((value.clone(), 1)),
             };
         }
-        body.condition_met |= found.stop == Some(Reason::Condition);
+        body.condition_met |= found.met;
+        body.broke |= found.broke;
         let path = body.path.clone();
         let told_first = quiet && !loop_quiet && body.untold.is_none();
         if quiet && !loop_quiet {
@@ -377,9 +286,12 @@ impl<'a> Reducer<'a> {
             self.work.untold.push(id);
         }
         self.keep_result(id, looping.collect, index, outcome);
+        if let Some(records) = &looping.records {
+            self.keep_record(id, records.keep, index, found.record.clone());
+        }
         let duration = self.state.now.since(started_at);
         if !quiet {
-            self.tell_turn(&path, looping, index, outcome, duration, found.condition);
+            self.tell_turn(id, looping, index, outcome, duration, found.condition);
         }
         self.work.output.turns.push(TurnRecord {
             loop_path: path,
@@ -408,16 +320,19 @@ impl<'a> Reducer<'a> {
 
     fn tell_turn(
         &mut self,
-        path: &Arc<str>,
+        id: FrameId,
         looping: &Loop,
         index: u64,
         outcome: &Outcome,
         duration: Duration,
         condition: Option<bool>,
     ) {
-        let name = path.rsplit('.').next().unwrap_or_default();
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let Body::Loop(body) = &frame.body else { return };
+        let path = format!("{}[{index}]", body.path);
         let mut fields = vec![
-            ("actionName", Value::from(name)),
+            ("workflowId", Value::Str(self.state.run.id.clone())),
+            ("actionName", Value::Str(self.program.node(frame.node).name.clone())),
             ("iteration", Value::from(index)),
             ("loopType", Value::Str(looping.kind.clone())),
             ("status", Value::from(outcome.status.as_str())),
@@ -425,8 +340,9 @@ impl<'a> Reducer<'a> {
             ("result", outcome.output.clone()),
             ("duration", Value::from(duration.as_ms())),
         ];
+        fields.extend(budget::told(&body.budget, |budget| budget.used).map(|used| ("usage", used)));
         fields.extend(outcome.error.as_ref().map(|error| ("error", error.to_value())));
-        self.publish(format!("{path}[{index}]").into(), "loop.iteration.done", fields);
+        self.publish(path.into(), "loop.iteration.done", fields);
     }
 
     fn after_turn(&mut self, id: FrameId, looping: &Loop, found: Found) {
@@ -479,12 +395,17 @@ impl<'a> Reducer<'a> {
 
     /// The loop has had its time: a turn that outlives it is cut off.
     pub(in crate::reduce) fn loop_time_over(&mut self, id: FrameId) {
+        if let Some(body) = self.loop_mut(id) {
+            body.time_key = None;
+        }
+        self.cut_loop(id, Reason::Timeout);
+    }
+
+    /// A limit ends the loop where it is, its turns with it.
+    pub(super) fn cut_loop(&mut self, id: FrameId, reason: Reason) {
         self.clear_alarm(id);
         let Some(body) = self.loop_mut(id) else { return };
-        body.time_key = None;
-        if body.stopping.is_none() {
-            body.stopping = Some(Reason::Timeout);
-        }
+        body.stopping.get_or_insert(reason);
         self.call_off_turns(id);
         self.state.agenda.push_back(Item::NextTurn(id));
     }
@@ -527,14 +448,6 @@ impl<'a> Reducer<'a> {
     }
 }
 
-fn stops(policy: TurnFailure, failed: u64) -> bool {
-    match policy {
-        TurnFailure::Stop { .. } => true,
-        TurnFailure::Tolerate(allowed) => failed > allowed,
-        TurnFailure::FailAtEnd | TurnFailure::Count | TurnFailure::LastDecides => false,
-    }
-}
-
 /// Limits that are computed are held to the system's as strictly as those that are written down.
 fn refuse_beyond(looping: &Loop, turns: Option<u64>, time: Option<Duration>, in_flight: u64) -> Result<(), ErrorInfo> {
     let limits = &looping.limits;
@@ -556,16 +469,14 @@ fn limit_reached(body: &LoopFrame, now: Timestamp) -> Option<Reason> {
     if body.turns_max.is_some_and(|max| body.begun >= max) {
         return Some(Reason::Count);
     }
-    body.time_at.is_some_and(|at| now >= at).then_some(Reason::Timeout)
+    if body.time_at.is_some_and(|at| now >= at) {
+        return Some(Reason::Timeout);
+    }
+    body.budget.iter().any(Used::ends_turns).then_some(Reason::Budget)
 }
 
 /// Another turn may begin: there are items left, and no limit is reached.
-fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
+pub(super) fn goes_on(body: &LoopFrame, now: Timestamp) -> bool {
     let items_left = body.items.as_ref().is_none_or(|items| body.begun < items.count);
     items_left && limit_reached(body, now).is_none()
-}
-
-/// The judge looks at a turn that has ended well and has not ended the loop.
-fn judged(looping: &Loop, outcome: &Outcome, found: &Found) -> bool {
-    looping.judge.is_some() && found.stop.is_none() && !outcome.status.is_bad()
 }

@@ -86,8 +86,11 @@ impl<'a> Reducer<'a> {
                 match call {
                     Ok(Call::Begins { tool, input }) => {
                         self.task_begun(id);
-                        self.hand_out(id, tool, input, timeout);
+                        if self.may_call(id) {
+                            self.hand_out(id, tool, input, timeout);
+                        }
                     }
+                    // What the operation may cost was taken when it began.
                     Ok(Call::GoesOn { tool, input }) => {
                         self.task_goes_on(id);
                         self.hand_out(id, tool, input, timeout);

@@ -1,14 +1,14 @@
-//! A loop's collection and its results, kept so that memory depends on how many turns run at once, not on how many there
+//! A loop's collection, its results and its records, kept so that memory depends on how many turns run at once, not on how many there
 //! are.
 
 use std::sync::Arc;
 
-use windlass_value::{Stored, Value};
+use windlass_value::{Stored, TurnRecords, Value};
 
-use crate::plan::Collect;
+use crate::plan::{Collect, Keep};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
-use crate::{ErrorInfo, Outcome};
+use crate::{ErrorInfo, Outcome, Values};
 
 impl Reducer<'_> {
     /// A loop's items, evaluated once. A long list is cut into stored chunks.
@@ -65,54 +65,82 @@ impl Reducer<'_> {
     }
 
     pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, outcome: &Arc<Outcome>) {
-        let (kept, chunk_items) =
-            (self.program.limits.loop_results_kept as usize, self.program.limits.loop_chunk_items);
+        let limits = &self.program.limits;
         let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else { return };
         let results = &mut body.results;
         match collect {
             Collect::Last => {}
             Collect::Report => {
                 results.tail.push_back(outcome.output.clone());
-                if results.tail.len() > kept {
+                if results.tail.len() as u64 > limits.loop_results_kept {
                     results.tail.pop_front();
                     results.dropped += 1;
                 }
             }
             Collect::List | Collect::Stats => {
-                results.early.insert(index, outcome.output.clone());
-                take_early(results);
-                while results.tail.len() as u64 >= chunk_items {
-                    let chunk: Vec<Value> = results.tail.drain(..chunk_items as usize).collect();
-                    results.stored_items += chunk_items;
-                    let stored = self.values.put(&Value::list(chunk));
-                    results.chunks.push(stored);
-                }
+                keep_in_order(results, index, outcome.output.clone(), limits.loop_chunk_items, self.values);
             }
         }
     }
 
-    /// All results in index order: a plain list when it is short, else a stored one.
+    /// What is written down of a turn; null for a turn that was called off.
+    pub(super) fn keep_record(&mut self, id: FrameId, keep: Keep, index: u64, record: Value) {
+        let record = self.slim(record);
+        let chunk_items = self.program.limits.loop_chunk_items;
+        let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else { return };
+        match keep {
+            Keep::Last if body.last_index == Some(index) => body.record = record,
+            Keep::Last => {}
+            Keep::All => keep_in_order(&mut body.records, index, record, chunk_items, self.values),
+        }
+    }
+
     pub(super) fn result_list(&mut self, id: FrameId) -> Value {
-        let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else {
-            return Value::Null;
-        };
-        let results = std::mem::take(&mut body.results);
-        // Turns that never ended, because the loop was called off, leave no entry.
-        let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
-        if results.chunks.is_empty() {
-            return Value::list(tail);
+        match self.state.frames.get_mut(id).map(|frame| &mut frame.body) {
+            Some(Body::Loop(body)) => in_order(std::mem::take(&mut body.results), self.values),
+            _ => Value::Null,
         }
-        let items = results.stored_items + tail.len() as u64;
-        let mut chunks: Vec<Value> = results.chunks.into_iter().map(|chunk| Value::Stored(Arc::new(chunk))).collect();
-        if !tail.is_empty() {
-            chunks.push(Value::Stored(Arc::new(self.values.put(&Value::list(tail)))));
+    }
+
+    pub(super) fn turn_records(&mut self, id: FrameId, keep: Option<Keep>) -> TurnRecords {
+        match (keep, self.state.frames.get_mut(id).map(|frame| &mut frame.body)) {
+            (Some(Keep::Last), Some(Body::Loop(body))) => TurnRecords::Last(std::mem::take(&mut body.record)),
+            (Some(Keep::All), Some(Body::Loop(body))) => {
+                TurnRecords::All(in_order(std::mem::take(&mut body.records), self.values))
+            }
+            _ => TurnRecords::None,
         }
-        let root = self.values.put(&Value::list(chunks));
-        Value::Stored(Arc::new(Stored { items, chunked: true, ..root }))
     }
 }
 
-/// Moves results that have become contiguous to the tail.
+/// Full chunks leave the state as soon as they are contiguous.
+fn keep_in_order(results: &mut Results, index: u64, value: Value, chunk_items: u64, values: &mut dyn Values) {
+    results.early.insert(index, value);
+    take_early(results);
+    while results.tail.len() as u64 >= chunk_items {
+        let chunk: Vec<Value> = results.tail.drain(..chunk_items as usize).collect();
+        results.stored_items += chunk_items;
+        results.chunks.push(values.put(&Value::list(chunk)));
+    }
+}
+
+/// All in index order: a plain list when it is short, else a stored one.
+fn in_order(results: Results, values: &mut dyn Values) -> Value {
+    // Turns that never ended, because the loop was called off, leave no entry.
+    let tail: Vec<Value> = results.tail.into_iter().chain(results.early.into_values()).collect();
+    if results.chunks.is_empty() {
+        return Value::list(tail);
+    }
+    let items = results.stored_items + tail.len() as u64;
+    let mut chunks: Vec<Value> = results.chunks.into_iter().map(|chunk| Value::Stored(Arc::new(chunk))).collect();
+    if !tail.is_empty() {
+        chunks.push(Value::Stored(Arc::new(values.put(&Value::list(tail)))));
+    }
+    let root = values.put(&Value::list(chunks));
+    Value::Stored(Arc::new(Stored { items, chunked: true, ..root }))
+}
+
+/// Moves what has become contiguous to the tail.
 fn take_early(results: &mut Results) {
     loop {
         let next = results.stored_items + results.tail.len() as u64;

@@ -10,7 +10,9 @@ impl Reducer<'_> {
         let Some(open) = self.state.jobs.get(&job).filter(|open| open.dispatch == dispatch) else {
             return self.late("StepResult");
         };
-        if open.cancelled.is_some() {
+        let (frame, cancelled) = (open.frame, open.cancelled.is_some());
+        self.note_usage(frame, outcome);
+        if cancelled {
             return self.job_gone(job);
         }
         let Some(frame) = self.close_job(job) else { return };

@@ -1,0 +1,228 @@
+//! Loops that end before their time: broken off, or stalled; and what they say of it.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::looped::*;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Program, Reason, Status};
+use windlass_value::Value;
+
+/// The first turn that gives "good" is enough.
+fn first_success(in_flight: u64, on_turn_failure: TurnFailure, collect: Collect) -> Program {
+    looped(|b, id| {
+        let items = range(b, 6);
+        let body = b.effect(id, "body", "0");
+        let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "succeeded"]}"#)));
+        Loop { break_when, on_turn_failure, collect, ..each(items, in_flight, body) }
+    })
+}
+
+#[test]
+fn the_first_success_wins() {
+    for on_turn_failure in [TurnFailure::FailAtEnd, TurnFailure::LastDecides, TurnFailure::Count] {
+        let program = first_success(3, on_turn_failure, Collect::Stats);
+        let mut sim = begun(&program);
+        sim.fail("loop[1].body").succeed("loop[3].body", "good").pass(secs(30));
+        assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (Status::Succeeded, "condition"));
+        let stats = sim.output().get("stats").cloned().unwrap();
+        assert_eq!(stats, json(r#"{"total": 4, "success": 1, "failed": 1}"#));
+        assert_eq!(sim.output().get("results"), Some(&json(r#"[null, null, null, "good"]"#)));
+        let ended: Vec<(u64, Status)> = sim.turns.iter().map(|turn| (turn.index, turn.status)).collect();
+        assert_eq!(ended[..2], [(1, Status::Failed), (3, Status::Succeeded)]);
+        assert!(ended[2..].iter().all(|(_, status)| *status == Status::Cancelled), "{ended:?}");
+        assert_eq!(sim.turns.last().unwrap().reason, Some(Reason::Condition));
+        assert_eq!(sim.dispatched.len(), 4, "no other turn begins");
+    }
+}
+
+#[test]
+fn one_after_the_other_the_first_success_wins_too() {
+    let program = first_success(1, TurnFailure::FailAtEnd, Collect::List);
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body").fail("loop[1].body").succeed("loop[2].body", "good");
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("condition".to_owned(), 3)));
+    assert_eq!(sim.output(), json(r#"[null, null, "good"]"#));
+}
+
+#[test]
+fn without_a_success_the_loop_ends_as_its_turns_do() {
+    let program = first_success(2, TurnFailure::FailAtEnd, Collect::List);
+    let mut sim = begun(&program);
+    (0..6).for_each(|index| _ = sim.fail(&format!("loop[{index}].body")));
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("items".to_owned(), 6)));
+}
+
+/// A turn that stops the loop by its failure is not asked whether it is enough.
+#[test]
+fn a_failure_that_stops_the_loop_comes_first() {
+    let program = looped(|b, id| {
+        let body = b.effect(id, "body", "0");
+        let break_when = Some(b.condition(json("true")));
+        Loop { break_when, ..repeat(3, body) }
+    });
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body");
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
+}
+
+#[test]
+fn a_failed_turn_may_be_enough() {
+    for on_turn_failure in [TurnFailure::LastDecides, TurnFailure::Count, TurnFailure::Tolerate(2)] {
+        let program = looped(|b, id| {
+            let body = b.effect(id, "body", "0");
+            let break_when = Some(b.condition(json(r#"{"$eq": [{"$status": "body"}, "failed"]}"#)));
+            Loop { break_when, on_turn_failure, ..repeat(5, body) }
+        });
+        let mut sim = begun(&program);
+        sim.succeed("loop[0].body", 1u32).fail("loop[1].body");
+        assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("condition".to_owned(), 2)));
+    }
+}
+
+fn report(sim: &Sim) -> (String, String, bool, i64) {
+    let output = sim.output();
+    let text = |key: &str| output.get(key).and_then(Value::as_str).unwrap().to_owned();
+    let met = output.get("conditionMet").and_then(Value::as_bool).unwrap();
+    (text("status"), text("reason"), met, output.get("iterations").and_then(Value::as_int).unwrap())
+}
+
+fn said(status: &str, reason: &str, met: bool, turns: i64) -> (String, String, bool, i64) {
+    (status.to_owned(), reason.to_owned(), met, turns)
+}
+
+/// Every condition loop: until, while, doUntil, and one that never asks.
+fn checks(b: &mut Builder, met_after: i64) -> [Check; 4] {
+    let met = completed(b, met_after);
+    let goes_on = b.condition(json(&format!(r#"{{"$lt": [{{"$turn": "completed"}}, {met_after}]}}"#)));
+    [
+        Check::Before { condition: met, stop_when: true },
+        Check::Before { condition: goes_on, stop_when: false },
+        Check::After { condition: met, stop_when: true },
+        Check::Never,
+    ]
+}
+
+#[test]
+fn every_condition_loop_can_be_broken_off() {
+    for which in 0..4 {
+        // Broken off after 3 turns; the condition is met after so many.
+        for (met_after, expected) in [
+            (9, said("break", "condition", false, 3)),
+            (3, said("break", "condition", false, 3)),
+            (2, said("completed", "condition", true, 2)),
+        ] {
+            let program = looped(|b, id| {
+                let check = checks(b, met_after)[which].clone();
+                let break_when = Some(completed(b, 3));
+                Loop { check, break_when, ..repeat(20, b.evaluate(id, "body", "1")) }
+            });
+            let sim = ran(&program);
+            let expected = match (which, met_after) {
+                // Both at once: the condition is met all the same.
+                (0..3, 3) => said("completed", "condition", true, 3),
+                (3, _) => said("break", "condition", false, 3),
+                _ => expected,
+            };
+            assert_eq!(
+                (sim.status(), report(&sim)),
+                (Status::Succeeded, expected),
+                "check {which}, met after {met_after}"
+            );
+        }
+    }
+}
+
+/// The words are all different, and only a condition that is met counts as met.
+#[test]
+fn a_report_says_why_the_loop_ended() {
+    let with = |change: fn(&mut Builder, &mut Loop)| {
+        let program = looped(|b, id| {
+            let mut looping = repeat(4, b.effect(id, "body", "1"));
+            looping.check = Check::After { condition: completed(b, 9), stop_when: true };
+            change(b, &mut looping);
+            looping
+        });
+        report(&ran(&program))
+    };
+    assert_eq!(with(|_, _| {}), said("max-iterations", "count", false, 4));
+    assert_eq!(
+        with(|b, l| l.check = Check::After { condition: completed(b, 2), stop_when: true }),
+        said("completed", "condition", true, 2)
+    );
+    assert_eq!(with(|b, l| l.break_when = Some(completed(b, 2))), said("break", "condition", false, 2));
+    assert_eq!(
+        with(|b, l| l.stall = Some(Stall { watch: b.expr("1"), turns: 3 })),
+        said("stalled", "stalled", false, 3)
+    );
+    assert_eq!(
+        with(|_, l| l.limits.budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(1) })),
+        said("budget", "budget", false, 2)
+    );
+    assert_eq!(with(|b, l| l.break_when = Some(b.condition(json("3")))), said("failed", "failed", false, 1));
+}
+
+#[test]
+fn a_loop_over_items_may_stall() {
+    for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
+        for in_flight in [1, 3] {
+            let program = looped(|b, id| {
+                let items = range(b, 9);
+                let body = b.effect(id, "body", "0");
+                let watch = b.expr(r#"{"$turn": "previous"}"#);
+                Loop { stall: Some(Stall { watch, turns: 2 }), on_exhausted, ..each(items, in_flight, body) }
+            });
+            let mut sim = begun(&program);
+            sim.succeed("loop[0].body", "a").succeed("loop[1].body", "b").succeed("loop[2].body", "b").pass(secs(30));
+            assert_eq!((sim.status(), sim.loop_end("loop").0.as_str()), (status, "stalled"), "{in_flight} at once");
+            let error = sim.result().error.as_ref().map(|error| (&*error.code, error.hint.is_some()));
+            assert_eq!(error, (on_exhausted == Exhausted::Fail).then_some(("LoopStalled", true)));
+        }
+    }
+}
+
+#[test]
+fn a_condition_that_is_met_is_no_stall() {
+    let program = looped(|b, id| {
+        let check = Check::After { condition: completed(b, 2), stop_when: true };
+        let stall = Some(Stall { watch: b.expr("1"), turns: 2 });
+        Loop { check, stall, on_exhausted: Exhausted::Fail, ..repeat(9, b.evaluate(id, "body", "1")) }
+    });
+    let sim = ran(&program);
+    assert_eq!((sim.status(), report(&sim)), (Status::Succeeded, said("completed", "condition", true, 2)));
+}
+
+#[test]
+fn a_turn_that_has_ended_says_all_there_is() {
+    let mut b = Builder::new();
+    b.looping(None, "outer.v2", |b, id| {
+        let body = b.looping(id, "in.ner", |b, id| {
+            let check = Check::Before { condition: completed(b, 2), stop_when: true };
+            Loop { check, kind: "until".into(), ..repeat(9, b.evaluate(id, "body", "7")) }
+        });
+        let items = range(b, 1);
+        Loop { kind: "foreach".into(), ..each(items, 1, body) }
+    });
+    let program = b.load();
+    let sim = ran(&program);
+    let done = sim.events_of("loop.iteration.done");
+    let told: Vec<(&str, Vec<&Value>)> = done
+        .iter()
+        .map(|event| {
+            let names = ["workflowId", "actionName", "loopType", "iteration", "conditionResult", "duration"];
+            (&*event.path, names.iter().map(|name| event.data.get(name).unwrap()).collect())
+        })
+        .collect();
+    let values = |text: &str| json(text).as_list().unwrap().to_vec();
+    let expected = [
+        ("outer.v2[0].in.ner[0]", values(r#"["run", "in.ner", "until", 0, false, 0]"#)),
+        ("outer.v2[0].in.ner[1]", values(r#"["run", "in.ner", "until", 1, true, 0]"#)),
+        ("outer.v2[0]", values(r#"["run", "outer.v2", "foreach", 0, null, 0]"#)),
+    ];
+    let told: Vec<(&str, Vec<Value>)> =
+        told.into_iter().map(|(path, values)| (path, values.into_iter().cloned().collect())).collect();
+    assert_eq!(told, expected);
+    assert!(done.iter().all(|event| event.data.get("result").is_some()));
+}

@@ -1,0 +1,291 @@
+//! What the turns of a loop may use up together.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::looped::*;
+use support::sim::encoded;
+use support::world::World;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Program, Reason, Status, TaskOutcome, TickKind};
+use windlass_value::{Duration, Value};
+
+fn most(what: &str, most: u64) -> Budget {
+    Budget { what: what.into(), most: Amount::Fixed(most) }
+}
+
+/// Two effects a turn, one after the other.
+fn two_calls(b: &mut Builder, id: Option<NodeId>) -> NodeId {
+    b.sequence(id, "body", |b, id| vec![b.effect(id, "one", "1"), b.effect(id, "two", "2")])
+}
+
+fn limited(turns: u64, budget: Vec<Budget>, on_exhausted: Exhausted) -> Program {
+    looped(|b, id| {
+        let body = two_calls(b, id);
+        let limits = LoopLimits { budget, ..repeat(turns, body).limits };
+        Loop { limits, on_exhausted, ..repeat(turns, body) }
+    })
+}
+
+fn usage(value: &Value, what: &str) -> Option<i64> {
+    value.get("usage")?.get(what)?.as_int()
+}
+
+fn using(tokens: i64) -> TaskOutcome {
+    let usage = Value::object([("tokens", Value::Int(tokens))]);
+    TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(0u32) }
+}
+
+/// Every worker says that it has used so many tokens.
+fn hungry<'p>(tokens: i64) -> World<'p> {
+    Box::new(move |_, _, rng| Reply::After(Duration::from_ms(rng.below(900)), using(tokens)))
+}
+
+/// Effects that were handed out, each once however often a worker got it.
+fn effects(sim: &Sim) -> usize {
+    sim.dispatched.iter().map(|job| job.job).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn calls_are_counted_before_they_are_handed_out() {
+    // Calls allowed, turns that begin, effects, reason.
+    for (calls, turns, sent, reason) in [
+        (0, 1, 0, "budget"),
+        (1, 1, 1, "budget"),
+        (4, 3, 4, "budget"),
+        (5, 3, 5, "budget"),
+        (6, 3, 6, "count"),
+        (9, 3, 6, "count"),
+    ] {
+        for (on_exhausted, status) in [(Exhausted::Fail, Status::Failed), (Exhausted::Succeed, Status::Succeeded)] {
+            let program = limited(3, vec![most(CALLS, calls)], on_exhausted);
+            let sim = ran(&program);
+            assert_eq!((sim.loop_end("loop"), effects(&sim)), ((reason.to_owned(), turns), sent), "{calls} calls");
+            assert_eq!(sim.status(), status, "{calls} calls");
+            assert_eq!(usage(&sim.output(), CALLS), Some(sent as i64));
+            assert_eq!(usage(&sim.events_of("loop.done")[0].data, CALLS), Some(sent as i64));
+        }
+    }
+}
+
+#[test]
+fn the_error_names_the_budget() {
+    let program = limited(9, vec![most("tokens", 100), most(CALLS, 5)], Exhausted::Fail);
+    let sim = ran(&program);
+    let error = sim.result().error.clone().unwrap();
+    assert_eq!(&*error.code, "LoopBudget");
+    assert_eq!(&*error.message, "the loop has used up its budget after 3 turns: 5 of 5 calls");
+    assert!(error.hint.is_some());
+    assert_eq!(sim.output().get("status").and_then(Value::as_str), Some("budget"));
+    let started = sim.events_of("loop.started")[0].data.get("limits").unwrap().clone();
+    assert_eq!(started.get("budget"), Some(&json(r#"{"tokens": 100, "calls": 5}"#)));
+}
+
+#[test]
+fn the_turn_that_is_refused_is_called_off() {
+    let program = limited(3, vec![most(CALLS, 3)], Exhausted::Fail);
+    let sim = ran(&program);
+    let last = sim.turns.last().unwrap();
+    assert_eq!((last.index, last.status, last.reason), (1, Status::Cancelled, Some(Reason::Budget)));
+    assert_eq!(sim.loop_end("loop"), ("budget".to_owned(), 2));
+    let done: Vec<Option<i64>> =
+        sim.events_of("loop.iteration.done").iter().map(|event| usage(&event.data, CALLS)).collect();
+    assert_eq!(done, [Some(2), Some(3)]);
+}
+
+#[test]
+fn a_turn_that_calls_nothing_needs_no_budget() {
+    let program = looped(|b, id| {
+        let body = b.evaluate(id, "body", "1");
+        let limits = LoopLimits { budget: vec![most(CALLS, 0)], ..repeat(4, body).limits };
+        Loop { limits, ..repeat(4, body) }
+    });
+    assert_eq!(ran(&program).loop_end("loop"), ("count".to_owned(), 4));
+}
+
+#[test]
+fn amounts_are_worked_out_when_the_loop_is_entered() {
+    let with = |source: &str| {
+        let program = looped(|b, id| {
+            let body = two_calls(b, id);
+            let budget = vec![Budget { what: CALLS.into(), most: Amount::Computed(b.expr(source)) }];
+            let limits = LoopLimits { budget, ..repeat(9, body).limits };
+            Loop { limits, on_exhausted: Exhausted::Fail, ..repeat(9, body) }
+        });
+        let sim = ran(&program);
+        (error_code(&sim), effects(&sim))
+    };
+    assert_eq!(with(r#"{"$input": "n"}"#), ("LoopBudget".to_owned(), 3));
+    assert_eq!(with("-1"), ("BadCount".to_owned(), 0));
+}
+
+#[test]
+fn every_try_counts() {
+    let program = looped(|b, id| {
+        let body = b.effect(id, "body", "1");
+        if let NodeKind::Pipeline(pipeline) = &mut b.at(body).kind {
+            pipeline.tasks[0].retry = Some(retry(9, secs(1)));
+        }
+        let limits = LoopLimits { budget: vec![most(CALLS, 4)], ..repeat(9, body).limits };
+        Loop { limits, on_exhausted: Exhausted::Fail, ..repeat(9, body) }
+    });
+    let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::fail()));
+    sim.start().run();
+    assert_eq!((error_code(&sim).as_str(), effects(&sim)), ("LoopBudget", 4));
+}
+
+#[test]
+fn a_job_that_is_handed_out_again_is_the_same_call() {
+    let program = limited(9, vec![most(CALLS, 2)], Exhausted::Succeed);
+    let mut sim = begun(&program);
+    let lost = |sim: &Sim| TickKind::LeaseLost {
+        job: sim.dispatched.last().unwrap().job,
+        dispatch: sim.dispatched.last().unwrap().dispatch,
+    };
+    for _ in 0..3 {
+        let tick = lost(&sim);
+        sim.tick(tick);
+        sim.restart();
+    }
+    sim.succeed("loop[0].body.one", 1u32).succeed("loop[0].body.two", 2u32).pass(secs(30));
+    assert_eq!((sim.loop_end("loop"), effects(&sim)), (("budget".to_owned(), 2), 2));
+}
+
+#[test]
+fn loops_inside_each_other_all_count() {
+    // Outer and inner budget, how the outer one ends, effects.
+    for (outer, inner, reason, sent) in
+        [(5, 99, "budget", 5), (99, 2, "items", 6), (4, 2, "budget", 4), (6, 2, "items", 6)]
+    {
+        let program = looped(|b, id| {
+            let items = range(b, 3);
+            let body = b.looping(id, "inner", |b, id| {
+                let body = two_calls(b, id);
+                let limits = LoopLimits { budget: vec![most(CALLS, inner)], ..repeat(2, body).limits };
+                Loop { limits, ..repeat(2, body) }
+            });
+            let limits = LoopLimits { budget: vec![most(CALLS, outer)], ..no_limits() };
+            Loop { limits, ..each(items, 1, body) }
+        });
+        let sim = ran(&program);
+        assert_eq!((sim.loop_end("loop").0.as_str(), effects(&sim)), (reason, sent), "{outer} and {inner}");
+        assert_eq!(sim.status(), Status::Succeeded);
+    }
+}
+
+#[test]
+fn turns_side_by_side_share_the_budget() {
+    let program = looped(|b, id| {
+        let items = range(b, 9);
+        let body = two_calls(b, id);
+        let limits = LoopLimits { budget: vec![most(CALLS, 4)], ..no_limits() };
+        Loop { limits, on_exhausted: Exhausted::Fail, ..each(items, 3, body) }
+    });
+    let mut sim = begun(&program);
+    assert_eq!(sim.open_paths(), ["loop[0].body.one", "loop[1].body.one", "loop[2].body.one"]);
+    sim.succeed("loop[1].body.one", 1u32);
+    assert_eq!(sim.state.jobs.len(), 3, "the fourth call");
+    sim.succeed("loop[0].body.one", 1u32).pass(secs(30));
+    assert_eq!((sim.loop_end("loop").0.as_str(), effects(&sim)), ("budget", 4));
+    assert_eq!(error_code(&sim), "LoopBudget");
+    assert!(sim.turns.iter().all(|turn| turn.status == Status::Cancelled), "all of them are called off");
+}
+
+#[test]
+fn what_jobs_have_used_ends_the_loop_between_turns() {
+    // 10 tokens an effect, 20 a turn: the turn that goes beyond is not followed by another.
+    for (tokens, turns) in [(1, 1), (20, 1), (35, 2), (60, 3)] {
+        let program = limited(9, vec![most("tokens", tokens)], Exhausted::Fail);
+        let mut sim = Sim::new(&program, hungry(10));
+        sim.start().run();
+        assert_eq!((sim.loop_end("loop").0.as_str(), error_code(&sim).as_str()), ("budget", "LoopBudget"));
+        let used = usage(&sim.output(), "tokens").unwrap();
+        let sent = effects(&sim) as i64;
+        assert_eq!(used, 10 * sent, "nothing is forgotten");
+        assert!(used >= tokens as i64 && used - 10 < tokens as i64, "{used} of {tokens}");
+        assert_eq!(sim.loop_end("loop").1, turns);
+    }
+}
+
+#[test]
+fn a_condition_that_is_met_comes_before_the_budget() {
+    let program = looped(|b, id| {
+        let body = two_calls(b, id);
+        let check = Check::After { condition: completed(b, 1), stop_when: true };
+        let limits = LoopLimits { budget: vec![most("tokens", 20)], ..repeat(9, body).limits };
+        Loop { check, limits, on_exhausted: Exhausted::Fail, ..repeat(9, body) }
+    });
+    let mut sim = Sim::new(&program, hungry(10));
+    sim.start().run();
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Succeeded, ("condition".to_owned(), 1)));
+}
+
+#[test]
+fn usage_that_makes_no_sense_counts_nothing() {
+    let program = limited(2, vec![most("tokens", 5)], Exhausted::Fail);
+    for meta in [
+        r#"{"usage": {"tokens": -7}}"#,
+        r#"{"usage": {"tokens": "many"}}"#,
+        r#"{"usage": 9}"#,
+        r#"{"usage": {"words": 9}}"#,
+        "null",
+    ] {
+        let outcome = TaskOutcome { meta: json(meta), ..TaskOutcome::success(1u32) };
+        let mut sim = Sim::new(&program, Box::new(move |_, _, _| Reply::After(Duration::ZERO, outcome.clone())));
+        sim.start().run();
+        assert_eq!(sim.loop_end("loop"), ("count".to_owned(), 2), "{meta}");
+    }
+}
+
+#[test]
+fn a_job_that_was_called_off_still_says_what_it_has_used() {
+    let program = looped(|b, id| {
+        let items = range(b, 2);
+        let body = b.effect(id, "body", "1");
+        let break_when = Some(b.condition(json("true")));
+        let limits = LoopLimits { budget: vec![most("tokens", 500)], ..no_limits() };
+        Loop { limits, break_when, ..each(items, 2, body) }
+    });
+    let mut sim = begun(&program);
+    sim.reply("loop[0].body", using(3));
+    if !sim.open_paths().is_empty() {
+        sim.reply("loop[1].body", using(4));
+    }
+    assert_eq!(usage(&sim.events_of("loop.done")[0].data, "tokens"), Some(7));
+}
+
+#[test]
+fn a_crash_at_any_moment_spends_nothing_twice() {
+    let nested = looped(|b, id| {
+        let items = range(b, 6);
+        let body = b.looping(id, "inner", |b, id| {
+            let body = two_calls(b, id);
+            let limits = LoopLimits { budget: vec![most(CALLS, 3)], ..repeat(2, body).limits };
+            Loop { limits, ..repeat(2, body) }
+        });
+        let limits = LoopLimits { budget: vec![most(CALLS, 11), most("tokens", 90)], ..no_limits() };
+        Loop { limits, on_exhausted: Exhausted::Fail, ..each(items, 1, body) }
+    });
+    let mut whole = Sim::new(&nested, hungry(10));
+    whole.start().run();
+    for moment in 1..=whole.journal.len() {
+        let mut sim = Sim::restarted(&nested, 1, &whole.journal[..moment], hungry(10));
+        sim.run();
+        assert_eq!(
+            (error_code(&sim), sim.loop_end("loop"), effects(&sim)),
+            ("LoopBudget".to_owned(), whole.loop_end("loop"), effects(&whole)),
+            "after {moment} ticks"
+        );
+        assert_eq!(usage(&sim.events_of("loop.done").last().unwrap().data, CALLS), Some(effects(&whole) as i64));
+    }
+    let mut again = Sim::new(&nested, Box::new(|_, _, _| Reply::Never));
+    for tick in &whole.journal {
+        again.now = tick.at;
+        again.reduce(tick.clone()).unwrap();
+    }
+    assert_eq!(encoded(&again.state), encoded(&whole.state));
+}
