@@ -156,7 +156,14 @@ crash_tests! {
     terminate: Case::new(loom(TERMINATE));
     parallel_branches: Case::new(loom(PARALLEL));
     large_values: Case::new(loom(LARGE));
+    operations_of_several_calls: Case::in_virtual_time(slow());
     child_runs: Case { plans: vec![parent(), child()], virtual_time: false };
+}
+
+/// An operation that is asked about three times before it is finished.
+fn slow() -> Plan {
+    let slow = steps("slow").effect("wait", "slow", r#"{"left": 3}"#).effect("after", "count", r#""@outputs('wait')""#);
+    slow.gives(&[("saw", "@outputs('after').saw"), ("began", "@actions('wait').inputs")])
 }
 
 /// Two calls of one child; what they give reaches the parent.

@@ -125,7 +125,7 @@ impl World {
     }
 
     pub fn tools(&self) -> Tools {
-        let [count, flaky, gate, never, big] = [(); 5].map(|()| self.clone());
+        let [count, flaky, gate, never, big, slow] = [(); 6].map(|()| self.clone());
         Tools::new()
             .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
             .with_fn("count", move |call| {
@@ -150,6 +150,19 @@ impl World {
             .with_fn("gate", move |call| {
                 let inside = gate.enter("gate", &call);
                 gate.clone().hold(call, inside)
+            })
+            .with_fn("slow", move |call| {
+                drop(slow.enter("slow", &call));
+                async move {
+                    // So many calls are still to come, ten minutes from each to the next.
+                    match call.input.get("left").and_then(Value::as_int).unwrap_or(0) {
+                        0 => TaskOutcome::success("finished"),
+                        left => {
+                            let input = Value::object([("left", Value::Int(left - 1))]);
+                            TaskOutcome::again(input, windlass_value::Duration::from_secs(600))
+                        }
+                    }
+                }
             })
             .with_fn("panic", |_| async { panic!("a tool with a defect") })
             .with_fn("never", move |call| {

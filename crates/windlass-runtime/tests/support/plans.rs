@@ -5,7 +5,7 @@ use windlass_core::plan::{
     Action, After, Call, Child, Effect, Ending, ExprId, ExpressionSource, Graph, Node, NodeId, NodeKind, OnFailure,
     Plan, SourceSpan, Wait,
 };
-use windlass_value::{Duration, Mode, Value};
+use windlass_value::{BlobHash, Duration, Mode, Value};
 
 use super::json;
 
@@ -51,6 +51,18 @@ impl Steps {
     pub fn compose(mut self, name: &str, value: &str) -> Steps {
         let value = self.expression(json(value));
         self.step(name, NodeKind::evaluate(value))
+    }
+
+    /// Answers whoever started the run; a good answer or not.
+    pub fn reply(mut self, name: &str, value: &str, good: bool) -> Steps {
+        let (value, good) = (self.expression(json(value)), self.expression(Value::Bool(good)));
+        self.step(name, NodeKind::lone(Action::Reply { value, good: Some(good) }))
+    }
+
+    /// What calls of this name mean.
+    pub fn pin(mut self, name: &str, plan: BlobHash) -> Steps {
+        self.plan.pins.push((name.into(), plan));
+        self
     }
 
     pub fn call(mut self, name: &str, definition: &str, input: &str) -> Steps {

@@ -1,0 +1,121 @@
+//! What older programs have written is read, and what has nothing new to say is written as they wrote it: the digest of a
+//! journaled tick must stay what it was.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use windlass_core::plan::{Effect, ExprId, Name, Plan};
+use windlass_core::state::PipelineFrame;
+use windlass_core::{EffectKey, RunResult, Status, TaskOutcome, TickKind};
+use windlass_value::{Timestamp, Value};
+
+fn named(value: &impl Serialize) -> Vec<u8> {
+    rmp_serde::to_vec_named(value).expect("it can be written")
+}
+
+/// The old form's bytes are the new form's, in both ways of writing.
+macro_rules! same_bytes {
+    ($new:expr, $old:expr) => {
+        assert_eq!(named(&$new), named(&$old));
+        assert_eq!(rmp_serde::to_vec(&$new).expect("written"), rmp_serde::to_vec(&$old).expect("written"));
+        assert_eq!(rmp_serde::from_slice(&named(&$old)).map_err(|error| error.to_string()), Ok($new));
+    };
+}
+
+#[test]
+fn keys_results_and_reports_are_written_as_before() {
+    #[derive(Serialize)]
+    struct Key {
+        path: &'static str,
+        generation: u32,
+        visit: u32,
+        group: u32,
+    }
+    same_bytes!(
+        EffectKey { path: "a.b".into(), generation: 1, visit: 2, group: 3, call: 0 },
+        Key { path: "a.b", generation: 1, visit: 2, group: 3 }
+    );
+
+    #[derive(Serialize)]
+    struct Result {
+        status: Status,
+        output: Value,
+        error: Option<()>,
+    }
+    same_bytes!(
+        RunResult { status: Status::Succeeded, output: Value::Int(7), error: None, reply: None },
+        Result { status: Status::Succeeded, output: Value::Int(7), error: None }
+    );
+
+    #[derive(Serialize)]
+    struct Outcome {
+        output: Value,
+        error: Option<()>,
+        meta: Value,
+    }
+    same_bytes!(TaskOutcome::success(7i64), Outcome { output: Value::Int(7), error: None, meta: Value::Null });
+
+    #[derive(Serialize)]
+    enum Tick {
+        CancelRun { reason: &'static str, request: Option<()> },
+    }
+    same_bytes!(
+        TickKind::CancelRun { reason: "enough".into(), request: None, by_caller: false },
+        Tick::CancelRun { reason: "enough", request: None }
+    );
+}
+
+#[test]
+fn a_tool_that_is_written_down_is_a_plain_text() {
+    #[derive(Serialize)]
+    struct Old {
+        tool: &'static str,
+        input: ExprId,
+    }
+    let old = named(&Old { tool: "http", input: ExprId(3) });
+    let read: Effect = rmp_serde::from_slice(&old).expect("read");
+    assert_eq!((&read.tool, read.input), (&Name::from("http"), ExprId(3)));
+    assert_eq!(named(&read), old);
+    let computed = Name::Computed { computed: ExprId(4), among: vec!["a".into(), "b".into()] };
+    assert_eq!(rmp_serde::from_slice::<Name>(&named(&computed)).expect("read"), computed);
+}
+
+#[test]
+fn a_plan_without_pins_does_not_speak_of_them() {
+    let plan = Plan::new("p", "test", "");
+    let bytes = named(&plan);
+    assert!(!bytes.windows(4).any(|word| word == b"pins"), "an old plan keeps its hash");
+    assert!(rmp_serde::from_slice::<Plan>(&bytes).expect("read").pins.is_empty());
+}
+
+#[test]
+fn an_old_snapshot_knows_nothing_of_calls() {
+    #[derive(Serialize)]
+    struct Old {
+        pc: u32,
+        runs: u64,
+        attempt: u32,
+        visits: BTreeMap<u32, u32>,
+        group: u32,
+        task_started_at: Timestamp,
+        previous: Value,
+        inputs: Value,
+        sent: bool,
+        job: Option<u64>,
+    }
+    let old = Old {
+        pc: 1,
+        runs: 2,
+        attempt: 3,
+        visits: BTreeMap::new(),
+        group: 4,
+        task_started_at: Timestamp(5),
+        previous: Value::Null,
+        inputs: Value::Int(6),
+        sent: true,
+        job: Some(7),
+    };
+    let read: PipelineFrame = rmp_serde::from_slice(&named(&old)).expect("read");
+    assert_eq!((read.inputs, read.sent, read.job), (Value::Int(6), true, Some(7)));
+    assert_eq!((read.tool, read.again, read.call), (None, None, 0));
+}

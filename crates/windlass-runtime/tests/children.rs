@@ -1,0 +1,275 @@
+//! Child runs: which plan a name means, how deep they go, and children that reply before they end.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::audit::{entries, replays};
+use support::plans::steps;
+use support::{World, engine, engine_with, in_time, in_virtual_time, json, named, options, until};
+use windlass_core::plan::Plan;
+use windlass_core::{Reply, Status, TickKind};
+use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, RuntimeError, codec};
+use windlass_store::{MemoryStore, RunFilter, RunRow, RunStatus, StoreRead, StoreScan};
+use windlass_value::{BlobHash, Value};
+
+fn fresh() -> (Arc<MemoryStore>, World) {
+    (Arc::new(MemoryStore::new()), World::new())
+}
+
+fn added(engine: &Engine, plan: Plan) -> BlobHash {
+    engine.add_plan(plan).expect("a plan").0
+}
+
+async fn begin(engine: &Engine, plan: Plan, id: &str) -> RunHandle {
+    engine.start(added(engine, plan), Value::Null, named(id)).await.expect("started")
+}
+
+async fn end(handle: &mut RunHandle) -> Arc<FinalReport> {
+    in_time(handle.wait()).await.expect("an end")
+}
+
+fn code(report: &FinalReport) -> &str {
+    report.error.as_ref().map(|error| &*error.code).unwrap_or_default()
+}
+
+fn runs(store: &MemoryStore) -> Vec<RunRow> {
+    store.runs(&RunFilter::default(), None, 100).expect("readable")
+}
+
+fn child_of(store: &MemoryStore, parent: &str) -> Option<RunRow> {
+    runs(store).into_iter().find(|row| row.parent.as_deref() == Some(parent))
+}
+
+fn report_of(row: &RunRow) -> FinalReport {
+    codec::decode(row.result.as_ref().expect("an end"), "result").expect("a report")
+}
+
+fn call_results(store: &MemoryStore, run: &str) -> usize {
+    let is_one = |kind: &TickKind| matches!(kind, TickKind::CallResult { .. });
+    entries(store, run).iter().filter(|entry| is_one(&entry.tick.kind)).count()
+}
+
+// ---------------------------------------------------------------------------------------------------- what a name means
+
+fn gives(name: &str, value: &str) -> Plan {
+    steps(name).compose("which", &format!("\"{value}\"")).gives(&[("which", "@outputs('which')")])
+}
+
+/// Waits at a gate, then calls `child`.
+fn gated_call() -> support::plans::Steps {
+    steps("parent").effect("hold", "gate", r#""go""#).call("call", "child", "{}")
+}
+
+const WHICH: [(&str, &str); 1] = [("which", "@outputs('call').which")];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_pinned_wins_over_what_was_added_last() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let pinned = added(&engine, gives("another name", "pinned"));
+    added(&engine, gives("child", "added"));
+    world.open("go");
+    for (plan, which) in [(gated_call().pin("child", pinned), "pinned"), (gated_call().pin("other", pinned), "added")] {
+        let report = end(&mut begin(&engine, plan.gives(&WHICH), which).await).await;
+        assert_eq!(report.output.get("which"), Some(&which.into()));
+    }
+}
+
+/// Whoever goes on with the parent has never heard of the child.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pinned_child_is_found_by_another_process() {
+    let (store, world) = fresh();
+    let first = engine(&store, &world);
+    let pinned = added(&first, gives("child", "pinned"));
+    begin(&first, gated_call().pin("child", pinned).gives(&WHICH), "r").await;
+    world.calls(1).await;
+    let store = Arc::new(store.crash());
+    let second = engine(&store, &world);
+    let mut handle = second.resume("r").await.expect("resumed");
+    world.open("go");
+    assert_eq!(end(&mut handle).await.output, json(r#"{"which": "pinned"}"#));
+    assert_eq!(child_of(&store, "r").expect("a child").plan, pinned);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pin_of_nothing_is_refused_when_the_plan_is_added() {
+    let (store, world) = fresh();
+    let problem = engine(&store, &world).add_plan(gated_call().pin("child", BlobHash([7; 32])).plan());
+    let problem = problem.err().expect("refused");
+    assert!(matches!(problem, RuntimeError::Plan(_)) && problem.to_string().contains("`child`"), "{problem}");
+}
+
+/// A definition may call itself; the plan it began with, not what has its name now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_calls_itself_stops_at_the_limit() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let mut plan =
+        steps("itself").effect("work", "count", r#""@workflow().run.name""#).call("call", "itself", "{}").plan();
+    plan.limits = Some(windlass_core::Limits { call_depth_max: 3, ..support::limits() });
+    let hash = added(&engine, plan);
+    added(&engine, gives("itself", "another"));
+    let report = end(&mut engine.start(hash, Value::Null, named("r")).await.expect("started")).await;
+    assert_eq!((report.status, code(&report)), (Status::Failed, "CallDepth"));
+    let error = report.error.clone().expect("an error");
+    assert_eq!((&*error.kind, error.hint.is_some()), ("limit", true));
+    assert_eq!((runs(&store).len(), world.ledger().len()), (4, 4), "the run itself and three inside each other");
+    assert!(runs(&store).iter().all(|row| row.plan == hash));
+}
+
+// ------------------------------------------------------------------------------------------------------------- replies
+
+/// Replies with 7, then works.
+fn replies(good: bool, gate: &str) -> Plan {
+    let reply = steps("child").reply("reply", r#"{"answer": 7}"#, good);
+    reply.effect("hold", "gate", &format!("\"{gate}\"")).effect("work", "count", "1").plan()
+}
+
+fn asks() -> support::plans::Steps {
+    steps("parent").call("call", "child", "{}")
+}
+
+const SAW: [(&str, &str); 1] = [("saw", "@outputs('call')")];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_has_the_reply_while_the_child_goes_on() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, replies(true, "later"));
+    let report = end(&mut begin(&engine, asks().gives(&SAW), "r").await).await;
+    assert_eq!(report.output, json(r#"{"saw": {"answer": 7}}"#));
+    assert_eq!(report.reply, None, "the parent itself has not replied");
+    assert_eq!(child_of(&store, "r").expect("a child").status, RunStatus::Running);
+    world.open("later");
+    until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
+    let child = report_of(&child_of(&store, "r").expect("a child"));
+    assert_eq!(child.reply, Some(Reply { value: json(r#"{"answer": 7}"#), good: true }));
+    assert_eq!(child.to_value().get("reply"), Some(&json(r#"{"value": {"answer": 7}, "good": true}"#)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_reply_fails_the_call_and_says_what_it_was() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, replies(false, "later"));
+    let report = end(&mut begin(&engine, asks().plan(), "r").await).await;
+    assert_eq!((report.status, code(&report)), (Status::Failed, "ChildReplied"));
+    assert!(report.error.as_ref().is_some_and(|error| error.message.contains("\"answer\":7")), "{:?}", report.error);
+    let (_, call) = report.steps.first().expect("a step");
+    assert_eq!(call.output, json(r#"{"answer": 7}"#));
+}
+
+/// The end of the child comes while the parent is still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_child_that_has_replied_is_no_news() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, replies(true, "child"));
+    let mut handle = begin(&engine, asks().effect("hold", "gate", r#""parent""#).gives(&SAW), "r").await;
+    world.calls(2).await;
+    world.open("child");
+    until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
+    world.open("parent");
+    assert_eq!(end(&mut handle).await.output, json(r#"{"saw": {"answer": 7}}"#));
+    assert_eq!(call_results(&store, "r"), 1);
+    replays(&*store, "r");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_has_replied_outlives_a_cancelled_parent() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, replies(true, "child"));
+    let mut handle = begin(&engine, asks().effect("hold", "gate", r#""parent""#).plan(), "r").await;
+    world.calls(2).await;
+    engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("kept");
+    assert_eq!(end(&mut handle).await.status, Status::Cancelled);
+    world.open("child");
+    until(|| child_of(&store, "r").is_some_and(|row| row.status == RunStatus::Succeeded)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_reply_arrives_whole() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    let child = steps("child").effect("make", "big", "100000").reply("reply", r#""@outputs('make')""#, true);
+    added(&engine, child.plan());
+    let report = end(&mut begin(&engine, asks().gives(&[("size", "@length(outputs('call'))")]), "r").await).await;
+    assert_eq!(report.output, json(r#"{"size": 100000}"#));
+}
+
+fn all_ended(store: &MemoryStore) -> bool {
+    let rows = store.runs(&RunFilter::default(), None, 100).unwrap_or_default();
+    rows.len() == 2 && rows.iter().all(|row| row.status.is_final())
+}
+
+/// One life of a process with a parent and its child. True if the store was still there at its end.
+async fn life(store: &Arc<MemoryStore>, world: &World) -> bool {
+    let engine = engine_with(store, EngineOptions { adopt: true, ..options(world) });
+    let start = async {
+        let child = engine.add_plan(replies(true, "child"))?.0;
+        let parent = asks().effect("after", "count", r#""@outputs('call')""#).pin("child", child).gives(&SAW);
+        let parent = engine.add_plan(parent)?.0;
+        engine.start(parent, Value::Null, named("r")).await.map(drop)
+    };
+    let started = in_time(start).await;
+    until(|| store.run("r").is_err() || (started.is_ok() && all_ended(store))).await;
+    store.run("r").is_ok()
+}
+
+/// Whatever commit the process dies at, the parent hears the reply once, and the child comes to its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reply_survives_a_crash_at_every_commit() {
+    for after in [false, true] {
+        for at in 1.. {
+            let (store, world) = fresh();
+            world.open("child");
+            match after {
+                false => store.crash_before_sync(at),
+                true => store.crash_after_sync(at),
+            }
+            let undisturbed = life(&store, &world).await;
+            let store = Arc::new(store.crash());
+            assert!(life(&store, &world).await, "commit {at}");
+            let report = report_of(&store.run("r").expect("readable").expect("there"));
+            assert_eq!(report.output, json(r#"{"saw": {"answer": 7}}"#), "commit {at}");
+            assert_eq!(call_results(&store, "r"), 1, "commit {at}");
+            let child = child_of(&store, "r").expect("a child");
+            assert_eq!(child.status, RunStatus::Succeeded, "commit {at}");
+            for run in ["r", &*child.run] {
+                replays(&*store, run);
+            }
+            assert_eq!(world.keys().len(), 3, "commit {at}: each effect has one key");
+            if undisturbed {
+                assert!(at > 4, "only {at} commits");
+                break;
+            }
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------ operations of several calls
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_goes_on_holds_nobody_and_survives_a_crash() {
+    let (store, world) = fresh();
+    let first = engine_with(&store, EngineOptions { release_after: std::time::Duration::ZERO, ..options(&world) });
+    let plan = steps("s")
+        .effect("wait", "slow", r#"{"left": 3}"#)
+        .gives(&[("gave", "@outputs('wait')"), ("began", "@actions('wait').inputs")]);
+    let hash = added(&first, plan);
+    first.start(hash, Value::Null, named("r")).await.expect("started");
+    until(|| first.resident() == 0).await;
+    let row = store.run("r").expect("readable").expect("there");
+    assert_eq!((row.status, row.timer.is_some(), world.crowd().now), (RunStatus::Waiting, true, 0));
+    let store = Arc::new(store.crash());
+    let second = engine(&store, &world);
+    let report = end(&mut second.start(hash, Value::Null, in_virtual_time("again")).await.expect("started")).await;
+    assert_eq!(report.output, json(r#"{"gave": "finished", "began": {"left": 3}}"#));
+    let calls: Vec<_> = world.ledger().into_iter().skip(1).map(|call| (call.attempt, call.input)).collect();
+    assert_eq!(calls, [3, 2, 1, 0].map(|left| (1, format!(r#"{{"left":{left}}}"#))));
+    assert_eq!(world.keys().len(), 5, "each call has a key of its own");
+    second.resume("r").await.expect("resumed");
+    assert_eq!(world.ledger().len(), 5, "its time has not come");
+}
