@@ -22,12 +22,17 @@ fn a_follower_sees_every_event_once() {
     assert_eq!(numbers, (1..=followed.len() as u64).collect::<Vec<_>>());
     assert_eq!(followed.last().map(|event| &event["type"]), Some(&"workflow.finished".into()));
     let turn = followed.iter().find(|event| event["type"] == "loop.iteration.done").expect("a turn");
-    let keys: Vec<&String> = turn.as_object().expect("an object").keys().take(4).collect();
-    assert_eq!(keys, ["seq", "at", "type", "path"]);
+    let keys: Vec<&String> = turn.as_object().expect("an object").keys().take(5).collect();
+    assert_eq!(keys, ["seq", "at", "type", "path", "workflowId"]);
     assert_eq!(
         (&turn["path"], &turn["iteration"], &turn["loopType"]),
         (&"count[0]".into(), &0.into(), &"until".into())
     );
+    // All that the seed's `loop:iteration` tells; its timestamp is `at`.
+    for key in ["actionName", "loopType", "iteration", "conditionResult", "result", "duration"] {
+        assert!(turn.get(key).is_some(), "a turn tells its {key}");
+    }
+    assert_eq!((&turn["workflowId"], &turn["actionName"]), (&"e1".into(), &"count".into()));
     let rest = place.windlass(&["events", "e1", "--from", "50", "--json"]);
     assert_eq!(events_of(&rest.out), followed[50..], "what came after the last one seen");
     let beyond = place.windlass(&["events", "e1", "--from", &followed.len().to_string(), "--follow"]);

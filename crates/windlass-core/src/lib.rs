@@ -19,7 +19,7 @@ pub use command::{Command, EffectKey, Event, Job, RunResult, TurnRecord};
 pub use limits::Limits;
 pub use outcome::{Again, ErrorInfo, LoopSummary, Outcome, Reason, Reply, TaskOutcome};
 pub use program::{NodeFacts, PlanError, Program};
-pub use reduce::{Impossible, Output, Reduced, Resume, reduce};
+pub use reduce::{Admitted, Impossible, Output, Reduced, Refused, Resume, Unmet, admit, reduce};
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{START_EVENT, Tick, TickKind};

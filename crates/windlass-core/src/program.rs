@@ -44,6 +44,7 @@ impl Program {
         let limits = plan.limits.clone().unwrap_or(limits).at_least_one();
         check_versions(&plan)?;
         check_ids(&plan)?;
+        check_triggers(&plan)?;
         let expressions = parse_expressions(&plan, languages)?;
         let facts = gather_facts(&plan);
         let mut names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>> = BTreeMap::new();
@@ -171,6 +172,19 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             && goes_in_circles(graph)
         {
             return Err(PlanError(format!("in the graph `{}` children wait for each other in a circle", node.name)));
+        }
+    }
+    Ok(())
+}
+
+/// Each has a name of its own, and its expressions are there.
+fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
+    for (at, trigger) in plan.triggers.iter().enumerate() {
+        if plan.triggers[..at].iter().any(|other| other.name == trigger.name) {
+            return Err(PlanError(format!("two triggers are called `{}`", trigger.name)));
+        }
+        if trigger.conditions.iter().chain(&trigger.split).any(|id| id.0 as usize >= plan.expressions.len()) {
+            return Err(PlanError(format!("the trigger `{}` has an expression that is not there", trigger.name)));
         }
     }
     Ok(())

@@ -211,15 +211,15 @@ fn a_turn_that_has_ended_says_all_there_is() {
     let told: Vec<(&str, Vec<&Value>)> = done
         .iter()
         .map(|event| {
-            let names = ["workflowId", "actionName", "loopType", "iteration", "conditionResult", "duration"];
+            let names = ["actionName", "loopType", "iteration", "conditionResult", "duration"];
             (&*event.path, names.iter().map(|name| event.data.get(name).unwrap()).collect())
         })
         .collect();
     let values = |text: &str| json(text).as_list().unwrap().to_vec();
     let expected = [
-        ("outer.v2[0].in.ner[0]", values(r#"["run", "in.ner", "until", 0, false, 0]"#)),
-        ("outer.v2[0].in.ner[1]", values(r#"["run", "in.ner", "until", 1, true, 0]"#)),
-        ("outer.v2[0]", values(r#"["run", "outer.v2", "foreach", 0, null, 0]"#)),
+        ("outer.v2[0].in.ner[0]", values(r#"["in.ner", "until", 0, false, 0]"#)),
+        ("outer.v2[0].in.ner[1]", values(r#"["in.ner", "until", 1, true, 0]"#)),
+        ("outer.v2[0]", values(r#"["outer.v2", "foreach", 0, null, 0]"#)),
     ];
     let told: Vec<(&str, Vec<Value>)> =
         told.into_iter().map(|(path, values)| (path, values.into_iter().cloned().collect())).collect();

@@ -1,6 +1,6 @@
 //! What can go wrong around a run. (What goes wrong inside one is the run's own outcome.)
 
-use windlass_core::{Impossible, PlanError};
+use windlass_core::{ErrorInfo, Impossible, PlanError};
 use windlass_store::StoreError;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -26,6 +26,11 @@ pub enum RuntimeError {
     Input(String),
     #[error("the call of `{definition}` would be more than {most} child runs inside each other")]
     CallDepth { definition: String, most: u64 },
+    #[error("the definition has no trigger `{name}`; it has {known}")]
+    NoSuchTrigger { name: String, known: String },
+    /// A delivery that could not be looked at: nothing was started.
+    #[error("the trigger refuses the delivery: {}", .0.message)]
+    Delivery(Box<ErrorInfo>),
     #[error("the engine is shutting down")]
     Closing,
     #[error("another process has taken the run over")]

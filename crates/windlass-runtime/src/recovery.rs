@@ -136,15 +136,19 @@ fn apply(store: &dyn StoreRead, program: &Program, image: &mut RunImage, tick: &
                 image.blobs.unpin();
                 return Ok(output);
             }
-            Reduced::NeedBlobs(hashes) => {
-                for hash in hashes {
-                    let value = stored_value(store, &hash)?;
-                    let size = value.size_up_to(usize::MAX / 2);
-                    image.blobs.insert(hash, value, size);
-                }
-            }
+            Reduced::NeedBlobs(hashes) => fetch(store, &hashes, &mut image.blobs)?,
         }
     }
+}
+
+/// Puts stored values at hand.
+pub(crate) fn fetch(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+    for hash in hashes {
+        let value = stored_value(store, hash)?;
+        let size = value.size_up_to(usize::MAX / 2);
+        blobs.insert(*hash, value, size);
+    }
+    Ok(())
 }
 
 pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, RuntimeError> {

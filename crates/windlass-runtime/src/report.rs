@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::NodeKind;
 use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status};
-use windlass_value::{Map, Value};
+use windlass_value::{Map, TurnRecords, Value};
 
 /// Kept in the run's row when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,7 +68,8 @@ impl StepReport {
             status: outcome.status,
             output: outcome.output.clone(),
             error: outcome.error.clone(),
-            looping: outcome.turns.clone(),
+            // What a loop wrote down of its turns is for expressions; it may be long.
+            looping: outcome.turns.clone().map(|turns| LoopSummary { records: TurnRecords::None, ..turns }),
         }
     }
 
@@ -87,12 +88,15 @@ impl StepReport {
 }
 
 fn loop_value(looping: &LoopSummary) -> Value {
-    Value::object([
-        ("kind", Value::Str(looping.kind.clone())),
-        ("turns", Value::from(looping.turns)),
-        ("failed", Value::from(looping.failed)),
-        ("reason", Value::from(looping.reason.as_str())),
-    ])
+    let mut map = Map::new();
+    map.insert("kind", looping.kind.clone());
+    map.insert("turns", looping.turns);
+    map.insert("failed", looping.failed);
+    map.insert("reason", looping.reason.as_str());
+    if !looping.usage.is_empty() {
+        map.insert("usage", Value::object(looping.usage.iter().map(|used| (used.what.clone(), used.used))));
+    }
+    Value::map(map)
 }
 
 /// The steps that have ended so far; also of a run that has not.

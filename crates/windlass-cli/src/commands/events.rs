@@ -17,7 +17,7 @@ pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
     let run = stores::find(&*store, &args.run)?.run;
     let mut reader = EventReader::new(run.clone(), args.from);
     if !args.follow {
-        while print_some(global, &mut reader, &*store)? {}
+        while print_some(global, &run, &mut reader, &*store)? {}
         return Ok(Exit::Good);
     }
     follow(global, &*store, &run, &mut reader)
@@ -31,7 +31,7 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Event
         if changes.any(store)? {
             // Asked before reading: what an ended run has said is all there.
             let row = stores::find(store, run)?;
-            while print_some(global, reader, store)? {}
+            while print_some(global, run, reader, store)? {}
             if row.status.is_final() {
                 return Ok(Exit::Good);
             }
@@ -45,32 +45,33 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Event
 }
 
 /// False when there was nothing to print.
-fn print_some(global: &Global, reader: &mut EventReader, store: &dyn Store) -> Result<bool, Failure> {
+fn print_some(global: &Global, run: &str, reader: &mut EventReader, store: &dyn Store) -> Result<bool, Failure> {
     let pieces = reader.read(store)?;
-    let line = |piece: &Piece| if global.json { to_json(&to_value(piece)) } else { human(piece) };
+    let line = |piece: &Piece| if global.json { to_json(&to_value(run, piece)) } else { human(piece) };
     if !pieces.is_empty() {
         out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(!pieces.is_empty())
 }
 
-/// The contract's object: the four fixed fields, then the event's own beside them.
-fn to_value(piece: &Piece) -> Value {
+/// The contract's object: the five fixed fields, then the event's own beside them.
+fn to_value(run: &str, piece: &Piece) -> Value {
     match piece {
-        Piece::Event(event) => flat(event.seq, event.at, &event.kind, &event.path, &event.data),
+        Piece::Event(event) => flat(run, event.seq, event.at, &event.kind, &event.path, &event.data),
         Piece::Trimmed { from, to } => {
             let range = Value::object([("from", Value::from(*from)), ("to", Value::from(*to))]);
-            flat(*to, Timestamp::default(), "events.trimmed", "", &range)
+            flat(run, *to, Timestamp::default(), "events.trimmed", "", &range)
         }
     }
 }
 
-fn flat(seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
+fn flat(run: &str, seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
     let mut map = Map::new();
     map.insert("seq", seq);
     map.insert("at", at.to_string());
     map.insert("type", kind);
     map.insert("path", path);
+    map.insert("workflowId", run);
     for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
         // What a step publishes by itself cannot pass for one of the fixed fields.
         if !map.contains_key(key) {

@@ -68,7 +68,7 @@ pub struct Plan {
     /// that has begun goes on.
     #[serde(default)]
     pub limits: Option<Limits>,
-    /// What may start a run, and when it does; its conditions, its list.
+    /// What may start a run, and when it does; see [`admit`](crate::admit).
     #[serde(default)]
     pub triggers: Vec<Trigger>,
     /// Facts that the reducer does not need and a server does.

@@ -4,6 +4,7 @@
 //! up. An item evaluates before it changes anything: when a value is not at hand, the item goes back to the front and the
 //! caller is told what to fetch.
 
+mod admit;
 mod eval;
 mod frames;
 mod nodes;
@@ -14,6 +15,8 @@ mod timers;
 mod write;
 
 use windlass_value::{BlobHash, Timestamp};
+
+pub use admit::{Admitted, Refused, Unmet, admit};
 
 use crate::state::{FrameId, Item, Phase, State};
 use crate::tick::START_EVENT;

@@ -8,6 +8,8 @@
 //! - nodes: `http` succeeded {"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}, `compose` 42,
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
 //!   `scope` whose children are `http` and `broken`
+//! - loops that have ended: `until` and `never` with the last turn's records, `foreach`, `nobody` and `longforeach` (stored)
+//!   with every turn's, `plain` with none
 //! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
 //!   around it `Outer` at turn 9, item "o"
 //! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3}, parameters {"Region":"eu","retries":4}
@@ -16,7 +18,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value, parse_json,
+    BlobHash, EvalError, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value, parse_json,
 };
 
 pub const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -53,6 +55,24 @@ fn stored(mark: u8, items: u64, chunked: bool) -> Value {
     Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
 }
 
+/// What the loops wrote down of their turns.
+fn records(name: &str) -> TurnRecords {
+    match name {
+        "until" => TurnRecords::Last(json(r#"[{"name":"a","status":"Succeeded"},{"name":"b","status":"Failed"}]"#)),
+        "never" => TurnRecords::Last(Value::Null),
+        "foreach" => TurnRecords::All(json(
+            r#"[[{"name":"a","status":"Succeeded","startTime":"t0","endTime":"t1","inputs":1,"outputs":10},
+                 {"name":"b","status":"Skipped","startTime":"t1","endTime":"t1","inputs":null,"outputs":null}],
+                null,
+                [{"name":"a","status":"Failed","startTime":"t2","endTime":"t3","inputs":3,"outputs":null},
+                 {"name":"b","status":"Skipped","startTime":"t3","endTime":"t3","inputs":null,"outputs":null}]]"#,
+        )),
+        "nobody" => TurnRecords::All(json("[]")),
+        "longforeach" => TurnRecords::All(stored(6, 2, true)),
+        _ => TurnRecords::None,
+    }
+}
+
 impl Scope for MockScope {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
         assert_eq!(level, Level::Any);
@@ -85,6 +105,7 @@ impl Scope for MockScope {
             "large" => ("succeeded", stored(3, 0, false), Value::Null),
             "broken" => ("failed", Value::Null, json(r#"{"code":"Timeout","message":"too late"}"#)),
             "passed" => ("skipped", Value::Null, Value::Null),
+            "until" | "never" | "foreach" | "nobody" | "longforeach" => ("succeeded", Value::Int(0), Value::Null),
             _ => return None,
         };
         Some(NodeView {
@@ -96,12 +117,18 @@ impl Scope for MockScope {
             attempts: 1,
             started_at: NOW,
             ended_at: NOW,
-            records: Default::default(),
+            records: records(name),
         })
     }
 
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
-        let names: &[&str] = if name == "scope" { &["http", "broken"] } else { return None };
+        let names: &[&str] = if name == "scope" {
+            &["http", "broken"]
+        } else if name == "plain" {
+            &[]
+        } else {
+            return None;
+        };
         Some(names.iter().filter_map(|name| Some((Arc::from(*name), self.node(name)?))).collect())
     }
 
@@ -143,6 +170,9 @@ impl Scope for MockScope {
             3 => Ok(json(r#"{"city":"Paris"}"#)),
             4 => Ok(json("[1,2,3]")),
             5 => Ok(json("[4,5]")),
+            6 => Ok(Value::list(vec![chunk(7, 2)])),
+            7 => Ok(Value::list(vec![json(r#"[{"name":"a","status":"Succeeded"}]"#), chunk(8, 1)])),
+            8 => Ok(json(r#"[{"name":"a","status":"TimedOut"}]"#)),
             _ => Err(EvalError::need_blobs(vec![stored.hash])),
         }
     }

@@ -2,6 +2,7 @@
 
 mod requests;
 mod residents;
+mod triggers;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +17,10 @@ use windlass_store::{
     Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store,
     WriterLimits,
 };
-use windlass_value::{BlobHash, Language, Value};
+use windlass_value::{BlobHash, Language, Timestamp, Value};
 
 pub use requests::{Answer, Request, request};
+pub use triggers::{TriggerOptions, Triggered};
 
 use crate::clock::{Clock, real_now};
 use crate::codec;
@@ -132,6 +134,14 @@ impl Default for StartOptions {
     }
 }
 
+/// Where a run comes from, as far as it does not say so itself.
+pub(crate) struct Origin {
+    pub clock: Clock,
+    /// Runs around it.
+    pub depth: u64,
+    pub at: Timestamp,
+}
+
 /// How a run was started, for whoever resumes it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOptions {
@@ -229,16 +239,15 @@ impl Engine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_with(plan, input, options, clock, 0).await
+        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now() }).await
     }
 
-    async fn start_with(
+    async fn start_from(
         &self,
         plan: BlobHash,
         input: Value,
         options: StartOptions,
-        clock: Clock,
-        depth: u64,
+        origin: Origin,
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
@@ -247,7 +256,7 @@ impl Engine {
             virtual_time: options.virtual_time,
             input: BlobHash(*blake3::hash(&windlass_value::encode(&ordered(&input))).as_bytes()),
             parent: options.parent.clone(),
-            depth,
+            depth: origin.depth,
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -259,17 +268,16 @@ impl Engine {
             drop(turn);
             return self.same_run(&row, plan, &how, options.watch).await;
         }
-        let now = real_now();
         let create = NewRun {
             plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
             owner: Some(self.inner.owner.name.clone()),
-            created_at: now,
+            created_at: origin.at,
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
             options: codec::encode(&how),
         };
-        let image = recovery::RunImage::new(recovery::new_state(&run, &program, now));
+        let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
         let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
         let handle = self.inner.track(&run, options.watch);
         let launch = residents::Launch {
@@ -279,7 +287,7 @@ impl Engine {
             first,
             epoch: 1,
             create: Some(create),
-            clock,
+            clock: origin.clock,
             parent: options.parent,
         };
         self.inner.launch(launch).await?;

@@ -276,6 +276,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        self.start_with(plan, input, options, clock, depth).await.map(drop)
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now() };
+        self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

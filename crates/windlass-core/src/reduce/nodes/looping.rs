@@ -331,7 +331,6 @@ impl<'a> Reducer<'a> {
         let Body::Loop(body) = &frame.body else { return };
         let path = format!("{}[{index}]", body.path);
         let mut fields = vec![
-            ("workflowId", Value::Str(self.state.run.id.clone())),
             ("actionName", Value::Str(self.program.node(frame.node).name.clone())),
             ("iteration", Value::from(index)),
             ("loopType", Value::Str(looping.kind.clone())),

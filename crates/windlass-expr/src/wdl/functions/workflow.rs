@@ -1,10 +1,10 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, NodeView, TurnView, Value};
+use windlass_value::{EvalError, EvalErrorKind, NodeView, TurnRecords, TurnView, Value};
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
-use crate::wdl::values::{Context, Outcome, is_stored_list};
+use crate::wdl::values::{Context, Gathering, Outcome, is_stored_list};
 use crate::wdl::variable::{VariableName, read_variable};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -110,6 +110,12 @@ fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
 
 fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     let name = text_at("result", arguments, 0)?;
+    match context.scope.node(name).map(|node| node.records).unwrap_or_default() {
+        TurnRecords::None => {}
+        TurnRecords::Last(Value::Null) => return Ok(Value::list(Vec::new())),
+        TurnRecords::Last(record) => return context.content(record),
+        TurnRecords::All(records) => return by_action(context, records),
+    }
     match context.scope.children(name) {
         Some(children) => {
             context.room_for_items(children.len())?;
@@ -120,6 +126,43 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
             .hint("result() takes the name of a scope, a loop or a condition")),
     }
 }
+
+/// A loop over items: one entry per action, with what became of it in every turn. A turn that was called off has null.
+fn by_action(context: &mut Context, records: Value) -> Outcome {
+    let turns = context.content(records)?;
+    let turns = turns.as_list().unwrap_or_default();
+    let (mut rows, mut gathering) = (Vec::with_capacity(turns.len()), Gathering::default());
+    for turn in turns {
+        let row = context.content(turn.clone());
+        rows.push(gathering.take(row)?);
+    }
+    gathering.finish()?;
+    let actions = rows.iter().map(|row| row.as_list().map_or(0, <[Value]>::len)).max().unwrap_or(0);
+    context.room_for_items(actions.saturating_mul(rows.len()))?;
+    Ok(Value::list((0..actions).map(|action| over_turns(&rows, action)).collect()))
+}
+
+fn over_turns(rows: &[Value], action: usize) -> Value {
+    let records: Vec<Value> =
+        rows.iter().map(|row| row.as_list().and_then(|row| row.get(action)).cloned().unwrap_or_default()).collect();
+    let all = |key: &str| -> Vec<Value> {
+        records.iter().map(|record| record.get(key).cloned().unwrap_or_default()).collect()
+    };
+    let known = |key: &str| all(key).into_iter().filter(|value| !value.is_null()).collect::<Vec<_>>();
+    let rank = |status: &Value| WORST_FIRST.iter().position(|known| status.as_str() == Some(*known));
+    let worst = known("status").into_iter().min_by_key(|status| rank(status).unwrap_or(usize::MAX));
+    Value::object([
+        ("name", known("name").first().cloned().unwrap_or_default()),
+        ("startTime", known("startTime").first().cloned().unwrap_or_default()),
+        ("endTime", known("endTime").last().cloned().unwrap_or_default()),
+        ("inputs", Value::list(all("inputs"))),
+        ("status", worst.unwrap_or_default()),
+        ("outputs", Value::list(records)),
+    ])
+}
+
+/// The status of an action over all turns is the worst it had; skipped only if it never ran.
+const WORST_FIRST: [&str; 5] = ["Failed", "TimedOut", "Cancelled", "Succeeded", "Skipped"];
 
 fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outcome {
     Ok(context.scope.run().input.clone())

@@ -1,0 +1,118 @@
+//! Whether a delivery to a trigger starts runs, and which. Time and chance come with the call, as they do with a tick.
+
+use windlass_value::{BlobHash, Map, RunView, Timestamp, Value};
+
+use super::eval::Locals;
+use super::{Reducer, Resume, Stop};
+use crate::plan::Trigger;
+use crate::{ErrorInfo, Program, State, Values};
+
+/// What a delivery leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admitted {
+    /// The input of each run that is to be started.
+    pub inputs: Vec<Value>,
+    /// Why there is none, when a condition was not met.
+    pub unmet: Option<Unmet>,
+}
+
+/// The condition that kept a delivery out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unmet {
+    /// Its place among the trigger's conditions.
+    pub condition: usize,
+    /// As it is written.
+    pub source: Value,
+}
+
+/// Why a delivery could not be looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refused {
+    /// Load these values and ask again.
+    NeedBlobs(Vec<BlobHash>),
+    /// A condition or a list that cannot be evaluated, too many items, an input that does not fit the definition.
+    Because(Box<ErrorInfo>),
+}
+
+impl From<Stop> for Refused {
+    fn from(stop: Stop) -> Refused {
+        match stop {
+            Stop::Need(blobs) => Refused::NeedBlobs(blobs),
+            Stop::Failed(error) => Refused::Because(error),
+        }
+    }
+}
+
+impl From<ErrorInfo> for Refused {
+    fn from(error: ErrorInfo) -> Refused {
+        Refused::Because(Box::new(error))
+    }
+}
+
+/// All conditions must hold; then the list is split, or the input is the one run's. The expressions see what a run with
+/// this input would see when it starts.
+pub fn admit(
+    program: &Program,
+    trigger: &Trigger,
+    input: &Value,
+    now: Timestamp,
+    seed: u64,
+    values: &mut dyn Values,
+) -> Result<Admitted, Refused> {
+    let mut state = State::new(RunView {
+        id: "".into(),
+        name: program.plan.name.clone(),
+        input: input.clone(),
+        parameters: parameters(program, trigger, input)?,
+        started_at: now,
+    });
+    state.seed = seed;
+    let scope = state.root_scope;
+    let mut reducer = Reducer { program, state: &mut state, values, work: Resume::default() };
+    for (at, condition) in trigger.conditions.iter().enumerate() {
+        if !reducer.condition(*condition, scope, Locals::default())? {
+            let source = program.plan.expressions[condition.0 as usize].source.clone();
+            return Ok(Admitted { inputs: Vec::new(), unmet: Some(Unmet { condition: at, source }) });
+        }
+    }
+    let Some(split) = trigger.split else { return Ok(Admitted { inputs: vec![input.clone()], unmet: None }) };
+    let value = reducer.eval(split, scope)?;
+    let inputs = items(program, &reducer.resolve(&value)?)?;
+    Ok(Admitted { inputs, unmet: None })
+}
+
+/// A delivery that is split need not fit the parameters: its items must.
+fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Value, Refused> {
+    match (program.parameters(input), trigger.split) {
+        (Ok(parameters), _) => Ok(parameters),
+        (Err(_), Some(_)) => {
+            let defaults = program.plan.parameters.iter().filter_map(|p| Some((p.name.clone(), p.default.clone()?)));
+            Ok(Value::map(defaults.collect::<Map>()))
+        }
+        (Err(problems), None) => Err(unfit(&problems, None).into()),
+    }
+}
+
+fn items(program: &Program, list: &Value) -> Result<Vec<Value>, Refused> {
+    let Value::List(items) = list else {
+        let message = format!("a trigger is split on an array; it got {} {list:?}", list.kind());
+        let hint = "name the array in the delivery: @triggerBody().items";
+        return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
+    };
+    let max = program.limits.loop_items_max;
+    if items.len() as u64 > max {
+        let message = format!("{} items in one delivery; the limit is {max}", items.len());
+        let hint = "raise `loop_items_max`, or deliver less at a time";
+        return Err(ErrorInfo::new("TooManyItems", "limit", message).hint(hint).into());
+    }
+    for (at, item) in items.iter().enumerate() {
+        // One that does not fit must not leave a delivery half started.
+        program.parameters(item).map_err(|problems| unfit(&problems, Some(at)))?;
+    }
+    Ok(items.to_vec())
+}
+
+fn unfit(problems: &[String], item: Option<usize>) -> ErrorInfo {
+    let which = item.map_or_else(String::new, |at| format!("item {at}: "));
+    ErrorInfo::new("InvalidInput", "input", format!("{which}{}", problems.join("; ")))
+}

@@ -1,0 +1,120 @@
+//! Deliveries: what a trigger is told becomes runs, each exactly once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use windlass_core::plan::Trigger;
+use windlass_core::{Admitted, Program, Refused, Unmet, admit};
+use windlass_value::{BlobHash, Timestamp, Value};
+
+use super::{Engine, Origin, RunHandle, StartOptions, new_run_id};
+use crate::clock::{Clock, real_now};
+use crate::{BlobCache, RuntimeError, recovery};
+
+/// Starts that are being made durable at once; they share commits.
+const STARTS_AT_ONCE: usize = 64;
+
+#[derive(Default)]
+pub struct TriggerOptions {
+    /// Names the delivery: the same one again starts nothing twice, and starts what is missing. None: it is a new one.
+    pub delivery: Option<String>,
+    pub virtual_time: bool,
+    /// Events of the runs are wanted live.
+    pub watch: bool,
+}
+
+/// What became of a delivery.
+pub struct Triggered {
+    /// In the order of the items.
+    pub runs: Vec<RunHandle>,
+    /// Why there is none, when a condition was not met.
+    pub unmet: Option<Unmet>,
+}
+
+impl Engine {
+    /// Hands a delivery to a trigger. When this returns, every run it leads to is durable. The runs are called
+    /// `DELIVERY-0`, `DELIVERY-1`, …, so a delivery that is repeated, after a crash in its middle too, gives each once.
+    pub async fn trigger(
+        &self,
+        plan: BlobHash,
+        trigger: &str,
+        input: Value,
+        options: TriggerOptions,
+    ) -> Result<Triggered, RuntimeError> {
+        let program = self.inner.program(&plan)?;
+        let trigger = trigger_of(&program, trigger)?;
+        let delivery = options.delivery.clone().unwrap_or_else(new_run_id);
+        // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
+        let before = self.inner.store.run(&run_id(&delivery, 0))?;
+        let now = before.map_or_else(real_now, |row| row.created_at);
+        let Admitted { inputs, unmet } = self.admit(&program, trigger, &input, now, &delivery)?;
+        let start = |(at, input): (usize, Value)| {
+            let id = Some(run_id(&delivery, at));
+            let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch: options.watch };
+            let engine = self.clone();
+            async move {
+                let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
+                let origin = Origin { clock, depth: 0, at: now };
+                engine.start_from(plan, input, start, origin).await.map(|handle| (at, handle))
+            }
+        };
+        let mut inputs = inputs.into_iter().enumerate();
+        let mut runs = BTreeMap::new();
+        if let Some(first) = inputs.next() {
+            runs.extend([start(first).await?]);
+        }
+        let mut starting = JoinSet::new();
+        loop {
+            while starting.len() < STARTS_AT_ONCE
+                && let Some(next) = inputs.next()
+            {
+                starting.spawn(start(next));
+            }
+            match starting.join_next().await {
+                Some(started) => runs.extend([started.map_err(|_| RuntimeError::Closing)??]),
+                None => break,
+            }
+        }
+        Ok(Triggered { runs: runs.into_values().collect(), unmet })
+    }
+
+    fn admit(
+        &self,
+        program: &Program,
+        trigger: &Trigger,
+        input: &Value,
+        now: Timestamp,
+        delivery: &str,
+    ) -> Result<Admitted, RuntimeError> {
+        let seed = seed_of(delivery);
+        let mut values = BlobCache::default();
+        loop {
+            match admit(program, trigger, input, now, seed, &mut values) {
+                Ok(admitted) => return Ok(admitted),
+                Err(Refused::Because(error)) => return Err(RuntimeError::Delivery(error)),
+                Err(Refused::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,
+            }
+        }
+    }
+}
+
+fn trigger_of<'p>(program: &'p Arc<Program>, name: &str) -> Result<&'p Trigger, RuntimeError> {
+    let triggers = &program.plan.triggers;
+    let exact = triggers.iter().find(|trigger| &*trigger.name == name);
+    exact.or_else(|| triggers.iter().find(|trigger| trigger.name.eq_ignore_ascii_case(name))).ok_or_else(|| {
+        let known: Vec<String> = triggers.iter().map(|trigger| format!("`{}`", trigger.name)).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        RuntimeError::NoSuchTrigger { name: name.to_owned(), known }
+    })
+}
+
+fn run_id(delivery: &str, item: usize) -> String {
+    format!("{delivery}-{item}")
+}
+
+/// The same delivery draws the same numbers.
+fn seed_of(delivery: &str) -> u64 {
+    let hash = blake3::hash(delivery.as_bytes());
+    hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+}
