@@ -3,6 +3,7 @@
 //! Whatever the server says becomes data; whatever goes wrong becomes an error with a code that retries can match. Error
 //! texts show neither query strings nor user names, and no value of a request header.
 
+mod body;
 mod client;
 mod content;
 mod failure;

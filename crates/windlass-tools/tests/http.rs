@@ -283,7 +283,7 @@ async fn refuses_requests_that_cannot_be_sent() {
         (r#"{"uri": "http://h", "headers": {"a": "x\r\ny: z"}}"#, "BadRequestHeader"),
         (r#"{"uri": "http://h", "headers": {"Transfer-Encoding": "chunked"}}"#, "BadRequestHeader"),
         (r#"{"uri": "http://h", "headers": []}"#, "BadRequestHeader"),
-        (r#"{"uri": "http://h", "queries": {"a": {}}}"#, "BadRequestQuery"),
+        (r#"{"uri": "http://h", "queries": "a=1"}"#, "BadRequestQuery"),
         (r#"{"uri": "http://h", "body": {"$content-type": "a/b", "$content": "!"}}"#, "BadRequestBody"),
         (r#"{"uri": "http://h", "authentication": {"type": "Magic"}}"#, "BadRequestAuthentication"),
         (r#"{"uri": "http://h", "timeout": 0}"#, "BadRequestTimeout"),

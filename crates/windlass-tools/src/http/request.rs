@@ -10,6 +10,7 @@ use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, to_json};
 
+use super::body;
 use super::failure::bad_request;
 use super::uri::{self, Target};
 
@@ -37,7 +38,7 @@ impl Request {
         };
         let Target { uri, login } = target(input)?;
         let mut headers = headers(input)?;
-        let body = body(input, &mut headers)?;
+        let body = given(input, "body").map(|value| body::add(value, &mut headers)).transpose()?.unwrap_or_default();
         add_cookie(input, &mut headers)?;
         add_authentication(input, login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
@@ -152,7 +153,7 @@ fn headers(input: &Map) -> Result<HeaderMap, ErrorInfo> {
     Ok(headers)
 }
 
-fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
+pub(super) fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
     let refused = [header::TRANSFER_ENCODING, header::UPGRADE, header::TE, header::TRAILER, header::EXPECT];
     let key = HeaderName::from_bytes(name.trim().as_bytes()).ok().filter(|key| !refused.contains(key));
     key.ok_or_else(|| {
@@ -165,7 +166,7 @@ fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
     })
 }
 
-fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
+pub(super) fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
     let text = text_of(value).unwrap_or_else(|| to_json(value));
     let mut value = HeaderValue::from_bytes(text.trim().as_bytes()).map_err(|_| {
         let message = format!("the value of the header `{name}` cannot be sent");
@@ -173,38 +174,6 @@ fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn body(input: &Map, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
-    let Some(value) = given(input, "body") else { return Ok(Bytes::new()) };
-    let (bytes, content_type) = match value {
-        Value::Str(text) => {
-            (Bytes::copy_from_slice(text.as_bytes()), HeaderValue::from_static("text/plain; charset=utf-8"))
-        }
-        Value::Stored(_) => {
-            return Err(bad_request(
-                "Body",
-                "the body is not loaded",
-                "this is a fault of the engine, please report it",
-            ));
-        }
-        value => match binary(value)? {
-            Some(binary) => binary,
-            None => (to_json(value).into(), HeaderValue::from_static("application/json")),
-        },
-    };
-    headers.entry(header::CONTENT_TYPE).or_insert(content_type);
-    Ok(bytes)
-}
-
-/// The form in which replies give binary bodies can also be sent.
-fn binary(value: &Value) -> Result<Option<(Bytes, HeaderValue)>, ErrorInfo> {
-    let parts = (value.get("$content-type").and_then(Value::as_str), value.get("$content").and_then(Value::as_str));
-    let (Some(content_type), Some(content)) = parts else { return Ok(None) };
-    let bytes = BASE64.decode(content).map_err(|_| {
-        bad_request("Body", "`$content` of the body is not base64", "use base64(…) or the body of another reply")
-    })?;
-    Ok(Some((bytes.into(), header_value("content-type", &content_type.into())?)))
 }
 
 fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
@@ -236,6 +205,9 @@ fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
         "none" => Ok(None),
         "basic" => Ok(Some(basic(&field("username")?, &field("password")?))),
         "raw" => Ok(Some(field("value")?)),
+        "clientcertificate" | "activedirectoryoauth" | "managedserviceidentity" => {
+            Err(bad_auth(format!("authentication of type `{kind}` is not supported")))
+        }
         _ => {
             Err(bad_auth(format!("there is no authentication of type `{}`", kind.chars().take(40).collect::<String>())))
         }
