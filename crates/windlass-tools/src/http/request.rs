@@ -13,9 +13,10 @@ use windlass_value::{Duration, Map, Value, to_json};
 use super::body;
 use super::failure::bad_request;
 use super::uri::{self, Target};
+use crate::secret::{Redaction, Secret};
 
 const REDIRECTS_MAX: usize = 10;
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
 const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
 const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
@@ -28,6 +29,18 @@ pub(super) struct Request {
     pub(super) timeout: Option<Duration>,
     /// None: a redirect is a reply like any other.
     pub(super) redirects_max: Option<usize>,
+    /// Headers from the settings: whatever they are called, they may hold secrets.
+    configured: Vec<HeaderName>,
+}
+
+/// A request whose place is in the settings, not in the definition.
+pub(crate) struct Configured<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    pub(crate) headers: &'a [(String, Secret)],
+    /// Sent as JSON.
+    pub(crate) body: Option<&'a Value>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Request {
@@ -50,6 +63,36 @@ impl Request {
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
             redirects_max: redirects_max(input)?,
+            configured: Vec::new(),
+        })
+    }
+
+    pub(super) fn configured(
+        call: &ToolCall,
+        from: &Configured<'_>,
+        user_agent: &HeaderValue,
+    ) -> Result<Request, ErrorInfo> {
+        let Target { uri, login } = uri::parse(from.url, None)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in from.headers {
+            headers.append(header_name(name)?, header_value(name, &value.reveal().into())?);
+        }
+        let configured = headers.keys().cloned().collect();
+        add_authentication(&Map::new(), login, &mut headers)?;
+        let body = from.body.map(|value| Bytes::from(to_json(value))).unwrap_or_default();
+        if from.body.is_some() {
+            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        }
+        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        add_identity(call, &mut headers);
+        Ok(Request {
+            method: from.method.clone(),
+            uri,
+            headers,
+            body,
+            timeout: from.timeout.into_iter().chain(call.timeout).min(),
+            redirects_max: Some(REDIRECTS_MAX),
+            configured,
         })
     }
 
@@ -62,13 +105,15 @@ impl Request {
         message
     }
 
-    /// Replaces every secret of this request that a server's text repeats.
-    pub(super) fn without_secrets(&self, text: &str) -> String {
-        let headers = self.headers.iter().filter(|(name, _)| is_secret(name));
-        let mut secrets: Vec<String> = headers.flat_map(|(_, value)| secrets_in(value)).collect();
-        secrets.retain(|secret| secret.len() >= 3);
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    /// Finds every secret of this request that a server's text repeats.
+    pub(super) fn redaction(&self) -> Redaction {
+        let headers = self.headers.iter().filter(|(name, _)| self.is_secret(name));
+        Redaction::new(headers.flat_map(|(_, value)| secrets_in(value)))
+    }
+
+    /// Whether a header stays with the server that it was meant for.
+    pub(super) fn is_secret(&self, name: &HeaderName) -> bool {
+        is_secret(name) || self.configured.contains(name)
     }
 }
 
@@ -104,7 +149,7 @@ pub(super) fn escaped_header(text: &str) -> HeaderValue {
     HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
+pub(super) fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
     input.get(name).filter(|value| !value.is_null())
 }
 
