@@ -3,10 +3,12 @@
 //! Whatever the server says becomes data; whatever goes wrong becomes an error with a code that retries can match. Error
 //! texts show neither query strings nor user names, and no value of a request header.
 
+mod body;
 mod client;
 mod content;
 mod failure;
 mod guard;
+mod poll;
 mod redirect;
 mod reply;
 mod request;
@@ -18,11 +20,13 @@ use std::sync::Arc;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
-use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
 use client::Client;
+pub(crate) use reply::Reply;
+pub(crate) use request::Configured;
 use request::Request;
 
 /// What one engine allows its HTTP calls.
@@ -74,33 +78,43 @@ impl Tool for HttpTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
         Box::pin(async move {
+            let request = Request::from_call(&call, &inner.user_agent);
             let mut cancelled = call.cancelled.clone();
-            inner.run(&call, cancelled.wait()).await
+            inner.run(request, cancelled.wait()).await.outcome
         })
+    }
+}
+
+impl HttpTool {
+    /// One request to a place in the settings, under the same rules, for the other tools of this crate.
+    pub(crate) async fn send(&self, call: &ToolCall, configured: &Configured<'_>) -> Reply {
+        let request = Request::configured(call, configured, &self.0.user_agent);
+        let mut cancelled = call.cancelled.clone();
+        self.0.run(request, cancelled.wait()).await
     }
 }
 
 impl Inner {
     /// Sends the request unless `stop` comes first; gives up when the time is over.
-    async fn run(&self, call: &ToolCall, stop: impl Future<Output = ()>) -> TaskOutcome {
-        let request = match Request::from_call(call, &self.user_agent) {
+    async fn run(&self, request: Result<Request, ErrorInfo>, stop: impl Future<Output = ()>) -> Reply {
+        let request = match request {
             Ok(request) => request,
-            Err(error) => return TaskOutcome::failure(error),
+            Err(error) => return Reply::none(error),
         };
         let (method, shown) = (request.method.clone(), request.uri.clone());
         let limit = request.timeout.unwrap_or(self.default_timeout).to_std();
         tokio::select! {
             biased;
-            () = stop => TaskOutcome::failure(failure::cancelled(&method, &shown)),
-            outcome = self.exchange(request) => outcome,
-            () = tokio::time::sleep(limit) => TaskOutcome::failure(failure::timeout(&method, &shown, limit)),
+            () = stop => Reply::none(failure::cancelled(&method, &shown)),
+            reply = self.exchange(request) => reply,
+            () = tokio::time::sleep(limit) => Reply::none(failure::timeout(&method, &shown, limit)),
         }
     }
 
-    async fn exchange(&self, request: Request) -> TaskOutcome {
+    async fn exchange(&self, request: Request) -> Reply {
         match self.follow(request).await {
-            Ok((request, response)) => reply::outcome(&request, response, self.reply_bytes_max).await,
-            Err(error) => TaskOutcome::failure(error),
+            Ok((request, response)) => reply::read_reply(&request, response, self.reply_bytes_max).await,
+            Err(error) => Reply::none(error),
         }
     }
 

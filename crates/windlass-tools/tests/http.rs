@@ -2,59 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::time::{Duration as StdDuration, Instant};
 
-use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{Cancelled, Tool, ToolCall};
-use windlass_tools::test_service::{Effect, TestService};
+use windlass_core::TaskOutcome;
+use windlass_runtime::{Tool, ToolCall};
+use windlass_tools::test_service::Effect;
 use windlass_tools::{HttpOptions, HttpTool, NoopTool, standard_tools};
-use windlass_value::{Duration, Value, parse_json, to_json};
+use windlass_value::{Duration, Value, to_json};
 
-fn service() -> TestService {
-    TestService::start().unwrap()
-}
-
-fn options() -> HttpOptions {
-    HttpOptions { allow_private: true, reply_bytes_max: 1 << 20, ..HttpOptions::default() }
-}
-
-fn tool() -> HttpTool {
-    HttpTool::new(options())
-}
-
-fn call(input: &str) -> ToolCall {
-    ToolCall {
-        input: parse_json(input).unwrap(),
-        key: "run-1:sync[3]/fetch".into(),
-        attempt: 2,
-        run: "run-1".into(),
-        path: "sync[3]/Grüße".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
-    }
-}
-
-async fn send(input: &str) -> TaskOutcome {
-    tool().call(call(input)).await
-}
-
-async fn get(uri: &str) -> TaskOutcome {
-    send(&format!(r#"{{"uri": "{uri}"}}"#)).await
-}
-
-/// An output's part, as JSON: `body.headers`.
-fn part(outcome: &TaskOutcome, path: &str) -> String {
-    path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
-}
-
-fn error(outcome: &TaskOutcome) -> &ErrorInfo {
-    outcome.error.as_ref().unwrap_or_else(|| panic!("it succeeded: {:?}", outcome.output))
-}
-
-fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
-    let error = error(outcome);
-    (&error.code, &error.kind, error.replied)
-}
+use support::{call, class, error, get, options, part, send, service, tool};
 
 #[tokio::test]
 async fn sends_what_the_input_says() {
@@ -137,6 +95,76 @@ async fn authenticates() {
 }
 
 #[tokio::test]
+async fn what_only_a_cloud_can_do_is_not_supported() {
+    for kind in ["ClientCertificate", "ActiveDirectoryOAuth", "ManagedServiceIdentity"] {
+        let outcome =
+            send(&format!(r#"{{"uri": "http://h", "authentication": {{"type": "{kind}", "pfx": "x"}}}}"#)).await;
+        assert_eq!(class(&outcome), ("BadRequestAuthentication", "input", false));
+        assert_eq!(&*error(&outcome).message, format!("authentication of type `{kind}` is not supported"));
+    }
+}
+
+#[tokio::test]
+async fn every_method_goes_out() {
+    let service = service();
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"] {
+        let outcome = send(&format!(r#"{{"method": "{method}", "uri": "{}"}}"#, service.url("/json/x"))).await;
+        assert_eq!(part(&outcome, "body.method"), format!("\"{method}\""));
+    }
+}
+
+#[tokio::test]
+async fn queries_of_every_kind() {
+    let service = service();
+    let queries = r#"{"many": ["a", 2, true], "o": {"k": "ü"}, "none": null, "empty": ""}"#;
+    let outcome = send(&format!(r#"{{"uri": "{}", "queries": {queries}}}"#, service.url("/json/x?many=0"))).await;
+    assert_eq!(part(&outcome, "body.query"), r#"{"many":["0","a","2","true"],"o":"{\"k\":\"ü\"}","empty":""}"#);
+}
+
+#[tokio::test]
+async fn forms_and_parts_go_out_as_they_should() {
+    let service = service();
+    let file = r#"{"headers": {"Content-Disposition": "form-data; name=\"f\"; filename=\"a.bin\""},
+        "body": {"$content-type": "image/x", "$content": "aGk="}}"#;
+    let field = r#"{"headers": {"Content-Disposition": "form-data; name=\"t\""}, "body": "text"}"#;
+    let json = r#"{"headers": {"Content-Disposition": "form-data; name=\"j\""}, "body": {"a": 1}}"#;
+    for (body, content_type, sent) in [
+        (
+            r#"{"$content-type": "application/x-www-form-urlencoded", "$formdata": [{"key": "a b", "value": "1&2"}]}"#
+                .to_owned(),
+            "application/x-www-form-urlencoded",
+            "a+b=1%262",
+        ),
+        (
+            format!(r#"{{"$content-type": "multipart/form-data", "$multipart": [{file}, {field}, {json}]}}"#),
+            "multipart/form-data; boundary=windlass-part-00000000",
+            "--windlass-part-00000000\r\n\
+             content-disposition: form-data; name=\"f\"; filename=\"a.bin\"\r\ncontent-type: image/x\r\n\r\nhi\r\n\
+             --windlass-part-00000000\r\ncontent-disposition: form-data; name=\"t\"\r\n\r\ntext\r\n\
+             --windlass-part-00000000\r\ncontent-disposition: form-data; name=\"j\"\r\n\
+             content-type: application/json\r\n\r\n{\"a\":1}\r\n--windlass-part-00000000--\r\n",
+        ),
+    ] {
+        let outcome = send(&format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/raw"))).await;
+        let body = outcome.output.get("body").unwrap();
+        assert_eq!(body.get("contentType").and_then(Value::as_str), Some(content_type));
+        assert_eq!(body.get("text").and_then(Value::as_str), Some(sent));
+    }
+}
+
+#[tokio::test]
+async fn a_form_can_be_sent_on_as_it_came() {
+    let service = service();
+    let form = get(&service.url("/form")).await;
+    let fields = r#"[{"key":"name","value":"a b"},{"key":"note","value":"&"}]"#;
+    assert_eq!(part(&form, "body.$formdata"), fields);
+    let body = part(&form, "body");
+    let outcome = send(&format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/raw"))).await;
+    assert_eq!(part(&outcome, "body.text"), r#""name=a+b&note=%26""#);
+    assert_eq!(part(&outcome, "body.contentType"), r#""application/x-www-form-urlencoded""#);
+}
+
+#[tokio::test]
 async fn other_statuses_fail_with_their_output() {
     let service = service();
     let outcome = get(&service.url("/status/503?retry-after=2&sig=hush")).await;
@@ -160,6 +188,7 @@ async fn other_statuses_fail_with_their_output() {
 async fn bodies_become_values() {
     let service = service();
     assert_eq!(part(&get(&service.url("/text")).await, "body"), r#""hello""#);
+    assert_eq!(part(&get(&service.url("/latin1")).await, "body"), r#""Grüße""#);
     assert_eq!(part(&get(&service.url("/empty")).await, "body"), "null");
     assert_eq!(part(&get(&service.url("/status/204")).await, "body"), "null");
     let binary = r#"{"$content-type":"application/octet-stream","$content":"AP8="}"#;
@@ -283,8 +312,11 @@ async fn refuses_requests_that_cannot_be_sent() {
         (r#"{"uri": "http://h", "headers": {"a": "x\r\ny: z"}}"#, "BadRequestHeader"),
         (r#"{"uri": "http://h", "headers": {"Transfer-Encoding": "chunked"}}"#, "BadRequestHeader"),
         (r#"{"uri": "http://h", "headers": []}"#, "BadRequestHeader"),
-        (r#"{"uri": "http://h", "queries": {"a": {}}}"#, "BadRequestQuery"),
+        (r#"{"uri": "http://h", "queries": "a=1"}"#, "BadRequestQuery"),
         (r#"{"uri": "http://h", "body": {"$content-type": "a/b", "$content": "!"}}"#, "BadRequestBody"),
+        (r#"{"uri": "http://h", "body": {"$formdata": {"a": 1}}}"#, "BadRequestBody"),
+        (r#"{"uri": "http://h", "body": {"$multipart": ["a"]}}"#, "BadRequestBody"),
+        (r#"{"uri": "http://h", "body": {"$content-type": "text/plain", "$multipart": []}}"#, "BadRequestBody"),
         (r#"{"uri": "http://h", "authentication": {"type": "Magic"}}"#, "BadRequestAuthentication"),
         (r#"{"uri": "http://h", "timeout": 0}"#, "BadRequestTimeout"),
         (r#"{"uri": "http://h", "timeout": "soon"}"#, "BadRequestTimeout"),

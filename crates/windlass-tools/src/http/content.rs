@@ -1,8 +1,11 @@
-//! What a body is: JSON, text, or bytes.
+//! What a reply's body is: JSON, text, a form, or bytes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use windlass_value::{Value, parse_json};
+use windlass_value::{Map, Value, parse_json};
+
+use super::body::parameter;
+use super::uri::unescape;
 
 /// A body that its server calls JSON, and what is wrong with it.
 pub(super) struct NotJson {
@@ -21,14 +24,13 @@ pub(super) fn body_value(content_type: Option<&str>, bytes: Vec<u8>) -> Result<V
     }
     let media = media_type(content_type);
     if is_json(&media) {
-        return json(bytes, content_type);
+        return json(content_type, bytes);
     }
-    let is_latin1 = content_type.is_some_and(|full| full.to_ascii_lowercase().contains("charset=iso-8859-1"));
-    if is_text(&media) && is_latin1 {
-        return Ok(Value::from(bytes.into_iter().map(char::from).collect::<String>()));
+    if media == "application/x-www-form-urlencoded" {
+        return Ok(form(content_type, &bytes));
     }
     if is_text(&media) || media.is_empty() {
-        return Ok(String::from_utf8(bytes).map_or_else(|error| binary(content_type, error.as_bytes()), Value::from));
+        return Ok(text(content_type, bytes).map_or_else(|bytes| binary(content_type, &bytes), Value::from));
     }
     Ok(binary(content_type, &bytes))
 }
@@ -42,19 +44,47 @@ fn is_json(media: &str) -> bool {
 }
 
 fn is_text(media: &str) -> bool {
-    let names = ["xml", "javascript", "yaml", "www-form-urlencoded", "graphql", "ndjson", "jsonl", "sql", "toml"];
+    let names = ["xml", "javascript", "yaml", "graphql", "ndjson", "jsonl", "sql", "toml"];
     let subtype = media.strip_prefix("application/").unwrap_or_default().trim_start_matches("x-");
     media.starts_with("text/") || media.ends_with("+xml") || media.ends_with("+yaml") || names.contains(&subtype)
 }
 
-fn json(bytes: Vec<u8>, content_type: Option<&str>) -> Result<Value, NotJson> {
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => {
-            let json = text.trim_start_matches('\u{feff}');
-            parse_json(json).map_err(|error| not_json(error.to_string(), Value::from(text), &bytes))
+/// The text in the charset that the server names; UTF-8 if it names none. The bytes come back if they are no such text,
+/// or nobody here knows the charset.
+fn text(content_type: Option<&str>, bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    let charset = content_type.and_then(|full| parameter(full, "charset")).unwrap_or_default().to_ascii_lowercase();
+    match charset.as_str() {
+        "" | "utf-8" | "utf8" | "us-ascii" | "ascii" => String::from_utf8(bytes).map_err(|error| error.into_bytes()),
+        "iso-8859-1" | "iso8859-1" | "iso_8859-1" | "latin1" | "latin-1" | "l1" => {
+            Ok(bytes.into_iter().map(char::from).collect())
         }
-        Err(error) => {
-            let problem = format!("it is not UTF-8 at byte {}", error.valid_up_to());
+        "utf-16" if bytes.starts_with(&[0xff, 0xfe]) => utf16(bytes, u16::from_le_bytes),
+        "utf-16le" => utf16(bytes, u16::from_le_bytes),
+        "utf-16" | "utf-16be" => utf16(bytes, u16::from_be_bytes),
+        _ => Err(bytes),
+    }
+}
+
+fn utf16(bytes: Vec<u8>, unit: fn([u8; 2]) -> u16) -> Result<String, Vec<u8>> {
+    if bytes.len() % 2 == 1 {
+        return Err(bytes);
+    }
+    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    let text: Result<String, _> = char::decode_utf16(units).collect();
+    text.map(|text| text.trim_start_matches('\u{feff}').to_owned()).map_err(|_| bytes)
+}
+
+fn json(content_type: Option<&str>, bytes: Vec<u8>) -> Result<Value, NotJson> {
+    match text(content_type, bytes) {
+        Ok(text) => parse_json(text.trim_start_matches('\u{feff}')).map_err(|error| {
+            let start = text.as_bytes();
+            not_json(error.to_string(), Value::from(text.as_str()), start)
+        }),
+        Err(bytes) => {
+            let problem = match std::str::from_utf8(&bytes) {
+                Err(error) => format!("it is not UTF-8 at byte {}", error.valid_up_to()),
+                Ok(_) => "it is not in the charset that it names, or that charset is not known".to_owned(),
+            };
             Err(not_json(problem, binary(content_type, &bytes), &bytes))
         }
     }
@@ -66,12 +96,31 @@ fn not_json(problem: String, body: Value, bytes: &[u8]) -> NotJson {
 }
 
 fn binary(content_type: Option<&str>, bytes: &[u8]) -> Value {
+    Value::map(tagged(content_type, bytes))
+}
+
+fn tagged(content_type: Option<&str>, bytes: &[u8]) -> Map {
     let content_type = content_type.unwrap_or("application/octet-stream");
-    Value::object([("$content-type", content_type.to_owned()), ("$content", BASE64.encode(bytes))])
+    [("$content-type", content_type.to_owned()), ("$content", BASE64.encode(bytes))].into_iter().collect()
+}
+
+/// The bytes, and the fields besides.
+fn form(content_type: Option<&str>, bytes: &[u8]) -> Value {
+    let mut form = tagged(content_type, bytes);
+    let whole = String::from_utf8_lossy(bytes);
+    let plain = |text: &str| unescape(&text.replace('+', " "));
+    let fields = whole.trim().split('&').filter(|field| !field.is_empty()).map(|field| {
+        let (key, value) = field.split_once('=').unwrap_or((field, ""));
+        Value::object([("key", plain(key)), ("value", plain(value))])
+    });
+    form.insert("$formdata", Value::list(fields.collect()));
+    Value::map(form)
 }
 
 #[cfg(test)]
 mod tests {
+    use windlass_value::to_json;
+
     use super::*;
 
     fn value(content_type: &str, bytes: &[u8]) -> Value {
@@ -80,16 +129,29 @@ mod tests {
 
     #[test]
     fn goes_by_the_content_type() {
-        assert_eq!(value("application/problem+json; charset=utf-8", b"{\"a\":1}"), Value::object([("a", 1i64)]));
-        assert_eq!(value("Application/JSON", b"\xef\xbb\xbf[]"), Value::list(vec![]));
-        assert_eq!(value("application/json", b""), Value::Null);
-        assert_eq!(value("application/xml", b"<a/>"), Value::from("<a/>"));
-        assert_eq!(value("image/svg+xml", b"<a/>"), Value::from("<a/>"));
-        assert_eq!(value("text/plain; charset=ISO-8859-1", b"\xfc"), Value::from("ü"));
-        assert_eq!(value("", b"plain"), Value::from("plain"));
-        let bytes = Value::object([("$content-type", "image/png"), ("$content", "/w==")]);
-        assert_eq!(value("image/png", b"\xff"), bytes);
-        assert_eq!(value("text/plain", b"\xff").get("$content"), bytes.get("$content"));
+        for (content_type, bytes, expected) in [
+            ("application/problem+json; charset=utf-8", &b"{\"a\":1}"[..], r#"{"a":1}"#),
+            ("Application/JSON", b"\xef\xbb\xbf[]", "[]"),
+            ("application/json", b"", "null"),
+            ("application/json; charset=latin1", b"\"\xfc\"", r#""ü""#),
+            ("application/xml", b"<a/>", r#""<a/>""#),
+            ("image/svg+xml", b"<a/>", r#""<a/>""#),
+            ("text/plain; charset=ISO-8859-1", b"\xfc", r#""ü""#),
+            ("text/plain; Charset=\"utf-8\"", b"\xc3\xbc", r#""ü""#),
+            ("text/plain; charset=utf-16", b"\xff\xfe\xfc\x00", r#""ü""#),
+            ("text/plain; charset=utf-16be", b"\x00\xfc", r#""ü""#),
+            ("text/plain; charset=koi8-r", b"a", r#"{"$content-type":"text/plain; charset=koi8-r","$content":"YQ=="}"#),
+            ("", b"plain", r#""plain""#),
+            ("image/png", b"\xff", r#"{"$content-type":"image/png","$content":"/w=="}"#),
+            ("text/plain", b"\xff", r#"{"$content-type":"text/plain","$content":"/w=="}"#),
+            (
+                "application/x-www-form-urlencoded",
+                b"a=1+2&b=%26&c",
+                r#"{"$content-type":"application/x-www-form-urlencoded","$content":"YT0xKzImYj0lMjYmYw==","$formdata":[{"key":"a","value":"1 2"},{"key":"b","value":"&"},{"key":"c","value":""}]}"#,
+            ),
+        ] {
+            assert_eq!(to_json(&value(content_type, bytes)), expected, "{content_type}");
+        }
     }
 
     #[test]

@@ -64,6 +64,14 @@ pub(super) fn bad_redirect(request: &Request, problem: &str) -> ErrorInfo {
     ErrorInfo::new("BadRedirect", "http", message).replied()
 }
 
+pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
+    let message =
+        format!("{} answered 202, but where it says that the result will be is unusable: {problem}", shown(by));
+    ErrorInfo::new("BadLocation", "http", message)
+        .hint("`operationOptions: DisableAsyncPattern` takes the 202 itself as the answer")
+        .replied()
+}
+
 pub(super) fn blocked(method: &Method, uri: &Uri) -> ErrorInfo {
     let message = format!("{method} {} leads to an address that is not public", shown(uri));
     ErrorInfo::new("BlockedAddress", "input", message)

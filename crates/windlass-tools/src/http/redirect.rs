@@ -6,7 +6,7 @@ use hyper::{Method, Response, StatusCode, Uri};
 use windlass_core::ErrorInfo;
 
 use super::failure;
-use super::request::{Request, is_secret};
+use super::request::Request;
 use super::uri;
 
 /// The target of a redirect; none if the reply is not one.
@@ -29,15 +29,12 @@ pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> 
     }
     // Secrets were meant for the first server, and so was a `host` header.
     if origin(&request.uri) != origin(&target.uri) {
-        let names: Vec<HeaderName> = request.headers.keys().filter(|name| !goes_along(name)).cloned().collect();
+        let stays = |name: &&HeaderName| **name == header::HOST || request.is_secret(name);
+        let names: Vec<HeaderName> = request.headers.keys().filter(stays).cloned().collect();
         names.iter().for_each(|name| drop(request.headers.remove(name)));
     }
     request.uri = target.uri;
     Ok(request)
-}
-
-fn goes_along(name: &HeaderName) -> bool {
-    *name != header::HOST && !is_secret(name)
 }
 
 /// As browsers do: 303 always asks for the result, 301 and 302 turn a POST into a GET.
@@ -49,13 +46,13 @@ fn changes_to_get(method: &Method, status: StatusCode) -> bool {
     }
 }
 
-fn origin(uri: &Uri) -> (Option<&str>, Option<&str>, Option<u16>) {
+pub(super) fn origin(uri: &Uri) -> (Option<&str>, Option<&str>, Option<u16>) {
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     (uri.scheme_str(), uri.host(), uri.port_u16().or(Some(usual)))
 }
 
 /// A reference seen from a base address (RFC 3986, section 5).
-fn join(base: &Uri, location: &str) -> String {
+pub(super) fn join(base: &Uri, location: &str) -> String {
     let location = location.trim().split('#').next().unwrap_or_default();
     if has_scheme(location) {
         return location.to_owned();

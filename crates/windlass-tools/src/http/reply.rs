@@ -14,13 +14,33 @@ use windlass_value::{Map, Timestamp, Value};
 
 use super::content::{NotJson, body_value};
 use super::failure;
+use super::poll::Pending;
 use super::request::Request;
 
 /// Bodies beyond this are parsed off the async threads: other calls should not wait for them.
 const PARSE_INLINE_BYTES: usize = 256 << 10;
 const EXCERPT_CHARS: usize = 80;
 
-pub(super) async fn outcome(request: &Request, response: Response<Incoming>, bytes_max: usize) -> TaskOutcome {
+/// What came of a request.
+pub(crate) struct Reply {
+    /// With the output `{statusCode, headers, body}` if there was a reply at all.
+    pub(crate) outcome: TaskOutcome,
+    /// The server has accepted the request and says where its result will be.
+    pub(crate) pending: Option<Pending>,
+}
+
+pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, bytes_max: usize) -> Reply {
+    let pending = Pending::of(request, &response);
+    Reply { outcome: outcome(request, response, bytes_max).await, pending }
+}
+
+impl Reply {
+    pub(super) fn none(error: ErrorInfo) -> Reply {
+        Reply { outcome: TaskOutcome::failure(error), pending: None }
+    }
+}
+
+async fn outcome(request: &Request, response: Response<Incoming>, bytes_max: usize) -> TaskOutcome {
     let (head, body) = response.into_parts();
     let content_type = text(&head.headers, header::CONTENT_TYPE);
     let (body, problem) = match read(request, &head.headers, body, bytes_max).await {
@@ -41,7 +61,7 @@ pub(super) async fn outcome(request: &Request, response: Response<Incoming>, byt
     output.insert("statusCode", i64::from(head.status.as_u16()));
     output.insert("headers", headers_value(&head.headers));
     output.insert("body", body);
-    TaskOutcome { output: Value::map(output), error, meta: meta(&head.headers), again: None }
+    TaskOutcome { error, meta: meta(&head.headers), ..TaskOutcome::success(Value::map(output)) }
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
@@ -68,7 +88,7 @@ async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, No
 }
 
 fn excerpt(request: &Request, start: &str) -> String {
-    request.without_secrets(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+    request.redaction().text(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
 }
 
 async fn read(request: &Request, headers: &HeaderMap, mut body: Incoming, max: usize) -> Result<Vec<u8>, ErrorInfo> {
@@ -152,8 +172,12 @@ impl Write for Bounded {
 
 /// When the server wants to be asked again, for the retry to heed.
 fn meta(headers: &HeaderMap) -> Value {
-    let wait = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(retry_after_ms);
-    wait.map_or(Value::Null, |ms| Value::object([("retryAfterMs", ms)]))
+    retry_after(headers).map_or(Value::Null, |ms| Value::object([("retryAfterMs", ms)]))
+}
+
+/// In milliseconds.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<i64> {
+    headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(retry_after_ms)
 }
 
 /// Seconds, or a date.

@@ -10,11 +10,13 @@ use windlass_core::ErrorInfo;
 use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, to_json};
 
+use super::body;
 use super::failure::bad_request;
 use super::uri::{self, Target};
+use crate::secret::{Redaction, Secret};
 
 const REDIRECTS_MAX: usize = 10;
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RUN: HeaderName = HeaderName::from_static("x-windlass-run");
 const PATH: HeaderName = HeaderName::from_static("x-windlass-path");
 const ATTEMPT: HeaderName = HeaderName::from_static("x-windlass-attempt");
@@ -27,6 +29,18 @@ pub(super) struct Request {
     pub(super) timeout: Option<Duration>,
     /// None: a redirect is a reply like any other.
     pub(super) redirects_max: Option<usize>,
+    /// Headers from the settings: whatever they are called, they may hold secrets.
+    configured: Vec<HeaderName>,
+}
+
+/// A request whose place is in the settings, not in the definition.
+pub(crate) struct Configured<'a> {
+    pub(crate) method: Method,
+    pub(crate) url: &'a str,
+    pub(crate) headers: &'a [(String, Secret)],
+    /// Sent as JSON.
+    pub(crate) body: Option<&'a Value>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Request {
@@ -37,7 +51,7 @@ impl Request {
         };
         let Target { uri, login } = target(input)?;
         let mut headers = headers(input)?;
-        let body = body(input, &mut headers)?;
+        let body = given(input, "body").map(|value| body::add(value, &mut headers)).transpose()?.unwrap_or_default();
         add_cookie(input, &mut headers)?;
         add_authentication(input, login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
@@ -49,6 +63,36 @@ impl Request {
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
             redirects_max: redirects_max(input)?,
+            configured: Vec::new(),
+        })
+    }
+
+    pub(super) fn configured(
+        call: &ToolCall,
+        from: &Configured<'_>,
+        user_agent: &HeaderValue,
+    ) -> Result<Request, ErrorInfo> {
+        let Target { uri, login } = uri::parse(from.url, None)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in from.headers {
+            headers.append(header_name(name)?, header_value(name, &value.reveal().into())?);
+        }
+        let configured = headers.keys().cloned().collect();
+        add_authentication(&Map::new(), login, &mut headers)?;
+        let body = from.body.map(|value| Bytes::from(to_json(value))).unwrap_or_default();
+        if from.body.is_some() {
+            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        }
+        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        add_identity(call, &mut headers);
+        Ok(Request {
+            method: from.method.clone(),
+            uri,
+            headers,
+            body,
+            timeout: from.timeout.into_iter().chain(call.timeout).min(),
+            redirects_max: Some(REDIRECTS_MAX),
+            configured,
         })
     }
 
@@ -61,13 +105,15 @@ impl Request {
         message
     }
 
-    /// Replaces every secret of this request that a server's text repeats.
-    pub(super) fn without_secrets(&self, text: &str) -> String {
-        let headers = self.headers.iter().filter(|(name, _)| is_secret(name));
-        let mut secrets: Vec<String> = headers.flat_map(|(_, value)| secrets_in(value)).collect();
-        secrets.retain(|secret| secret.len() >= 3);
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+    /// Finds every secret of this request that a server's text repeats.
+    pub(super) fn redaction(&self) -> Redaction {
+        let headers = self.headers.iter().filter(|(name, _)| self.is_secret(name));
+        Redaction::new(headers.flat_map(|(_, value)| secrets_in(value)))
+    }
+
+    /// Whether a header stays with the server that it was meant for.
+    pub(super) fn is_secret(&self, name: &HeaderName) -> bool {
+        is_secret(name) || self.configured.contains(name)
     }
 }
 
@@ -103,7 +149,7 @@ pub(super) fn escaped_header(text: &str) -> HeaderValue {
     HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
+pub(super) fn given<'a>(input: &'a Map, name: &str) -> Option<&'a Value> {
     input.get(name).filter(|value| !value.is_null())
 }
 
@@ -152,7 +198,7 @@ fn headers(input: &Map) -> Result<HeaderMap, ErrorInfo> {
     Ok(headers)
 }
 
-fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
+pub(super) fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
     let refused = [header::TRANSFER_ENCODING, header::UPGRADE, header::TE, header::TRAILER, header::EXPECT];
     let key = HeaderName::from_bytes(name.trim().as_bytes()).ok().filter(|key| !refused.contains(key));
     key.ok_or_else(|| {
@@ -165,7 +211,7 @@ fn header_name(name: &str) -> Result<HeaderName, ErrorInfo> {
     })
 }
 
-fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
+pub(super) fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
     let text = text_of(value).unwrap_or_else(|| to_json(value));
     let mut value = HeaderValue::from_bytes(text.trim().as_bytes()).map_err(|_| {
         let message = format!("the value of the header `{name}` cannot be sent");
@@ -173,38 +219,6 @@ fn header_value(name: &str, value: &Value) -> Result<HeaderValue, ErrorInfo> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn body(input: &Map, headers: &mut HeaderMap) -> Result<Bytes, ErrorInfo> {
-    let Some(value) = given(input, "body") else { return Ok(Bytes::new()) };
-    let (bytes, content_type) = match value {
-        Value::Str(text) => {
-            (Bytes::copy_from_slice(text.as_bytes()), HeaderValue::from_static("text/plain; charset=utf-8"))
-        }
-        Value::Stored(_) => {
-            return Err(bad_request(
-                "Body",
-                "the body is not loaded",
-                "this is a fault of the engine, please report it",
-            ));
-        }
-        value => match binary(value)? {
-            Some(binary) => binary,
-            None => (to_json(value).into(), HeaderValue::from_static("application/json")),
-        },
-    };
-    headers.entry(header::CONTENT_TYPE).or_insert(content_type);
-    Ok(bytes)
-}
-
-/// The form in which replies give binary bodies can also be sent.
-fn binary(value: &Value) -> Result<Option<(Bytes, HeaderValue)>, ErrorInfo> {
-    let parts = (value.get("$content-type").and_then(Value::as_str), value.get("$content").and_then(Value::as_str));
-    let (Some(content_type), Some(content)) = parts else { return Ok(None) };
-    let bytes = BASE64.decode(content).map_err(|_| {
-        bad_request("Body", "`$content` of the body is not base64", "use base64(…) or the body of another reply")
-    })?;
-    Ok(Some((bytes.into(), header_value("content-type", &content_type.into())?)))
 }
 
 fn add_cookie(input: &Map, headers: &mut HeaderMap) -> Result<(), ErrorInfo> {
@@ -236,6 +250,9 @@ fn authentication(map: &Map) -> Result<Option<String>, ErrorInfo> {
         "none" => Ok(None),
         "basic" => Ok(Some(basic(&field("username")?, &field("password")?))),
         "raw" => Ok(Some(field("value")?)),
+        "clientcertificate" | "activedirectoryoauth" | "managedserviceidentity" => {
+            Err(bad_auth(format!("authentication of type `{kind}` is not supported")))
+        }
         _ => {
             Err(bad_auth(format!("there is no authentication of type `{}`", kind.chars().take(40).collect::<String>())))
         }

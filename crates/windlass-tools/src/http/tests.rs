@@ -36,8 +36,9 @@ async fn ends_when_cancelled_while_the_server_thinks() {
         cancel.send(()).unwrap();
         stream
     });
-    let outcome = inner().run(&call, async { cancelled.await.unwrap() }).await;
-    let error = outcome.error.unwrap();
+    let inner = inner();
+    let request = Request::from_call(&call, &inner.user_agent);
+    let error = inner.run(request, async { cancelled.await.unwrap() }).await.outcome.error.unwrap();
     assert_eq!((&*error.code, &*error.kind, error.replied), ("Cancelled", "cancelled", false));
     drop(server.await.unwrap());
 }
@@ -46,7 +47,9 @@ async fn ends_when_cancelled_while_the_server_thinks() {
 async fn sends_nothing_when_cancelled_before() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let call = call(format!("http://{}/x", listener.local_addr().unwrap()));
-    let outcome = inner().run(&call, std::future::ready(())).await;
+    let inner = inner();
+    let request = Request::from_call(&call, &inner.user_agent);
+    let outcome = inner.run(request, std::future::ready(())).await.outcome;
     assert_eq!(&*outcome.error.unwrap().code, "Cancelled");
     let accepted = tokio::time::timeout(std::time::Duration::from_millis(20), listener.accept()).await;
     assert!(accepted.is_err());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use hyper::Uri;
 use windlass_core::ErrorInfo;
-use windlass_value::{Map, Value};
+use windlass_value::{Map, Value, to_json};
 
 use super::failure::bad_request;
 use super::request::text_of;
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorIn
     };
     let slash = if tail.starts_with('/') { "" } else { "/" };
     let mut path = format!("{slash}{}", escape(tail, is_plain_in_address));
-    append_queries(&mut path, queries)?;
+    append_queries(&mut path, queries);
     let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(path).build();
     let uri = uri.ok().filter(has_usable_host).ok_or_else(|| bad_uri(text, "it is not a valid address"))?;
     Ok(Target { uri, login })
@@ -59,22 +59,20 @@ fn split_login(login: &str) -> (String, String) {
     (unescape(user), unescape(password))
 }
 
-fn append_queries(path: &mut String, queries: Option<&Map>) -> Result<(), ErrorInfo> {
+/// A list repeats its name; null leaves it out.
+fn append_queries(path: &mut String, queries: Option<&Map>) {
     for (name, value) in queries.into_iter().flat_map(Map::iter) {
         match value {
             Value::Null => {}
-            Value::List(items) => items.iter().try_for_each(|item| append_query(path, name, item))?,
-            value => append_query(path, name, value)?,
+            Value::List(items) => items.iter().for_each(|item| append_query(path, name, item)),
+            value => append_query(path, name, value),
         }
     }
-    Ok(())
 }
 
-fn append_query(path: &mut String, name: &str, value: &Value) -> Result<(), ErrorInfo> {
-    let value = text_of(value).ok_or_else(|| {
-        let message = format!("the query `{name}` is {}", value.kind());
-        bad_request("Query", message, "a query value is a string, a number, a boolean or a list of these")
-    })?;
+fn append_query(path: &mut String, name: &str, value: &Value) {
+    // What is no text becomes JSON, as in a header.
+    let value = text_of(value).unwrap_or_else(|| to_json(value));
     let joint = if !path.contains('?') {
         "?"
     } else if path.ends_with(['?', '&']) {
@@ -85,7 +83,6 @@ fn append_query(path: &mut String, name: &str, value: &Value) -> Result<(), Erro
     let (name, value) = (escape(name, is_unreserved), escape(&value, is_unreserved));
     // Writing to a string cannot fail.
     let _ = write!(path, "{joint}{name}={value}");
-    Ok(())
 }
 
 fn bad_uri(text: &str, problem: &str) -> ErrorInfo {
@@ -109,7 +106,7 @@ fn shown_raw(text: &str) -> String {
     scheme.chars().chain(rest.chars()).filter(|c| !c.is_control()).take(200).collect()
 }
 
-fn is_unreserved(byte: u8) -> bool {
+pub(super) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
@@ -175,11 +172,12 @@ mod tests {
             ("a b", Value::from("1&2")),
             ("n", Value::Null),
             ("l", Value::list(vec![Value::Int(1), Value::Bool(true)])),
+            ("o", Value::object([("k", 1i64)])),
         ]
         .into_iter()
         .collect();
         let target = parse("http://h/p?x=1", Some(&queries)).ok().unwrap();
-        assert_eq!(target.uri.to_string(), "http://h/p?x=1&a%20b=1%262&l=1&l=true");
+        assert_eq!(target.uri.to_string(), "http://h/p?x=1&a%20b=1%262&l=1&l=true&o=%7B%22k%22%3A1%7D");
         assert_eq!(shown(&target.uri), "http://h/p?…");
     }
 

@@ -5,50 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Either};
+use http_body_util::Either;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use windlass_value::{Map, Value, parse_json, to_json};
+use windlass_value::{Value, to_json};
 
 use super::body::{Repeated, Reply, gzip, whole};
 use super::{State, lock};
-use crate::http::uri::unescape;
+use crate::mock::asked::Asked;
 
-/// A request whose body has been read.
-struct Asked {
-    method: Method,
-    path: String,
-    query: Map,
-    headers: HeaderMap,
-    body: Bytes,
+fn text<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
+    asked.query.get(name).and_then(Value::as_str)
 }
 
-impl Asked {
-    async fn read(request: Request<Incoming>) -> io::Result<Asked> {
-        let (head, body) = request.into_parts();
-        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let path = head.uri.path().to_owned();
-        Ok(Asked { method: head.method, path, query: query(head.uri.query()), headers: head.headers, body })
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.query.get(name).and_then(Value::as_str)
-    }
-
-    fn number(&self, name: &str, otherwise: u64) -> u64 {
-        self.text(name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-    }
-}
-
-fn query(text: Option<&str>) -> Map {
-    let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (unescape(name), unescape(value))
-        })
-        .collect()
+fn number(asked: &Asked, name: &str, otherwise: u64) -> u64 {
+    text(asked, name).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
 pub(super) async fn answer(request: Request<Incoming>, state: Arc<State>) -> io::Result<Response<Reply>> {
@@ -56,7 +28,7 @@ pub(super) async fn answer(request: Request<Incoming>, state: Arc<State>) -> io:
     let path = asked.path.clone();
     let (route, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
     let response = match route {
-        "json" => json(&echo(&asked)),
+        "json" => json(&asked.echo()),
         "status" => status(&asked, rest),
         "flaky" => flaky(&asked, &state),
         "slow" => slow(&asked).await,
@@ -68,12 +40,16 @@ pub(super) async fn answer(request: Request<Incoming>, state: Arc<State>) -> io:
             typed("application/json", format!("no JSON: {:?}", asked.headers.get(header::AUTHORIZATION)))
         }
         "text" => typed("text/plain", "hello"),
+        "latin1" => typed("text/plain; charset=iso-8859-1", &b"Gr\xfc\xdfe"[..]),
+        "form" => typed("application/x-www-form-urlencoded", "name=a+b&note=%26"),
+        "raw" => raw(&asked),
         "binary" => typed("application/octet-stream", &b"\x00\xff"[..]),
         "empty" => with_status(typed("application/json", ""), StatusCode::OK),
         "redirect" => redirect(&asked),
         "hops" => hops(rest),
         "count" => count(&asked, &state),
         "effects" => effects(&asked, &state),
+        "async" => accepted(&asked, rest, &state),
         "jobs" => json(&job(&asked, rest, &state)),
         "close" => return Err(io::ErrorKind::ConnectionAborted.into()),
         _ => with_status(json(&Value::object([("error", "there is no such route")])), StatusCode::NOT_FOUND),
@@ -103,20 +79,6 @@ fn with_header(mut response: Response<Reply>, name: HeaderName, value: Option<&s
     response
 }
 
-fn echo(asked: &Asked) -> Value {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let headers: Map = asked.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes()))).collect();
-    let body = text(&asked.body);
-    let body = if body.is_empty() { Value::Null } else { parse_json(&body).unwrap_or_else(|_| Value::from(body)) };
-    Value::object([
-        ("method", Value::from(asked.method.as_str())),
-        ("path", Value::from(asked.path.as_str())),
-        ("query", Value::from(asked.query.clone())),
-        ("headers", Value::from(headers)),
-        ("body", body),
-    ])
-}
-
 fn status(asked: &Asked, code: &str) -> Response<Reply> {
     let status =
         code.parse().ok().and_then(|code: u16| StatusCode::from_u16(code).ok()).filter(|status| status.as_u16() >= 200);
@@ -124,27 +86,28 @@ fn status(asked: &Asked, code: &str) -> Response<Reply> {
     let has_body = status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
     let body = Value::object([("status", i64::from(status.as_u16()))]);
     let response = if has_body { json(&body) } else { Response::new(whole("")) };
-    let response = with_header(response, header::RETRY_AFTER, asked.text("retry-after"));
+    let response = with_header(response, header::RETRY_AFTER, text(asked, "retry-after"));
     // Twice the same header, as some servers do.
     let response = with_header(response, header::VARY, Some("accept"));
     with_status(with_header(response, header::VARY, Some("origin")), status)
 }
 
 fn flaky(asked: &Asked, state: &State) -> Response<Reply> {
-    let times = state.count(format!("flaky/{}", asked.text("key").unwrap_or_default()));
+    let times = state.count(format!("flaky/{}", text(asked, "key").unwrap_or_default()));
     let body = json(&Value::object([("times", times)]));
-    let fails = times <= asked.number("fail", 1);
+    let fails = times <= number(asked, "fail", 1);
     with_status(body, if fails { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK })
 }
 
 async fn slow(asked: &Asked) -> Response<Reply> {
-    let ms = asked.number("ms", 0);
+    let ms = number(asked, "ms", 0);
     tokio::time::sleep(Duration::from_millis(ms)).await;
     json(&Value::object([("ms", ms)]))
 }
 
 fn page(asked: &Asked) -> Value {
-    let (page, pages, size) = (asked.number("page", 1), asked.number("pages", 5), asked.number("size", 10).min(10_000));
+    let (page, pages, size) =
+        (number(asked, "page", 1), number(asked, "pages", 5), number(asked, "size", 10).min(10_000));
     let first = page.saturating_sub(1).saturating_mul(size);
     let exists = (1..=pages).contains(&page);
     let ids = if exists { first..first.saturating_add(size) } else { 0..0 };
@@ -159,22 +122,22 @@ fn page(asked: &Asked) -> Value {
 }
 
 fn big(asked: &Asked, state: &State) -> Response<Reply> {
-    let announced = asked.text("length").is_some();
-    let body = Repeated::text(asked.number("mb", 1), announced, state.bytes_sent.clone());
+    let announced = text(asked, "length").is_some();
+    let body = Repeated::text(number(asked, "mb", 1), announced, state.bytes_sent.clone());
     typed("text/plain", "").map(|_| Either::Right(body))
 }
 
 fn packed(asked: &Asked, state: &State) -> Response<Reply> {
-    let response = match asked.number("mb", 0) {
+    let response = match number(asked, "mb", 0) {
         0 => typed("application/json", gzip(b"{\"packed\": true}")),
         mib => typed("text/plain", "").map(|_| Either::Right(Repeated::packed(mib, state.bytes_sent.clone()))),
     };
-    with_header(response, header::CONTENT_ENCODING, Some(asked.text("as").unwrap_or("gzip")))
+    with_header(response, header::CONTENT_ENCODING, Some(text(asked, "as").unwrap_or("gzip")))
 }
 
 fn redirect(asked: &Asked) -> Response<Reply> {
-    let status = asked.text("code").and_then(|code| code.parse().ok()).unwrap_or(StatusCode::FOUND);
-    with_status(with_header(typed("text/plain", "elsewhere"), header::LOCATION, asked.text("to")), status)
+    let status = text(asked, "code").and_then(|code| code.parse().ok()).unwrap_or(StatusCode::FOUND);
+    with_status(with_header(typed("text/plain", "elsewhere"), header::LOCATION, text(asked, "to")), status)
 }
 
 fn hops(left: &str) -> Response<Reply> {
@@ -202,6 +165,33 @@ fn effects(asked: &Asked, state: &State) -> Response<Reply> {
 
 fn job(asked: &Asked, id: &str, state: &State) -> Value {
     let polls = state.count(format!("jobs/{id}"));
-    let status = if polls > asked.number("polls", 3) { "complete" } else { "running" };
+    let status = if polls > number(asked, "polls", 3) { "complete" } else { "running" };
     Value::object([("id", Value::from(id)), ("status", Value::from(status)), ("polls", Value::from(polls))])
+}
+
+/// 202 with where to ask next, as often as `times` says; then the request that has asked.
+fn accepted(asked: &Asked, id: &str, state: &State) -> Response<Reply> {
+    if state.count(format!("async/{id}")) > number(asked, "times", 2) {
+        return with_status(json(&asked.echo()), status_of(asked, "end"));
+    }
+    let query = asked.target.split_once('?').map_or("", |(_, query)| query);
+    let target = text(asked, "to").map_or_else(|| format!("/async/{id}?{query}"), str::to_owned);
+    let response = with_header(json(&asked.echo()), header::LOCATION, Some(&target));
+    let response = with_header(response, header::RETRY_AFTER, text(asked, "retry-after"));
+    with_status(response, StatusCode::ACCEPTED)
+}
+
+fn status_of(asked: &Asked, name: &str) -> StatusCode {
+    text(asked, name).and_then(|code| code.parse().ok()).unwrap_or(StatusCode::OK)
+}
+
+/// The body as it came, under its own type.
+fn raw(asked: &Asked) -> Response<Reply> {
+    let content_type =
+        asked.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = Value::object([
+        ("contentType", content_type.to_owned()),
+        ("text", String::from_utf8_lossy(&asked.body).into_owned()),
+    ]);
+    json(&value)
 }

@@ -1,0 +1,86 @@
+//! An activity that is served over HTTP, at an address in the settings.
+
+use std::sync::Arc;
+
+use hyper::Method;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::Duration;
+
+use crate::http::{Configured, HttpTool, Reply};
+use crate::secret::{Redaction, Secret};
+
+/// Where an activity is served. The caller has put in what the settings take from the environment.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub url: String,
+    pub method: String,
+    /// Sent to the endpoint's own origin only, and never shown.
+    pub headers: Vec<(String, Secret)>,
+    /// How long one request may take; the client's default if not given.
+    pub timeout: Option<Duration>,
+}
+
+impl Endpoint {
+    /// Takes inputs by POST.
+    pub fn new(url: impl Into<String>) -> Endpoint {
+        Endpoint { url: url.into(), method: "POST".to_owned(), headers: Vec::new(), timeout: None }
+    }
+}
+
+/// Sends its input as JSON to an endpoint and gives the reply's body. Its requests go over the connections of an
+/// [`HttpTool`], and by its rules on addresses.
+#[derive(Clone)]
+pub struct EndpointTool(Arc<Inner>);
+
+struct Inner {
+    http: HttpTool,
+    endpoint: Endpoint,
+    method: Result<Method, ErrorInfo>,
+    redaction: Redaction,
+}
+
+impl EndpointTool {
+    pub fn new(endpoint: Endpoint, http: HttpTool) -> EndpointTool {
+        let redaction = Redaction::of_headers(&endpoint.headers);
+        let method = method(&endpoint.method);
+        EndpointTool(Arc::new(Inner { http, endpoint, method, redaction }))
+    }
+}
+
+fn method(name: &str) -> Result<Method, ErrorInfo> {
+    let usable = Method::from_bytes(name.trim().to_ascii_uppercase().as_bytes()).ok();
+    usable.filter(|method| *method != Method::CONNECT).ok_or_else(|| {
+        let message = "the endpoint's method in the settings is none";
+        ErrorInfo::new("BadEndpoint", "input", message).hint("POST, PUT, PATCH, GET or DELETE")
+    })
+}
+
+impl Tool for EndpointTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.run(&call).await.unwrap_or_else(TaskOutcome::failure) })
+    }
+}
+
+impl Inner {
+    async fn run(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+        let request = Configured {
+            method: self.method.clone()?,
+            url: &self.endpoint.url,
+            headers: &self.endpoint.headers,
+            body: Some(&call.input),
+            timeout: self.endpoint.timeout,
+        };
+        Ok(self.outcome(self.http.send(call, &request).await))
+    }
+
+    /// A success is the body alone; a failure has the whole reply, as that of an http call.
+    fn outcome(&self, reply: Reply) -> TaskOutcome {
+        let TaskOutcome { output, error, meta, .. } = reply.outcome;
+        let output = self.redaction.value(&output);
+        let body = output.get("body").cloned().unwrap_or_default();
+        let output = if error.is_none() { body } else { output };
+        TaskOutcome { error, meta, ..TaskOutcome::success(output) }
+    }
+}

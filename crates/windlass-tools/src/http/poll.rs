@@ -1,0 +1,105 @@
+//! Requests that a server has accepted and not yet answered: 202, and where the result will be.
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName};
+use hyper::{Response, StatusCode, Uri};
+use windlass_core::ErrorInfo;
+use windlass_value::{Duration, Map, Value};
+
+use super::failure::{self, bad_request};
+use super::redirect::{join, origin};
+use super::reply::retry_after;
+use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret};
+use super::uri;
+
+/// For servers that do not say when to ask.
+const WAIT_DEFAULT: Duration = Duration::from_secs(20);
+/// Bounds for those that do: a poll should neither hammer a server nor fall asleep.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
+/// Where the result of an accepted request will be, and when to look for it.
+pub(crate) struct Pending {
+    /// A whole address, as the server gave it: not yet known to be usable.
+    pub(crate) location: String,
+    pub(crate) after: Duration,
+    /// Who said so.
+    by: Uri,
+}
+
+impl Pending {
+    pub(super) fn of(request: &Request, response: &Response<Incoming>) -> Option<Pending> {
+        if response.status() != StatusCode::ACCEPTED {
+            return None;
+        }
+        let location = response.headers().get(header::LOCATION)?;
+        let location = join(&request.uri, &String::from_utf8_lossy(location.as_bytes()));
+        let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
+        let after = wait.unwrap_or(WAIT_DEFAULT).clamp(WAIT_MIN, WAIT_MAX);
+        Some(Pending { location, after, by: request.uri.clone() })
+    }
+
+    /// Whether the result is where the request first went, so that what was meant for that server may go along.
+    pub(crate) fn is_at(&self, first: &str) -> Result<bool, ErrorInfo> {
+        let target = uri::parse(&self.location, None);
+        let target = target.map_err(|error| failure::bad_location(&self.by, &error.message))?;
+        let first = uri::parse(first, None)?;
+        Ok(origin(&target.uri) == origin(&first.uri))
+    }
+
+    /// The http input that asks for the result: a GET with the headers and the login of the request, as far as they are
+    /// for that server.
+    pub(super) fn input(&self, input: &Map) -> Result<Value, ErrorInfo> {
+        let first = given(input, "uri").or_else(|| given(input, "url")).and_then(Value::as_str).unwrap_or_default();
+        let same = self.is_at(first)?;
+        let mut next = Map::new();
+        next.insert("method", "GET");
+        next.insert("uri", self.location.as_str());
+        if let Some(headers) = given(input, "headers").and_then(Value::as_map) {
+            let kept = headers.iter().filter(|(name, _)| goes_along(name, same));
+            next.insert("headers", kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>());
+        }
+        let rest = ["timeout", "redirect"].iter().chain(["cookie", "authentication"].iter().filter(|_| same));
+        for name in rest {
+            if let Some(value) = given(input, name) {
+                next.insert(*name, value.clone());
+            }
+        }
+        if same && !next.contains_key("authentication") {
+            add_login(first, &mut next)?;
+        }
+        Ok(Value::map(next))
+    }
+}
+
+/// Headers of the body stay behind. So does a key of the definition's own: a server that knows it would give its first
+/// answer again.
+fn goes_along(name: &str, same_server: bool) -> bool {
+    let Ok(name) = HeaderName::from_bytes(name.trim().as_bytes()) else { return false };
+    let of_body = name.as_str().starts_with("content-");
+    !of_body && name != IDEMPOTENCY_KEY && (same_server || (name != header::HOST && !is_secret(&name)))
+}
+
+/// A login that stood in the address.
+fn add_login(first: &str, next: &mut Map) -> Result<(), ErrorInfo> {
+    let has_own = next.get("headers").and_then(Value::as_map).is_some_and(|headers| {
+        headers.keys().any(|name| name.trim().eq_ignore_ascii_case(header::AUTHORIZATION.as_str()))
+    });
+    if let Some((user, password)) = uri::parse(first, None)?.login.filter(|_| !has_own) {
+        let login = [("type", "Basic".to_owned()), ("username", user), ("password", password)];
+        next.insert("authentication", Value::object(login));
+    }
+    Ok(())
+}
+
+/// Whether the definition wants an accepted request to be followed up.
+pub(super) fn is_wanted(input: &Value) -> Result<bool, ErrorInfo> {
+    match input.get("async") {
+        None | Some(Value::Null) => Ok(true),
+        Some(Value::Bool(wanted)) => Ok(*wanted),
+        Some(other) => {
+            let message = format!("`async` is {}, not a boolean", other.kind());
+            Err(bad_request("Async", message, "false takes a 202 as the answer; true or nothing asks for the result"))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A service on loopback that answers as a script says, for examples and trials without a network. The same requests in
+//! the same order get the same answers; what the script does not foresee is a 500 that says what came.
+//!
+//! ```json
+//! {
+//!   "routes": [
+//!     {"method": "GET", "path": "/items", "query": {"page": "2"}, "replies": [{"body": {"items": []}}]},
+//!     {"path": "/jobs/*", "replies": [{"status": 202, "headers": {"Location": "/jobs/1"}}, {"body": "done"}]},
+//!     {"path": "/echo", "replies": [{"body": "$echo", "afterMs": 20}]}
+//!   ],
+//!   "model": [
+//!     {"when": {"contains": "weather", "turn": 1}, "reply": "busy", "status": 429, "retryAfter": 1},
+//!     {"when": {"contains": "weather"}, "reply": {"sky": "blue"}, "usage": {"promptTokens": 5, "completionTokens": 2}},
+//!     {"reply": "I do not know."}
+//!   ]
+//! }
+//! ```
+//!
+//! - The first route that fits answers: its method (any, if not given), its path (`*` at the end stands for the rest) and
+//!   all values of its `query`. Its replies come one after another, and the last one stays.
+//! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the request:
+//!   method, path, query, headers, body.
+//! - `model` answers `POST …/chat/completions`. `contains` looks in all messages of a request. `turn` counts from 1: the
+//!   requests with the text of `contains`, or all requests if there is none. A reply that is no text is sent as the text
+//!   of its JSON.
+
+mod answer;
+pub(crate) mod asked;
+pub(crate) mod listener;
+mod model;
+mod script;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub use script::Script;
+
+use answer::Answering;
+use listener::Listener;
+
+/// A running script. Dropping it closes its connections and its port.
+pub struct MockService {
+    listener: Listener,
+    answering: Arc<Answering>,
+}
+
+/// One request and what it got, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub method: String,
+    /// With the query.
+    pub path: String,
+    pub status: u16,
+    /// Which part of the script has answered: `route 2, reply 1`, `model rule 3`, or why none has.
+    pub by: String,
+}
+
+impl MockService {
+    /// Listens on this port of 127.0.0.1, or on a free one if it is 0.
+    pub fn start(script: Script, port: u16) -> io::Result<MockService> {
+        MockService::watched(script, port, |_| {})
+    }
+
+    /// The same, telling of every request that was answered.
+    pub fn watched(
+        script: Script,
+        port: u16,
+        watch: impl Fn(&Served) + Send + Sync + 'static,
+    ) -> io::Result<MockService> {
+        let answering = Arc::new(Answering::new(script, Box::new(watch)));
+        let shared = answering.clone();
+        let listener = Listener::start("mock-service", port, move |request| answer::answer(request, shared.clone()))?;
+        Ok(MockService { listener, answering })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.listener.addr()
+    }
+
+    /// The address of a path (`/items`) of this service.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addr())
+    }
+
+    /// What a model's `base_url` is set to.
+    pub fn model_url(&self) -> String {
+        self.url("/v1")
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> u64 {
+        self.listener.requests()
+    }
+
+    /// Those to the model.
+    pub fn model_requests(&self) -> u64 {
+        self.answering.model_requests.load(Ordering::Relaxed)
+    }
+}

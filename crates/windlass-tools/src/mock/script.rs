@@ -1,0 +1,246 @@
+//! Scripts: from a file's text to routes and rules.
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, StatusCode};
+use windlass_syntax::{
+    Diagnostic, Diagnostics, Kind, Node, Object, ParseLimits, Source, expect_list, expect_text, parse_json, to_value,
+};
+use windlass_value::Value;
+
+const UNKNOWN_KEY: &str = "WND-1020";
+const MISSING_KEY: &str = "WND-1022";
+const BAD_VALUE: &str = "WND-1024";
+
+const LIMITS: ParseLimits = ParseLimits { bytes: 16 << 20, depth: 100 };
+/// A trial should not hang on a slip.
+const AFTER_MS_MAX: i64 = 600_000;
+
+/// What a [`MockService`](super::MockService) answers.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub(super) routes: Vec<Route>,
+    /// None: the script has no model at all.
+    pub(super) model: Option<Vec<Rule>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    pub(super) method: Option<Method>,
+    pub(super) path: String,
+    pub(super) query: Vec<(String, Value)>,
+    pub(super) replies: Vec<Scripted>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Scripted {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Value,
+    pub(super) after_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) contains: Option<String>,
+    pub(super) turn: Option<u64>,
+    pub(super) reply: Value,
+    pub(super) usage: Option<Value>,
+    pub(super) status: StatusCode,
+    pub(super) retry_after: Option<u64>,
+}
+
+impl Script {
+    /// All problems of the text at once.
+    pub fn parse(source: &Source) -> Result<Script, Diagnostics> {
+        let mut diagnostics = Diagnostics::new();
+        let node = parse_json(source, LIMITS, &mut diagnostics);
+        let script = node.as_ref().and_then(|node| script(node, &mut diagnostics));
+        match script {
+            Some(script) if !diagnostics.has_errors() => Ok(script),
+            _ => Err(diagnostics.sorted()),
+        }
+    }
+}
+
+fn script(node: &Node, out: &mut Diagnostics) -> Option<Script> {
+    let mut object = Object::read(node, "a script", out)?;
+    let (routes, model) = (object.take("routes"), object.take("model"));
+    // A misspelt key says enough by itself.
+    if routes.is_none() && model.is_none() && object.rest().next().is_none() {
+        let problem = Diagnostic::error(MISSING_KEY, object.span(), "the script has neither `routes` nor `model`");
+        out.push(problem.hint("such as {\"routes\": [{\"path\": \"/x\", \"replies\": [{\"body\": 1}]}]}"));
+    }
+    object.finish(UNKNOWN_KEY, "a script", out);
+    let routes = routes.map(|node| each(node, "`routes`", out, route)).unwrap_or_default();
+    let model = model.map(|node| each(node, "`model`", out, rule));
+    Some(Script { routes, model })
+}
+
+fn each<T>(node: &Node, what: &str, out: &mut Diagnostics, read: fn(&Node, &mut Diagnostics) -> Option<T>) -> Vec<T> {
+    let items = expect_list(node, what, out).unwrap_or_default();
+    items.iter().filter_map(|item| read(item, out)).collect()
+}
+
+fn route(node: &Node, out: &mut Diagnostics) -> Option<Route> {
+    let mut object = Object::read(node, "a route", out)?;
+    let method = object.take("method").and_then(|node| method(node, out));
+    let path = object.take("path");
+    let query = object.take("query");
+    let replies = object.take("replies");
+    let span = object.span();
+    object.finish(UNKNOWN_KEY, "a route", out);
+    let mut missing = |name: &str, hint: &str| {
+        out.push(Diagnostic::error(MISSING_KEY, span, format!("a route needs `{name}`")).hint(hint));
+    };
+    if path.is_none() {
+        missing("path", "such as \"path\": \"/items\"");
+    }
+    if replies.is_none() {
+        missing("replies", "such as \"replies\": [{\"body\": {\"ok\": true}}]");
+    }
+    let path = path.and_then(|node| route_path(node, out))?;
+    let query = query.map(|node| query_values(node, out)).unwrap_or_default();
+    let node = replies?;
+    let replies = each(node, "`replies`", out, scripted);
+    if node.as_list().is_some_and(<[Node]>::is_empty) {
+        let problem = Diagnostic::error(BAD_VALUE, node.span, "a route needs at least one reply");
+        out.push(problem.hint("the last reply is given again and again"));
+    }
+    Some(Route { method, path, query, replies })
+}
+
+fn method(node: &Node, out: &mut Diagnostics) -> Option<Method> {
+    let text = expect_text(node, "`method`", out)?.text.trim().to_ascii_uppercase();
+    let method = Method::from_bytes(text.as_bytes()).ok();
+    if method.is_none() {
+        let problem = Diagnostic::error(BAD_VALUE, node.span, "this is no method");
+        out.push(problem.hint("GET, POST, PUT, PATCH, DELETE; leave it out for any"));
+    }
+    method
+}
+
+fn route_path(node: &Node, out: &mut Diagnostics) -> Option<String> {
+    let text = &expect_text(node, "`path`", out)?.text;
+    let problem = match text.as_str() {
+        path if !path.starts_with('/') => Some("a path begins with `/`"),
+        path if path.contains('?') => Some("a path has no query: values go under `query`"),
+        path if path.trim_end_matches('*').contains('*') => Some("`*` can only stand at the end of a path"),
+        _ => None,
+    };
+    match problem {
+        None => Some(text.clone()),
+        Some(problem) => {
+            let hint = "such as \"path\": \"/items/*\", \"query\": {\"page\": \"2\"}";
+            out.push(Diagnostic::error(BAD_VALUE, node.span, problem).hint(hint));
+            None
+        }
+    }
+}
+
+fn query_values(node: &Node, out: &mut Diagnostics) -> Vec<(String, Value)> {
+    let Some(object) = Object::read(node, "`query`", out) else { return Vec::new() };
+    let mut values = Vec::new();
+    for (key, node) in object.rest() {
+        match to_value(node) {
+            value @ Value::Str(_) => values.push((key.text.clone(), value)),
+            // In an address everything is text.
+            value @ (Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
+                values.push((key.text.clone(), Value::from(windlass_value::to_json(&value))));
+            }
+            _ => {
+                let message = format!("the value of a query must be a text, found {}", node.describe());
+                out.push(Diagnostic::error(BAD_VALUE, node.span, message).hint("such as {\"page\": \"2\"}"));
+            }
+        }
+    }
+    values
+}
+
+fn scripted(node: &Node, out: &mut Diagnostics) -> Option<Scripted> {
+    let mut object = Object::read(node, "a reply", out)?;
+    let status = object.take("status").and_then(|node| status(node, out));
+    let headers = object.take("headers").map(|node| headers(node, out)).unwrap_or_default();
+    let body = object.take("body").map(to_value).unwrap_or_default();
+    let after_ms = object.take("afterMs").and_then(|node| whole(node, "`afterMs`", 0..=AFTER_MS_MAX, out));
+    object.finish(UNKNOWN_KEY, "a reply", out);
+    Some(Scripted { status: status.unwrap_or(StatusCode::OK), headers, body, after_ms: after_ms.unwrap_or(0) })
+}
+
+fn status(node: &Node, out: &mut Diagnostics) -> Option<StatusCode> {
+    let code = whole(node, "`status`", 200..=599, out)?;
+    u16::try_from(code).ok().and_then(|code| StatusCode::from_u16(code).ok())
+}
+
+fn whole(node: &Node, what: &str, range: std::ops::RangeInclusive<i64>, out: &mut Diagnostics) -> Option<u64> {
+    let number = match &node.kind {
+        Kind::Number(Value::Int(number)) if range.contains(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    if number.is_none() {
+        let message = format!("{what} must be a whole number, found {}", node.describe());
+        let hint = format!("from {} to {}", range.start(), range.end());
+        out.push(Diagnostic::error(BAD_VALUE, node.span, message).hint(hint));
+    }
+    number
+}
+
+fn headers(node: &Node, out: &mut Diagnostics) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let Some(object) = Object::read(node, "`headers`", out) else { return headers };
+    for (key, node) in object.rest() {
+        let value = match to_value(node) {
+            Value::Str(text) => text.to_string(),
+            other => windlass_value::to_json(&other),
+        };
+        match (HeaderName::from_bytes(key.text.as_bytes()), HeaderValue::from_str(&value)) {
+            (Ok(name), Ok(value)) => {
+                headers.append(name, value);
+            }
+            _ => {
+                let problem = Diagnostic::error(BAD_VALUE, key.span, format!("`{}` cannot be a header", key.text));
+                out.push(problem.hint("names are letters, digits and hyphens; values are one line of plain text"));
+            }
+        }
+    }
+    headers
+}
+
+fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
+    let mut object = Object::read(node, "a model rule", out)?;
+    let (contains, turn) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
+    let reply = object.take("reply");
+    let usage = object.take("usage").and_then(|node| usage(node, out));
+    let status = object.take("status").and_then(|node| status(node, out)).unwrap_or(StatusCode::OK);
+    let retry_after = object.take("retryAfter").and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
+    let span = object.span();
+    object.finish(UNKNOWN_KEY, "a model rule", out);
+    let Some(reply) = reply else {
+        let problem = Diagnostic::error(MISSING_KEY, span, "a model rule needs `reply`");
+        out.push(problem.hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message"));
+        return None;
+    };
+    Some(Rule { contains, turn, reply: to_value(reply), usage, status, retry_after })
+}
+
+fn when(node: &Node, out: &mut Diagnostics) -> (Option<String>, Option<u64>) {
+    let Some(mut object) = Object::read(node, "`when`", out) else { return (None, None) };
+    let contains = object.take("contains").and_then(|node| expect_text(node, "`contains`", out));
+    let turn = object.take("turn").and_then(|node| whole(node, "`turn`", 1..=i64::MAX, out));
+    object.finish(UNKNOWN_KEY, "`when`", out);
+    (contains.map(|text| text.text.clone()), turn)
+}
+
+/// In the words of the service.
+fn usage(node: &Node, out: &mut Diagnostics) -> Option<Value> {
+    let mut object = Object::read(node, "`usage`", out)?;
+    let mut count =
+        |name: &'static str| object.take(name).and_then(|node| whole(node, &format!("`{name}`"), 0..=i64::MAX, out));
+    let (prompt, completion, total) = (count("promptTokens"), count("completionTokens"), count("totalTokens"));
+    object.finish(UNKNOWN_KEY, "`usage`", out);
+    let sum = prompt.unwrap_or(0).saturating_add(completion.unwrap_or(0));
+    Some(Value::object([
+        ("prompt_tokens", prompt.unwrap_or(0)),
+        ("completion_tokens", completion.unwrap_or(0)),
+        ("total_tokens", total.unwrap_or(sum)),
+    ]))
+}

@@ -1,0 +1,109 @@
+//! The tool `model`: one question to a chat model behind an OpenAI-compatible service, one answer.
+//!
+//! Where the service is and with which key it is called comes from the settings, never from a definition: an input can
+//! choose the model and what it is asked, nothing else. The key is in no error, output or debug text, even if the service
+//! repeats it.
+
+mod answer;
+mod question;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::Duration;
+
+use crate::http::{Configured, HttpTool};
+use crate::secret::{Redaction, Secret};
+
+/// Where the model is. The caller reads settings and environment; nothing is read here.
+#[derive(Clone, Debug)]
+pub struct ModelOptions {
+    /// Up to where `/chat/completions` follows: `https://host/v1`.
+    pub base_url: Option<String>,
+    pub key: Option<Secret>,
+    /// For inputs that name no model.
+    pub default_model: Option<String>,
+    /// Further headers that the service wants.
+    pub headers: Vec<(String, Secret)>,
+    /// How long one answer may take: models think longer than other services.
+    pub timeout: Duration,
+}
+
+impl Default for ModelOptions {
+    fn default() -> ModelOptions {
+        ModelOptions {
+            base_url: None,
+            key: None,
+            default_model: None,
+            headers: Vec::new(),
+            timeout: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Asks a chat model. Its requests go over the connections of an [`HttpTool`], and by its rules on addresses.
+#[derive(Clone)]
+pub struct ModelTool(Arc<Inner>);
+
+struct Inner {
+    http: HttpTool,
+    /// The address and the headers of every request, or what is missing in the settings.
+    service: Result<(String, Vec<(String, Secret)>), ErrorInfo>,
+    default_model: Option<String>,
+    timeout: Duration,
+    redaction: Redaction,
+}
+
+impl ModelTool {
+    pub fn new(options: ModelOptions, http: HttpTool) -> ModelTool {
+        let service = service(&options);
+        let headers = service.as_ref().map(|(_, headers)| headers.as_slice()).unwrap_or_default();
+        let redaction = Redaction::of_headers(headers);
+        let ModelOptions { default_model, timeout, .. } = options;
+        ModelTool(Arc::new(Inner { http, service, default_model, timeout, redaction }))
+    }
+}
+
+impl Tool for ModelTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure) })
+    }
+}
+
+impl Inner {
+    async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+        let question = question::from_input(&call.input, self.default_model.as_deref())?;
+        let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
+        let request =
+            Configured { method: Method::POST, url, headers, body: Some(&question), timeout: Some(self.timeout) };
+        let reply = self.http.send(call, &request).await;
+        Ok(answer::outcome(reply.outcome, &self.redaction))
+    }
+}
+
+fn service(options: &ModelOptions) -> Result<(String, Vec<(String, Secret)>), ErrorInfo> {
+    let base = options.base_url.as_deref().map(str::trim).filter(|base| !base.is_empty());
+    let base = base.ok_or_else(|| {
+        let hint = "add `base_url = \"https://…/v1\"` under `[model]` in windlass.toml, or set WINDLASS_MODEL_BASE_URL";
+        unconfigured("there is no address of a model service in the settings").hint(hint)
+    })?;
+    let key = options.key.as_ref().filter(|key| !key.reveal().trim().is_empty()).ok_or_else(|| {
+        let hint = "set WINDLASS_MODEL_KEY; for a service that asks for none, any text will do";
+        unconfigured("there is no key for the model service in the settings").hint(hint)
+    })?;
+    // A version or the like may stand behind the path, where the completion must not.
+    let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
+    let url = format!("{}/chat/completions{query}", path.trim_end_matches('/'));
+    let mut headers = options.headers.clone();
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {}", key.reveal().trim()))));
+    }
+    Ok((url, headers))
+}
+
+fn unconfigured(message: &str) -> ErrorInfo {
+    ErrorInfo::new("ModelNotConfigured", "model", message)
+}

@@ -1,0 +1,145 @@
+//! Scripts, and the service that plays them.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use windlass_runtime::Tool;
+use windlass_syntax::{Colour, Source};
+use windlass_tools::mock::{MockService, Script};
+use windlass_tools::test_service::TestService;
+use windlass_value::to_json;
+
+use support::{call, class, get, part, send, tool};
+
+fn start(script: &str) -> MockService {
+    TestService::from_script(script).unwrap()
+}
+
+const SCRIPT: &str = r#"{
+  "routes": [
+    {"method": "GET", "path": "/items", "query": {"page": "2"}, "replies": [{"body": {"items": [3]}}]},
+    {"method": "GET", "path": "/items", "replies": [{"body": {"items": [1, 2], "next": 2}}]},
+    {"method": "POST", "path": "/jobs", "replies": [{"status": 202, "headers": {"Location": "/jobs/1", "Retry-After": 1}}]},
+    {"path": "/jobs/*", "replies": [{"status": 503}, {"status": 202}, {"body": "done"}]},
+    {"path": "/echo", "replies": [{"body": "$echo", "afterMs": 1}]},
+    {"path": "/xml", "replies": [{"headers": {"Content-Type": "application/xml"}, "body": "<a/>"}]},
+    {"path": "/bytes", "replies": [{"body": {"$content-type": "image/x", "$content": "AP8="}}]}
+  ]
+}"#;
+
+#[tokio::test]
+async fn routes_answer_in_order() {
+    let service = start(SCRIPT);
+    assert_eq!(part(&get(&service.url("/items")).await, "body"), r#"{"items":[1,2],"next":2}"#);
+    assert_eq!(part(&get(&service.url("/items?page=2")).await, "body"), r#"{"items":[3]}"#);
+    for status in ["503", "202", "200", "200"] {
+        assert_eq!(part(&get(&service.url("/jobs/7")).await, "statusCode"), status);
+    }
+    assert_eq!(part(&get(&service.url("/xml")).await, "body"), r#""<a/>""#);
+    assert_eq!(part(&get(&service.url("/bytes")).await, "body"), r#"{"$content-type":"image/x","$content":"AP8="}"#);
+    let echo =
+        send(&format!(r#"{{"method": "PUT", "uri": "{}", "body": {{"b": 1}}}}"#, service.url("/echo?a=1&a=2"))).await;
+    assert_eq!((part(&echo, "body.method"), part(&echo, "body.body")), (r#""PUT""#.into(), r#"{"b":1}"#.into()));
+    assert_eq!(part(&echo, "body.query"), r#"{"a":["1","2"]}"#);
+    let accepted = send(&format!(r#"{{"method": "POST", "uri": "{}", "async": false}}"#, service.url("/jobs"))).await;
+    assert_eq!(part(&accepted, "headers.location"), r#""/jobs/1""#);
+    assert_eq!(service.requests(), 10);
+}
+
+#[tokio::test]
+async fn what_is_not_foreseen_is_loud() {
+    let service = start(SCRIPT);
+    let outcome = send(&format!(r#"{{"method": "DELETE", "uri": "{}"}}"#, service.url("/items?x=1"))).await;
+    assert_eq!(class(&outcome), ("500", "http", true));
+    assert_eq!(part(&outcome, "body.error"), r#""no route of the script fits DELETE /items?x=1""#);
+    assert!(part(&outcome, "body.routes").contains("any /jobs/*"));
+}
+
+#[tokio::test]
+async fn the_model_goes_by_texts_and_turns() {
+    let service = start(
+        r#"{"model": [
+            {"when": {"contains": "plan", "turn": 1}, "reply": "first plan"},
+            {"when": {"contains": "plan", "turn": 2}, "reply": "second plan"},
+            {"when": {"turn": 4}, "reply": "fourth of all"},
+            {"when": {"contains": "act"}, "reply": "acted"}
+        ]}"#,
+    );
+    for (asked, said) in [
+        ("act", "\"acted\""),
+        ("plan", "\"first plan\""),
+        ("plan", "\"second plan\""),
+        ("act", "\"fourth of all\""),
+        ("act", "\"acted\""),
+    ] {
+        let body = format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "now {asked}"}}]}}"#);
+        let input =
+            format!(r#"{{"method": "POST", "uri": "{}", "body": {body}}}"#, service.url("/v1/chat/completions"));
+        let outcome = send(&input).await;
+        let choices = outcome.output.get("body").unwrap().get("choices").unwrap().as_list().unwrap().to_vec();
+        assert_eq!(to_json(choices[0].get("message").unwrap().get("content").unwrap()), said);
+    }
+    assert_eq!((service.requests(), service.model_requests()), (5, 5));
+}
+
+#[tokio::test]
+async fn whoever_watches_sees_every_request() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let lines = seen.clone();
+    let script = Script::parse(&Source::new("s", SCRIPT)).unwrap();
+    let service = MockService::watched(script, 0, move |served| {
+        let line = format!("{} {} {} {}", served.method, served.path, served.status, served.by);
+        lines.lock().unwrap().push(line);
+    })
+    .unwrap();
+    for path in ["/jobs/1", "/jobs/1", "/none?a=1"] {
+        tool().call(call(&format!(r#"{{"uri": "{}"}}"#, service.url(path)))).await;
+    }
+    let expected =
+        ["GET /jobs/1 503 route 4, reply 1", "GET /jobs/1 202 route 4, reply 2", "GET /none?a=1 500 no route fits"];
+    assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+/// Each line: a script, and what must be said about it.
+#[test]
+fn slips_are_refused_with_their_place() {
+    for (script, position, message, hint) in [
+        ("{", "1:2", "", ""),
+        ("[]", "1:1", "a script must be an object", "an object is written"),
+        ("{}", "1:1", "neither `routes` nor `model`", "such as"),
+        (r#"{"route": []}"#, "1:2", "unknown key `route` in a script", "did you mean `routes`?"),
+        (r#"{"routes": [{"path": "/x"}]}"#, "1:13", "a route needs `replies`", "such as"),
+        (r#"{"routes": [{"replies": [{}]}]}"#, "1:13", "a route needs `path`", "such as"),
+        (r#"{"routes": [{"path": "x", "replies": [{}]}]}"#, "1:22", "a path begins with `/`", "such as"),
+        (r#"{"routes": [{"path": "/x?a=1", "replies": [{}]}]}"#, "1:22", "a path has no query", "query"),
+        (r#"{"routes": [{"path": "/*/x", "replies": [{}]}]}"#, "1:22", "at the end", "such as"),
+        (r#"{"routes": [{"path": "/x", "replies": []}]}"#, "1:39", "at least one reply", "again and again"),
+        (r#"{"routes": [{"path": "/x", "replies": [{"staus": 200}]}]}"#, "1:41", "unknown key `staus`", "`status`"),
+        (r#"{"routes": [{"path": "/x", "replies": [{"status": 99}]}]}"#, "1:51", "`status` must be", "from 200 to 599"),
+        (r#"{"routes": [{"path": "/x", "method": "G T", "replies": [{}]}]}"#, "1:38", "no method", "GET"),
+        (r#"{"routes": [{"path": "/x", "query": {"a": []}, "replies": [{}]}]}"#, "1:43", "must be a text", "such as"),
+        (
+            r#"{"routes": [{"path": "/x", "replies": [{"headers": {"a b": 1}}]}]}"#,
+            "1:53",
+            "cannot be a header",
+            "names",
+        ),
+        (r#"{"model": [{"when": {"contain": "x"}, "reply": "y"}]}"#, "1:22", "unknown key `contain`", "`contains`"),
+        (r#"{"model": [{"when": {"turn": 0}, "reply": "y"}]}"#, "1:30", "`turn` must be", "from 1"),
+        (r#"{"model": [{"when": {}}]}"#, "1:12", "a model rule needs `reply`", "such as"),
+        (r#"{"model": [{"reply": "y", "usage": {"tokens": 1}}]}"#, "1:37", "unknown key `tokens`", "known here"),
+    ] {
+        let source = Source::new("s.json", script);
+        let problems = Script::parse(&source).expect_err(script);
+        let report = &problems.reports(&source)[0];
+        assert_eq!(format!("{}:{}", report.line, report.column), position, "{script}");
+        assert!(report.message.contains(message), "{script}: {}", report.message);
+        assert!(report.hint.clone().unwrap_or_default().contains(hint), "{script}: {:?}", report.hint);
+    }
+    let both = Source::new("s.json", r#"{"routes": [{"path": "x", "replies": [{"bdy": 1}]}], "extra": 1}"#);
+    let problems = Script::parse(&both).unwrap_err();
+    assert_eq!(problems.len(), 3, "{}", problems.render(&both, Colour::Never));
+}

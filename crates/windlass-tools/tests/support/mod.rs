@@ -1,0 +1,60 @@
+//! Calls of tools, and looks at what came of them.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Cancelled, Tool, ToolCall};
+use windlass_tools::test_service::TestService;
+use windlass_tools::{HttpOptions, HttpTool};
+use windlass_value::{parse_json, to_json};
+
+pub fn service() -> TestService {
+    TestService::start().unwrap()
+}
+
+pub fn options() -> HttpOptions {
+    HttpOptions { allow_private: true, reply_bytes_max: 1 << 20, ..HttpOptions::default() }
+}
+
+pub fn tool() -> HttpTool {
+    HttpTool::new(options())
+}
+
+pub fn call(input: &str) -> ToolCall {
+    ToolCall {
+        input: parse_json(input).unwrap(),
+        key: "run-1:sync[3]/fetch".into(),
+        attempt: 2,
+        run: "run-1".into(),
+        path: "sync[3]/Grüße".into(),
+        timeout: None,
+        cancelled: Cancelled::never(),
+    }
+}
+
+pub async fn send(input: &str) -> TaskOutcome {
+    tool().call(call(input)).await
+}
+
+pub async fn get(uri: &str) -> TaskOutcome {
+    send(&format!(r#"{{"uri": "{uri}"}}"#)).await
+}
+
+/// An output's part, as JSON: `body.headers`.
+pub fn part(outcome: &TaskOutcome, path: &str) -> String {
+    path.split('.').try_fold(&outcome.output, |value, name| value.get(name)).map(to_json).unwrap_or_default()
+}
+
+pub fn error(outcome: &TaskOutcome) -> &ErrorInfo {
+    outcome.error.as_ref().unwrap_or_else(|| panic!("it succeeded: {:?}", outcome.output))
+}
+
+pub fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
+    let error = error(outcome);
+    (&error.code, &error.kind, error.replied)
+}
+
+/// Everything of an outcome that somebody can see.
+pub fn all_of(outcome: &TaskOutcome) -> String {
+    format!("{outcome:?}")
+}
