@@ -70,6 +70,10 @@ impl Failure {
         self.exit
     }
 
+    pub fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or_default()
+    }
+
     pub fn show(&self) {
         let Some(message) = &self.message else { return };
         let mut text = format!("error: {}\n", message.trim_end());
@@ -125,6 +129,12 @@ impl From<RuntimeError> for Failure {
             | RuntimeError::Damaged { .. }
             | RuntimeError::MissingBlob(_) => {
                 Failure::new(Exit::Otherwise, message).hint("`windlass doctor` looks further")
+            }
+            RuntimeError::NoSuchTrigger { .. } => Failure::usage(message).hint("name one of them with --trigger"),
+            RuntimeError::Delivery(error) => {
+                let hint =
+                    error.hint.as_deref().unwrap_or("look at the trigger's `conditions` and `splitOn`").to_owned();
+                Failure::usage(message).hint(hint)
             }
             RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::CallDepth { .. } => {
                 Failure::new(Exit::Otherwise, message)
