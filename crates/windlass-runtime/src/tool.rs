@@ -22,6 +22,9 @@ pub struct ToolCall {
     /// The same on every repeat after a crash or a lost reply. Over HTTP it travels as `Idempotency-Key`.
     pub key: Arc<str>,
     pub attempt: u32,
+    /// The input is one that the tool itself gave, to go on with an operation that was not finished. No definition can
+    /// bring this about.
+    pub goes_on: bool,
     pub run: Arc<str>,
     pub path: Arc<str>,
     /// How long the tool may take, if the task says so.

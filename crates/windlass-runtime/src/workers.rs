@@ -74,6 +74,7 @@ impl RunWorkers {
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,
+            goes_on: job.key.call > 0,
             run: self.run.clone(),
             path: job.path.clone(),
             timeout: job.timeout,

@@ -42,6 +42,7 @@ fn call(input: Value) -> ToolCall {
         input,
         key: "key".into(),
         attempt: 1,
+        goes_on: false,
         run: "run".into(),
         path: "path".into(),
         timeout: None,

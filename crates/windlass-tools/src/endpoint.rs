@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hyper::Method;
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
-use windlass_value::Duration;
+use windlass_value::{Duration, Value};
 
-use crate::http::{Configured, HttpTool, Reply};
+use crate::http::{Configured, HttpTool};
 use crate::secret::{Redaction, Secret};
 
 /// Where an activity is served. The caller has put in what the settings take from the environment.
@@ -65,19 +65,43 @@ impl Tool for EndpointTool {
 
 impl Inner {
     async fn run(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-        let request = Configured {
-            method: self.method.clone()?,
-            url: &self.endpoint.url,
-            headers: &self.endpoint.headers,
-            body: Some(&call.input),
-            timeout: self.endpoint.timeout,
+        let endpoint = &self.endpoint;
+        let request = match call.goes_on {
+            true => self.poll(&call.input)?,
+            false => Configured {
+                method: self.method.clone()?,
+                url: &endpoint.url,
+                headers: &endpoint.headers,
+                body: Some(&call.input),
+                timeout: endpoint.timeout,
+            },
         };
-        Ok(self.outcome(self.http.send(call, &request).await))
+        let reply = self.http.send(call, &request).await;
+        match reply.pending {
+            Some(pending) => {
+                let own = pending.is_at(&endpoint.url);
+                let input =
+                    own.map(|own| Value::object([("at", Value::from(pending.location())), ("own", own.into())]));
+                Ok(pending.outcome(input))
+            }
+            None => Ok(self.outcome(reply.outcome)),
+        }
+    }
+
+    /// Asks for the result of what was accepted. The endpoint's headers come from the settings again: what is written
+    /// down in between is only where to ask.
+    fn poll<'a>(&'a self, input: &'a Value) -> Result<Configured<'a>, ErrorInfo> {
+        let url = input.get("at").and_then(Value::as_str).ok_or_else(|| {
+            ErrorInfo::new("BadEndpoint", "tool", "there is nothing to go on with: this is a fault of the engine")
+        })?;
+        let own = input.get("own").and_then(Value::as_bool) == Some(true);
+        let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
+        Ok(Configured { method: Method::GET, url, headers, body: None, timeout: self.endpoint.timeout })
     }
 
     /// A success is the body alone; a failure has the whole reply, as that of an http call.
-    fn outcome(&self, reply: Reply) -> TaskOutcome {
-        let TaskOutcome { output, error, meta, .. } = reply.outcome;
+    fn outcome(&self, http: TaskOutcome) -> TaskOutcome {
+        let TaskOutcome { output, error, meta, .. } = http;
         let output = self.redaction.value(&output);
         let body = output.get("body").cloned().unwrap_or_default();
         let output = if error.is_none() { body } else { output };

@@ -80,7 +80,11 @@ impl Tool for HttpTool {
         Box::pin(async move {
             let request = Request::from_call(&call, &inner.user_agent);
             let mut cancelled = call.cancelled.clone();
-            inner.run(request, cancelled.wait()).await.outcome
+            let reply = inner.run(request, cancelled.wait()).await;
+            match reply.pending {
+                Some(pending) => pending.outcome(pending.input(&call.input)),
+                None => reply.outcome,
+            }
         })
     }
 }

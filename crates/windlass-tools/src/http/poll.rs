@@ -3,7 +3,7 @@
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName};
 use hyper::{Response, StatusCode, Uri};
-use windlass_core::ErrorInfo;
+use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Duration, Map, Value};
 
 use super::failure::{self, bad_request};
@@ -21,15 +21,15 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// Where the result of an accepted request will be, and when to look for it.
 pub(crate) struct Pending {
     /// A whole address, as the server gave it: not yet known to be usable.
-    pub(crate) location: String,
-    pub(crate) after: Duration,
+    location: String,
+    after: Duration,
     /// Who said so.
     by: Uri,
 }
 
 impl Pending {
     pub(super) fn of(request: &Request, response: &Response<Incoming>) -> Option<Pending> {
-        if response.status() != StatusCode::ACCEPTED {
+        if !request.follows_up || response.status() != StatusCode::ACCEPTED {
             return None;
         }
         let location = response.headers().get(header::LOCATION)?;
@@ -37,6 +37,16 @@ impl Pending {
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
         let after = wait.unwrap_or(WAIT_DEFAULT).clamp(WAIT_MIN, WAIT_MAX);
         Some(Pending { location, after, by: request.uri.clone() })
+    }
+
+    pub(crate) fn location(&self) -> &str {
+        &self.location
+    }
+
+    /// The outcome of a call that is to be made again. What else there is to a 202 does not matter, nor whether its body
+    /// can be read.
+    pub(crate) fn outcome(&self, input: Result<Value, ErrorInfo>) -> TaskOutcome {
+        input.map_or_else(TaskOutcome::failure, |input| TaskOutcome::again(input, self.after))
     }
 
     /// Whether the result is where the request first went, so that what was meant for that server may go along.
@@ -49,7 +59,8 @@ impl Pending {
 
     /// The http input that asks for the result: a GET with the headers and the login of the request, as far as they are
     /// for that server.
-    pub(super) fn input(&self, input: &Map) -> Result<Value, ErrorInfo> {
+    pub(super) fn input(&self, input: &Value) -> Result<Value, ErrorInfo> {
+        let Some(input) = input.as_map() else { return Ok(Value::Null) };
         let first = given(input, "uri").or_else(|| given(input, "url")).and_then(Value::as_str).unwrap_or_default();
         let same = self.is_at(first)?;
         let mut next = Map::new();
@@ -93,9 +104,9 @@ fn add_login(first: &str, next: &mut Map) -> Result<(), ErrorInfo> {
 }
 
 /// Whether the definition wants an accepted request to be followed up.
-pub(super) fn is_wanted(input: &Value) -> Result<bool, ErrorInfo> {
-    match input.get("async") {
-        None | Some(Value::Null) => Ok(true),
+pub(super) fn is_wanted(input: &Map) -> Result<bool, ErrorInfo> {
+    match given(input, "async") {
+        None => Ok(true),
         Some(Value::Bool(wanted)) => Ok(*wanted),
         Some(other) => {
             let message = format!("`async` is {}, not a boolean", other.kind());

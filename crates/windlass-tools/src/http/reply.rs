@@ -31,7 +31,10 @@ pub(crate) struct Reply {
 
 pub(super) async fn read_reply(request: &Request, response: Response<Incoming>, bytes_max: usize) -> Reply {
     let pending = Pending::of(request, &response);
-    Reply { outcome: outcome(request, response, bytes_max).await, pending }
+    let outcome = outcome(request, response, bytes_max).await;
+    // A reply that broke off in the middle is none.
+    let broken = outcome.error.as_ref().is_some_and(|error| !error.replied);
+    Reply { pending: pending.filter(|_| !broken), outcome }
 }
 
 impl Reply {

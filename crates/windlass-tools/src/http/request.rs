@@ -12,6 +12,7 @@ use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
 use super::failure::bad_request;
+use super::poll;
 use super::uri::{self, Target};
 use crate::secret::{Redaction, Secret};
 
@@ -29,6 +30,8 @@ pub(super) struct Request {
     pub(super) timeout: Option<Duration>,
     /// None: a redirect is a reply like any other.
     pub(super) redirects_max: Option<usize>,
+    /// An accepted request is followed up where its server says.
+    pub(super) follows_up: bool,
     /// Headers from the settings: whatever they are called, they may hold secrets.
     configured: Vec<HeaderName>,
 }
@@ -63,6 +66,7 @@ impl Request {
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
             redirects_max: redirects_max(input)?,
+            follows_up: poll::is_wanted(input)?,
             configured: Vec::new(),
         })
     }
@@ -92,6 +96,7 @@ impl Request {
             body,
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
             redirects_max: Some(REDIRECTS_MAX),
+            follows_up: true,
             configured,
         })
     }

@@ -12,6 +12,7 @@ fn call(uri: String) -> ToolCall {
         input: Value::object([("uri", uri)]),
         key: "k".into(),
         attempt: 1,
+        goes_on: false,
         run: "r".into(),
         path: "p".into(),
         timeout: None,

@@ -98,15 +98,19 @@ fn route(node: &Node, out: &mut Diagnostics) -> Option<Route> {
     if replies.is_none() {
         missing("replies", "such as \"replies\": [{\"body\": {\"ok\": true}}]");
     }
-    let path = path.and_then(|node| route_path(node, out))?;
+    // Each is read for its own problems, whatever the others have.
+    let path = path.and_then(|node| route_path(node, out));
     let query = query.map(|node| query_values(node, out)).unwrap_or_default();
-    let node = replies?;
-    let replies = each(node, "`replies`", out, scripted);
+    let replies = replies.map(|node| replies_of(node, out));
+    Some(Route { method, path: path?, query, replies: replies? })
+}
+
+fn replies_of(node: &Node, out: &mut Diagnostics) -> Vec<Scripted> {
     if node.as_list().is_some_and(<[Node]>::is_empty) {
         let problem = Diagnostic::error(BAD_VALUE, node.span, "a route needs at least one reply");
         out.push(problem.hint("the last reply is given again and again"));
     }
-    Some(Route { method, path, query, replies })
+    each(node, "`replies`", out, scripted)
 }
 
 fn method(node: &Node, out: &mut Diagnostics) -> Option<Method> {

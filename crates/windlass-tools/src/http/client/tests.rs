@@ -41,6 +41,7 @@ async fn request() -> Request {
         input: Value::object([("uri", uri)]),
         key: "k".into(),
         attempt: 1,
+        goes_on: false,
         run: "r".into(),
         path: "p".into(),
         timeout: None,
