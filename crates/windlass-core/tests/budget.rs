@@ -11,7 +11,7 @@ use support::sim::encoded;
 use support::world::World;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Program, Reason, Status, TaskOutcome, TickKind};
+use windlass_core::{Again, Program, Reason, Status, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 fn most(what: &str, most: u64) -> Budget {
@@ -288,4 +288,25 @@ fn a_crash_at_any_moment_spends_nothing_twice() {
         again.reduce(tick.clone()).unwrap();
     }
     assert_eq!(encoded(&again.state), encoded(&whole.state));
+}
+
+#[test]
+fn an_operation_that_goes_on_is_one_call() {
+    let program = looped(|b, id| {
+        let body = b.effect(id, "body", "1");
+        let limits = LoopLimits { budget: vec![most(CALLS, 2), most("tokens", 99)], ..repeat(2, body).limits };
+        Loop { limits, on_exhausted: Exhausted::Fail, ..repeat(2, body) }
+    });
+    // Each operation takes three calls, each of which uses something.
+    let mut sim = Sim::new(
+        &program,
+        Box::new(|_, which, _| {
+            let after = Duration::from_secs(1);
+            let again = (which.run < 2).then_some(Again { input: Value::Null, after });
+            Reply::After(Duration::ZERO, TaskOutcome { again, ..using(5) })
+        }),
+    );
+    sim.start().run();
+    assert_eq!((sim.loop_end("loop"), effects(&sim)), (("count".to_owned(), 2), 6));
+    assert_eq!(sim.output().get("usage"), Some(&json(r#"{"calls": 2, "tokens": 30}"#)));
 }

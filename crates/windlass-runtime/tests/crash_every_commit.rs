@@ -9,7 +9,7 @@ use std::sync::Arc;
 use support::audit::{Audit, audit};
 use support::plans::steps;
 use support::{World, engine_with, in_time, limits, loom, named, options};
-use windlass_core::plan::Plan;
+use windlass_core::plan::{Amount, Budget, CALLS, NodeKind, Plan};
 use windlass_runtime::{Engine, RuntimeError, StartOptions};
 use windlass_store::{MemoryStore, StoreRead};
 use windlass_value::Value;
@@ -157,6 +157,7 @@ crash_tests! {
     parallel_branches: Case::new(loom(PARALLEL));
     large_values: Case::new(loom(LARGE));
     operations_of_several_calls: Case::in_virtual_time(slow());
+    loops_with_budgets: Case::in_virtual_time(budgeted());
     child_runs: Case { plans: vec![parent(), child()], virtual_time: false };
 }
 
@@ -164,6 +165,23 @@ crash_tests! {
 fn slow() -> Plan {
     let slow = steps("slow").effect("wait", "slow", r#"{"left": 3}"#).effect("after", "count", r#""@outputs('wait')""#);
     slow.gives(&[("saw", "@outputs('after').saw"), ("began", "@actions('wait').inputs")])
+}
+
+/// Seven calls with tries that fail among them; the budget of the inner loop ends its first turn, that of the outer one all.
+fn budgeted() -> Plan {
+    let text = r#"{"actions": {
+        "outer": {"type": "until", "condition": "false", "actions": {
+            "inner": {"type": "until", "condition": "false", "limit": {"count": 5}, "actions": {
+                "call": {"type": "activity", "inputs": {"activityName": "flaky", "input": {"fail": 1}},
+                    "retry": {"type": "fixed", "count": 2, "interval": "PT1M"}}}},
+            "after": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}, "runAfter": {"inner": ["Failed"]}}}}}}"#;
+    let mut plan = loom(text);
+    for (name, most) in [("outer", 7), ("inner", 3)] {
+        let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop");
+        let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
+        looping.limits.budget.push(Budget { what: CALLS.into(), most: Amount::Fixed(most) });
+    }
+    plan
 }
 
 /// Two calls of one child; what they give reaches the parent.

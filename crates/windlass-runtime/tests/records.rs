@@ -1,0 +1,94 @@
+//! What loops write down of their turns, and what `result()` makes of it.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{World, engine, in_time, in_virtual_time, json, loom};
+use windlass_core::plan::{ExpressionSource, Keep, NodeKind, Plan, Records, SourceSpan};
+use windlass_store::MemoryStore;
+use windlass_value::{Mode, Value};
+
+/// Lets a loop of a plan write down its body's actions.
+fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: Keep) -> Plan {
+    let source = Value::list(actions.iter().map(|action| Value::from(format!("@actions('{action}')"))).collect());
+    let span = SourceSpan::default();
+    let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: Mode::Value, span });
+    let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop of that name");
+    let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
+    looping.records = Some(Records { value, keep });
+    plan
+}
+
+async fn output_of(plan: Plan) -> Value {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world);
+    let (hash, _) = engine.add_plan(plan).expect("a plan");
+    let mut handle = engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started");
+    let report = in_time(handle.wait()).await.expect("an end");
+    assert!(report.steps.iter().all(|(_, step)| step.to_value().get("records").is_none()));
+    report.output.clone()
+}
+
+/// `ask` fails for the second item; `after` then never runs, `handle` only then; `maybe` is in a branch that is not taken.
+const EACH: &str = r#"{"actions": {
+    "each": {"type": "foreach", "foreach": [0, 9, 0], "actions": {
+        "ask": {"type": "activity", "inputs": {"activityName": "flaky", "input": {"fail": "@item()"}}},
+        "after": {"type": "compose", "inputs": "@item()", "runAfter": {"ask": ["Succeeded"]}},
+        "handle": {"type": "compose", "inputs": "handled", "runAfter": {"ask": ["Failed"]}},
+        "choose": {"type": "if", "expression": "@equals(1, 2)", "actions": {"maybe": {"type": "compose", "inputs": 1}}}}},
+    "seen": {"type": "compose", "inputs": "@result('each')", "runAfter": {"each": ["Succeeded", "Failed"]}}},
+    "outputs": {"seen": "@outputs('seen')"}}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreach_gives_every_action_over_all_turns() {
+    let plan = recording(loom(EACH), "each", &["ask", "after", "handle", "choose", "maybe"], Keep::All);
+    let seen = output_of(plan).await.get("seen").cloned().expect("seen");
+    let told: Vec<(String, String, Vec<String>)> = seen
+        .as_list()
+        .expect("a list")
+        .iter()
+        .map(|action| {
+            let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let turns = action.get("outputs").and_then(Value::as_list).expect("a record for each turn");
+            (text(action, "name"), text(action, "status"), turns.iter().map(|turn| text(turn, "status")).collect())
+        })
+        .collect();
+    let expected = [
+        ("ask", "Failed", ["Succeeded", "Failed", "Succeeded"]),
+        ("after", "Succeeded", ["Succeeded", "Skipped", "Succeeded"]),
+        ("handle", "Succeeded", ["Skipped", "Succeeded", "Skipped"]),
+        ("choose", "Succeeded", ["Succeeded", "Succeeded", "Succeeded"]),
+        ("maybe", "Skipped", ["Skipped", "Skipped", "Skipped"]),
+    ];
+    assert_eq!(
+        told,
+        expected.map(|(name, status, turns)| (name.to_owned(), status.to_owned(), turns.map(str::to_owned).to_vec()))
+    );
+}
+
+const UNTIL: &str = r#"{"actions": {
+    "loop": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 3)", "actions": {
+        "note": {"type": "compose", "inputs": "@variables('loopIndex')"}}},
+    "seen": {"type": "compose", "inputs": ["@result('loop')[0].name", "@result('loop')[0].outputs", "@length(result('loop'))"],
+        "runAfter": {"loop": ["Succeeded"]}}},
+    "outputs": {"seen": "@outputs('seen')"}}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_condition_loop_gives_the_actions_of_its_last_turn() {
+    let plan = recording(loom(UNTIL), "loop", &["note"], Keep::Last);
+    assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
+}
+
+/// So many turns, and so large ones, that neither a turn's record nor their list stays in the state.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_may_be_many_and_large() {
+    let text = r#"{"actions": {
+        "each": {"type": "foreach", "foreach": "@range(0, 2500)", "actions": {
+            "note": {"type": "compose", "inputs": "@concat('0123456789012345678901234567890123456789', item())"}}},
+        "seen": {"type": "compose", "inputs": ["@length(result('each')[0].outputs)", "@result('each')[0].outputs[2499].outputs"],
+            "runAfter": {"each": ["Succeeded"]}}},
+        "outputs": {"seen": "@outputs('seen')"}}"#;
+    let plan = recording(loom(text), "each", &["note"], Keep::All);
+    assert_eq!(output_of(plan).await, json(r#"{"seen": [2500, "01234567890123456789012345678901234567892499"]}"#));
+}
