@@ -101,7 +101,7 @@ fn every_function_has_a_case() {
 
 #[test]
 fn all_problems_of_a_tree_are_reported_with_their_place() {
-    let source = json(r#"{"a": ["ok", "@grater(1, 2)"], "b": "@{length()} @{xml('')}", "c": "@equals(1"}"#);
+    let source = json(r#"{"a": ["ok", "@grater(1, 2)"], "b": "@{length()} @{listCallbackUrl()}", "c": "@equals(1"}"#);
     let errors = compile(&source, Mode::Value).err().expect("errors");
     let found: Vec<(usize, &str, &str)> = errors
         .iter()

@@ -9,7 +9,7 @@ use windlass_value::{
 };
 
 use super::functions::{self, ANY, Function, Run, is_node_result, nearest};
-use super::node::{Call, Node, ObjectKey, eval};
+use super::node::{Call, CallRun, Node, ObjectKey, eval};
 use super::path::{Key, Path, Step};
 use super::source::TREE_DEPTH_MAX;
 use super::syntax::{Piece, StepKey, StepSyntax, Syntax, SyntaxKind, Text, is_expression, parse_text};
@@ -127,7 +127,10 @@ impl Compiler {
             SyntaxKind::Call(call) => {
                 let function = self.function(&call.name, call.arguments.len(), call.name_range.clone());
                 let arguments: Vec<Node> = call.arguments.iter().map(|part| self.syntax(text, part)).collect();
-                function.map_or(Node::Constant(Value::Null), |function| make_call(function, arguments))
+                let ranges: Vec<Range<usize>> = call.arguments.iter().map(|part| part.range.clone()).collect();
+                function.map_or(Node::Constant(Value::Null), |function| {
+                    self.make_call(function, arguments, |index| ranges.get(index).cloned().unwrap_or_default())
+                })
             }
             SyntaxKind::Path { root, steps } => self.path(text, syntax, root, steps),
         }
@@ -162,6 +165,38 @@ impl Compiler {
             return None;
         }
         Some(function)
+    }
+
+    /// `place` tells where an argument stands.
+    fn make_call(
+        &mut self,
+        function: &'static Function,
+        arguments: Vec<Node>,
+        place: impl Fn(usize) -> Range<usize>,
+    ) -> Node {
+        if function.name == "variables"
+            && let [Node::Constant(Value::Str(name))] = arguments.as_slice()
+        {
+            return Node::Variable(Box::new(VariableName::new(name)));
+        }
+        let prepared = match function.prepare.map_or(Ok(None), |prepare| prepare(&arguments)) {
+            Ok(prepared) => prepared,
+            Err(bad) => {
+                self.error(bad.message, bad.hint, place(bad.index));
+                return Node::Constant(Value::Null);
+            }
+        };
+        let constants = arguments.iter().all(|node| matches!(node, Node::Constant(_)));
+        let arguments = arguments.into();
+        match function.run {
+            Run::Lazy(run) => Node::Lazy(run, arguments),
+            Run::Eager(run) => {
+                let run = prepared.map_or(CallRun::Function(run), CallRun::Prepared);
+                let (content, reads) = (function.content, function.reads);
+                let node = Node::Call(Box::new(Call { run, content, reads, arguments }));
+                if function.pure && constants { fold(node) } else { node }
+            }
+        }
     }
 
     fn path(&mut self, text: &str, whole: &Syntax, root: &Syntax, steps: &[StepSyntax]) -> Node {
@@ -248,7 +283,10 @@ impl Compiler {
                 lone => vec![this.operand(lone, of_booleans)],
             };
             match this.function(name, nodes.len(), 0..name.len()) {
-                Some(function) => named(&preview(source).into(), make_call(function, nodes)),
+                Some(function) => {
+                    let call = this.make_call(function, nodes, |_| 0..0);
+                    named(&preview(source).into(), call)
+                }
                 None => Node::Constant(Value::Null),
             }
         })
@@ -307,23 +345,6 @@ fn named(text: &Arc<str>, node: Node) -> Node {
     match node {
         Node::Constant(_) => node,
         node => Node::Source(text.clone(), Box::new(node)),
-    }
-}
-
-fn make_call(function: &'static Function, arguments: Vec<Node>) -> Node {
-    if function.name == "variables"
-        && let [Node::Constant(Value::Str(name))] = arguments.as_slice()
-    {
-        return Node::Variable(Box::new(VariableName::new(name)));
-    }
-    let constants = arguments.iter().all(|node| matches!(node, Node::Constant(_)));
-    let arguments = arguments.into();
-    match function.run {
-        Run::Lazy(run) => Node::Lazy(run, arguments),
-        Run::Eager(run) => {
-            let node = Node::Call(Box::new(Call { run, content: function.content, reads: function.reads, arguments }));
-            if function.pure && constants { fold(node) } else { node }
-        }
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! - `syntax` text to syntax · `source` what a tree refers to · `compile` syntax to nodes · `node`, `path`, `variable`
 //!   evaluation · `values` what functions know about values · `functions` one file per family · `data` the operations on
-//!   whole lists, each a language of its own.
+//!   whole lists, each a language of its own · `xml` XML and XPath.
 
 mod calendar;
 mod compile;
@@ -20,6 +20,7 @@ mod source;
 mod syntax;
 mod values;
 mod variable;
+mod xml;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
-use super::functions::{Content, Eager, Lazy};
+use super::functions::{Content, Eager, Lazy, Prepared};
 use super::path::{Path, eval_path};
 use super::values::{Context, Gathering, Outcome, text_of};
 use super::variable::{VariableName, read_variable};
@@ -24,10 +24,25 @@ pub(crate) enum Node {
 }
 
 pub(crate) struct Call {
-    pub run: Eager,
+    pub run: CallRun,
     pub content: Content,
     pub reads: bool,
     pub arguments: Box<[Node]>,
+}
+
+pub(crate) enum CallRun {
+    Function(Eager),
+    Prepared(Prepared),
+}
+
+impl Call {
+    #[inline]
+    fn run(&self, context: &mut Context, arguments: &[Value]) -> Outcome {
+        match &self.run {
+            CallRun::Function(run) => run(context, arguments),
+            CallRun::Prepared(run) => run(context, arguments),
+        }
+    }
 }
 
 pub(crate) enum ObjectKey {
@@ -60,10 +75,10 @@ pub(crate) fn eval(node: &Node, context: &mut Context) -> Outcome {
 /// Few arguments need no allocation.
 fn eval_call(call: &Call, context: &mut Context) -> Outcome {
     match &*call.arguments {
-        [] => (call.run)(context, &[]),
+        [] => call.run(context, &[]),
         [a] => {
             let values = [argument(call, a, 0, context)?];
-            (call.run)(context, &values)
+            call.run(context, &values)
         }
         [a, b] => {
             let first = argument(call, a, 0, context);
@@ -71,7 +86,7 @@ fn eval_call(call: &Call, context: &mut Context) -> Outcome {
                 return first;
             }
             match (first, argument(call, b, 1, context)) {
-                (Ok(a), Ok(b)) => (call.run)(context, &[a, b]),
+                (Ok(a), Ok(b)) => call.run(context, &[a, b]),
                 (first, second) => {
                     let mut gathering = Gathering::default();
                     gathering.take(first)?;
@@ -86,7 +101,7 @@ fn eval_call(call: &Call, context: &mut Context) -> Outcome {
                 values.push(gathering.take(argument(call, node, index, context))?);
             }
             gathering.finish()?;
-            (call.run)(context, &values)
+            call.run(context, &values)
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Scope, Stored, Value};
 
+use super::xml;
+
 pub(crate) type Outcome = Result<Value, EvalError>;
 
 /// How deep a value may nest that an expression walks or makes.
@@ -299,6 +301,7 @@ pub(crate) fn text_of(context: &mut Context, value: &Value) -> Result<Arc<str>, 
         Value::Int(number) => number.to_string().into(),
         Value::Float(number) => float_text(*number).into(),
         Value::Big(text) | Value::Str(text) => text.clone(),
+        Value::Map(_) if xml::is_xml(value) => xml::text_at("string", context, value)?.into(),
         Value::List(_) | Value::Map(_) => json_text(context, value)?.into(),
         Value::Stored(stored) => {
             let content = context.load(stored)?;

@@ -38,17 +38,28 @@ impl Schema {
         if self.0.is_valid(value) {
             return Ok(());
         }
-        let mut told = Vec::new();
-        let mut more = 0;
-        for error in self.0.iter_errors(value) {
-            match told.len() < PROBLEMS_SHOWN {
-                true => told.push(problem(&error)),
-                false => more += 1,
-            }
-        }
+        // Sorted, because a replay must tell the same ones, in whatever order the crate finds them.
+        let mut errors: Vec<(Vec<Place>, ValidationError)> =
+            self.0.iter_errors(value).map(|error| (places(&error), error)).collect();
+        errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
+        let told: Vec<String> = errors.iter().take(PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
+        let more = errors.len() - told.len();
         let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
         Err(format!("{}{rest}", told.join("; ")))
     }
+}
+
+/// A step towards a value; items by number, not by the text of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Item(usize),
+    Property(String),
+}
+
+fn places(error: &ValidationError) -> Vec<Place> {
+    let path = error.instance_path().to_string();
+    let steps = path.split('/').skip(1);
+    steps.map(|step| step.parse().map_or_else(|_| Place::Property(step.to_owned()), Place::Item)).collect()
 }
 
 /// A schema that does not say which draft it is means what all of them have in common. Where they differ, the older

@@ -2,8 +2,9 @@
 
 use windlass_value::{Map, Value, parse_json};
 
-use super::{ANY, Content, Function, check_locale, pure, wrong};
+use super::{ANY, Content, Function, binary_text, check_locale, pure, wrong};
 use crate::wdl::values::{Context, Outcome, describe, preview, text_of, type_error, whole};
+use crate::wdl::xml;
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     pure("array", 1, 1, array).loading(Content::None),
@@ -113,19 +114,30 @@ fn string(context: &mut Context, arguments: &[Value]) -> Outcome {
     text_of(context, &arguments[0]).map(Value::Str)
 }
 
-/// Text is read as JSON; what is JSON already stays. Null gives an empty object.
+/// Text is read as JSON, XML is turned into it; what is JSON already stays. Null gives an empty object.
 fn json(context: &mut Context, arguments: &[Value]) -> Outcome {
     match &arguments[0] {
         Value::Null => Ok(Value::map(Map::new())),
-        Value::Str(text) => {
-            context.room_for_bytes(text.len())?;
-            context.items(text.len() / 8)?;
-            parse_json(text).map_err(|error| {
-                type_error(format!("`json` cannot read {}: {error}", preview(&arguments[0])))
-                    .hint("the text must be JSON; a text value needs double quotes in it")
-            })
+        Value::Str(text) => read_json(context, text),
+        value if xml::is_xml(value) => {
+            let text = xml::text_at("json", context, value)?;
+            let document = xml::Document::parse(context, &text)?;
+            xml::json::to_json(context, &document)
+        }
+        value if xml::content_type(value).is_some_and(|kind| kind.to_ascii_lowercase().contains("json")) => {
+            let text = binary_text("json", context, value)?;
+            read_json(context, &text)
         }
         Value::Stored(_) => Err(type_error(format!("`json` cannot read {}", describe(&arguments[0])))),
         other => Ok(other.clone()),
     }
+}
+
+fn read_json(context: &mut Context, text: &str) -> Outcome {
+    context.room_for_bytes(text.len())?;
+    context.items(text.len() / 8)?;
+    parse_json(text).map_err(|error| {
+        type_error(format!("`json` cannot read {}: {error}", preview(&Value::from(text))))
+            .hint("the text must be JSON; a text value needs double quotes in it")
+    })
 }

@@ -104,6 +104,10 @@ fn bytes_at(function: &str, context: &mut Context, arguments: &[Value]) -> Resul
     }
 }
 
+pub(crate) fn base64_text(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
+    encode(context, bytes)
+}
+
 /// The text of a binary value.
 pub(crate) fn binary_text(what: &str, context: &mut Context, value: &Value) -> Result<String, EvalError> {
     let content = value.get("$content").and_then(Value::as_str);

@@ -10,20 +10,32 @@ mod object;
 mod text;
 mod uri;
 mod workflow;
+mod xml;
 
 use windlass_value::{EvalError, Value};
 
 use super::node::Node;
 use super::values::{Context, Outcome, describe, type_error, whole};
 
-pub(crate) use encoding::binary_text;
+pub(crate) use encoding::{base64_text, binary_text};
 pub(crate) use workflow::is_node_result;
 
 /// As many arguments as wanted.
 pub(crate) const ANY: usize = usize::MAX;
 
 pub(crate) type Eager = fn(&mut Context, &[Value]) -> Outcome;
+/// A function for one call, with what was worked out of its constant arguments.
+pub(crate) type Prepared = Box<dyn Fn(&mut Context, &[Value]) -> Outcome + Send + Sync>;
+/// Looks at the arguments when a call is compiled: None leaves everything to evaluation.
+pub(crate) type Prepare = fn(&[Node]) -> Result<Option<Prepared>, BadArgument>;
 pub(crate) type Lazy = fn(&mut Context, &[Node]) -> Outcome;
+
+/// A constant argument that can never be right.
+pub(crate) struct BadArgument {
+    pub index: usize,
+    pub message: String,
+    pub hint: Option<String>,
+}
 
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
@@ -51,24 +63,48 @@ pub(crate) struct Function {
     pub pure: bool,
     /// Hands on a value that was there before; such results need no check of size and depth.
     pub reads: bool,
+    pub prepare: Option<Prepare>,
 }
 
 pub(crate) const fn pure(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: true, reads: false }
+    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: true, reads: false, prepare: None }
 }
 
 /// A function that reads the run, the clock or the random numbers.
 pub(crate) const fn state(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: false, reads: false }
+    Function {
+        name,
+        least,
+        most,
+        run: Run::Eager(run),
+        content: Content::All,
+        pure: false,
+        reads: false,
+        prepare: None,
+    }
 }
 
 pub(crate) const fn lazy(name: &'static str, least: usize, most: usize, run: Lazy) -> Function {
-    Function { name, least, most, run: Run::Lazy(run), content: Content::None, pure: false, reads: false }
+    Function {
+        name,
+        least,
+        most,
+        run: Run::Lazy(run),
+        content: Content::None,
+        pure: false,
+        reads: false,
+        prepare: None,
+    }
 }
 
 impl Function {
     const fn loading(mut self, content: Content) -> Function {
         self.content = content;
+        self
+    }
+
+    const fn preparing(mut self, prepare: Prepare) -> Function {
+        self.prepare = Some(prepare);
         self
     }
 
@@ -89,12 +125,11 @@ const FAMILIES: &[&[Function]] = &[
     uri::FUNCTIONS,
     date::FUNCTIONS,
     workflow::FUNCTIONS,
+    xml::FUNCTIONS,
 ];
 
 /// Functions of the language that are known by name only, and what to do instead.
 const UNSUPPORTED: &[(&str, &str)] = &[
-    ("xml", "keep data as JSON"),
-    ("xpath", "keep data as JSON and use ['name']"),
     ("listCallbackUrl", "there are no callback addresses in expressions"),
     ("formDataValue", "read the body's properties"),
     ("formDataMultiValues", "read the body's properties"),

@@ -1,0 +1,375 @@
+//! XML text to a tree. One list in document order, attributes right after their element, so that a set of nodes in
+//! document order is a sorted list of numbers, and everything inside a node is one range.
+
+use std::collections::HashSet;
+
+use roxmltree::{NodeType, ParsingOptions};
+use windlass_value::{EvalError, EvalErrorKind};
+
+use crate::wdl::values::{Context, DEPTH_MAX, too_deep, type_error};
+
+const NODES_MAX: u32 = 1_000_000;
+const ATTRIBUTES_MAX: usize = 1_000;
+const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
+
+pub(crate) type NodeId = u32;
+
+pub(crate) const ROOT: NodeId = 0;
+
+pub(crate) struct Document {
+    pub nodes: Vec<Node>,
+    /// `version`, `encoding` and `standalone` of the XML declaration.
+    pub declaration: Vec<(String, String)>,
+}
+
+pub(crate) struct Node {
+    pub kind: Kind,
+    pub parent: NodeId,
+    /// Where its children begin, behind its attributes.
+    pub inside: NodeId,
+    /// One past the last node inside.
+    pub end: NodeId,
+    /// The sibling before it; the root, which is nobody's sibling, if there is none.
+    pub previous: NodeId,
+}
+
+pub(crate) enum Kind {
+    Root,
+    Element {
+        name: Name,
+        /// Written `<a/>`.
+        closed: bool,
+    },
+    /// A declaration `xmlns:prefix="uri"`.
+    Namespace {
+        prefix: Box<str>,
+        uri: Box<str>,
+    },
+    Attribute {
+        name: Name,
+        value: Box<str>,
+    },
+    Text {
+        text: Box<str>,
+        cdata: bool,
+        /// Goes on where the text before it ends.
+        continues: bool,
+    },
+    Comment(Box<str>),
+    Instruction {
+        target: Box<str>,
+        value: Box<str>,
+    },
+}
+
+pub(crate) struct Name {
+    pub prefix: Box<str>,
+    pub local: Box<str>,
+    pub namespace: Box<str>,
+}
+
+impl Name {
+    pub fn qualified(&self) -> String {
+        match self.prefix.is_empty() {
+            true => self.local.to_string(),
+            false => format!("{}:{}", self.prefix, self.local),
+        }
+    }
+}
+
+impl Document {
+    /// Document types are refused: they are what entity bombs and references to files are made of.
+    pub fn parse(context: &mut Context, text: &str) -> Result<Document, EvalError> {
+        context.room_for_bytes(text.len())?;
+        context.items(text.len() / 8)?;
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        pay_for_tags(context, text)?;
+        let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+        let parsed = roxmltree::Document::parse_with_options(text, options).map_err(|error| refused(&error))?;
+        let mut builder = Builder { document: Document { nodes: Vec::new(), declaration: declaration(text)? }, text };
+        builder.add(Kind::Root, ROOT, ROOT);
+        let xml = Kind::Namespace { prefix: "xml".into(), uri: XML_NAMESPACE.into() };
+        builder.add(xml, ROOT, ROOT);
+        builder.open(ROOT);
+        builder.children(parsed.root(), ROOT, 0, Space::Dropped)?;
+        builder.close(ROOT);
+        Ok(builder.document)
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// Attributes and declarations of an element.
+    pub fn attributes(&self, id: NodeId) -> std::ops::Range<NodeId> {
+        id + 1..self.node(id).inside
+    }
+
+    pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let (mut next, end) = (self.node(id).inside, self.node(id).end);
+        std::iter::from_fn(move || {
+            let child = next;
+            (child < end).then(|| {
+                next = self.node(child).end;
+                child
+            })
+        })
+    }
+
+    /// Attributes and declarations: nodes that are nobody's child.
+    pub fn is_attribute(&self, id: NodeId) -> bool {
+        matches!(self.node(id).kind, Kind::Attribute { .. } | Kind::Namespace { .. })
+    }
+}
+
+/// The parser compares the attributes of a tag with each other, and hands namespaces on from element to element: a small
+/// text could cost it much. That is paid for, or refused, before.
+fn pay_for_tags(context: &mut Context, text: &str) -> Result<(), EvalError> {
+    let (mut declarations, mut prefixes) = (0, HashSet::new());
+    for part in text.split('<').skip(1) {
+        let tag = start_tag(part);
+        let names = attributes_in(tag.find(char::is_whitespace).map_or("", |at| &tag[at..])).map(|(name, _)| name);
+        let mut count = 0;
+        for name in names {
+            count += 1;
+            if let Some(prefix) = declared_prefix(name) {
+                declarations += 1;
+                prefixes.insert(prefix);
+            }
+        }
+        if count > ATTRIBUTES_MAX {
+            let message = format!("the XML has an element with more than {ATTRIBUTES_MAX} attributes");
+            return Err(EvalError::new(EvalErrorKind::Limit, message));
+        }
+        context.items(count * count / 16)?;
+    }
+    context.items(declarations * prefixes.len())
+}
+
+fn refused(error: &roxmltree::Error) -> EvalError {
+    match error {
+        roxmltree::Error::NodesLimitReached => {
+            EvalError::new(EvalErrorKind::Limit, format!("the XML has more than {NODES_MAX} nodes"))
+        }
+        roxmltree::Error::DtdDetected => type_error("the XML has a document type (DOCTYPE), which is not accepted")
+            .hint("leave the document type out; entities cannot be declared"),
+        other => type_error(format!("not valid XML: {other}")),
+    }
+}
+
+/// What the XML declaration says.
+fn declaration(text: &str) -> Result<Vec<(String, String)>, EvalError> {
+    let Some(rest) = text.strip_prefix("<?xml").filter(|rest| rest.starts_with(char::is_whitespace)) else {
+        return Ok(Vec::new());
+    };
+    let inside = rest.split_once("?>").map_or("", |(inside, _)| inside);
+    let found: Vec<(String, String)> =
+        attributes_in(inside).map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    match found.iter().find(|(name, _)| name == "version") {
+        Some((_, version)) if version == "1.0" => Ok(found),
+        _ => Err(type_error("the XML is not of version 1.0")),
+    }
+}
+
+/// Names and raw values of the attributes in what stands between a tag's name and its end. It was parsed before, so that
+/// nothing can be wrong with it.
+fn attributes_in(mut rest: &str) -> impl Iterator<Item = (&str, &str)> {
+    std::iter::from_fn(move || {
+        let (name, after) = rest.split_once('=')?;
+        let after = after.trim_start();
+        let quote = after.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+        let (value, after) = after[1..].split_once(quote)?;
+        rest = after;
+        Some((name.trim(), value))
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Space {
+    Dropped,
+    Kept,
+}
+
+struct Builder<'a> {
+    document: Document,
+    text: &'a str,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, kind: Kind, parent: NodeId, previous: NodeId) -> NodeId {
+        let id = self.document.nodes.len() as NodeId;
+        self.document.nodes.push(Node { kind, parent, inside: id + 1, end: id + 1, previous });
+        id
+    }
+
+    /// Its attributes are all there.
+    fn open(&mut self, id: NodeId) {
+        self.document.nodes[id as usize].inside = self.document.nodes.len() as NodeId;
+    }
+
+    fn close(&mut self, id: NodeId) {
+        self.document.nodes[id as usize].end = self.document.nodes.len() as NodeId;
+    }
+
+    fn children(&mut self, of: roxmltree::Node, parent: NodeId, depth: usize, space: Space) -> Result<(), EvalError> {
+        if depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let mut previous = ROOT;
+        for child in of.children() {
+            match child.node_type() {
+                NodeType::Root => {}
+                NodeType::Text => previous = self.texts(child, parent, previous, space),
+                NodeType::Comment => {
+                    let text = child.text().unwrap_or_default();
+                    previous = self.add(Kind::Comment(text.into()), parent, previous);
+                }
+                NodeType::PI => {
+                    let (target, value) = child.pi().map_or(("", ""), |pi| (pi.target, pi.value.unwrap_or_default()));
+                    let kind = Kind::Instruction { target: target.into(), value: value.into() };
+                    previous = self.add(kind, parent, previous);
+                }
+                NodeType::Element => {
+                    previous = self.element(child, parent, previous, depth, space)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        node: roxmltree::Node,
+        parent: NodeId,
+        previous: NodeId,
+        depth: usize,
+        space: Space,
+    ) -> Result<NodeId, EvalError> {
+        let source = &self.text[node.range()];
+        let tag = start_tag(source);
+        let name_end = tag.find(|c: char| c.is_whitespace() || matches!(c, '/' | '>')).unwrap_or(tag.len());
+        let name = named(&tag[1..name_end], node.tag_name().namespace());
+        let id = self.add(Kind::Element { name, closed: tag.ends_with("/>") }, parent, previous);
+        let mut space = space;
+        let mut values = node.attributes();
+        for (name, raw) in attributes_in(&tag[name_end..tag.len() - 1]) {
+            let kind = match declared_prefix(name) {
+                Some(prefix) => {
+                    let found = node.lookup_namespace_uri(Some(prefix).filter(|prefix| !prefix.is_empty()));
+                    Kind::Namespace { prefix: prefix.into(), uri: found.unwrap_or(raw).into() }
+                }
+                None => {
+                    let attribute = values.next();
+                    let value = attribute.map_or("", |attribute| attribute.value());
+                    if name == "xml:space" {
+                        space = if value == "preserve" { Space::Kept } else { Space::Dropped };
+                    }
+                    Kind::Attribute {
+                        name: named(name, attribute.and_then(|attribute| attribute.namespace())),
+                        value: value.into(),
+                    }
+                }
+            };
+            self.add(kind, id, ROOT);
+        }
+        self.open(id);
+        self.children(node, id, depth + 1, space)?;
+        self.close(id);
+        Ok(id)
+    }
+
+    /// The parser gives text and CDATA in one piece; the source tells them apart.
+    fn texts(&mut self, node: roxmltree::Node, parent: NodeId, mut previous: NodeId, space: Space) -> NodeId {
+        let start = node.range().start;
+        let end = match (node.next_sibling(), node.parent()) {
+            (Some(next), _) => next.range().start,
+            (None, Some(parent)) => self.text[..parent.range().end].rfind("</").unwrap_or(start),
+            (None, None) => start,
+        };
+        let source = self.text.get(start..end).unwrap_or_default();
+        let pieces = match source.contains("<![CDATA[") {
+            false => vec![(node.text().unwrap_or_default().to_owned(), false)],
+            true => pieces(source),
+        };
+        let mut continues = false;
+        for (text, cdata) in pieces {
+            let blank = !cdata && text.bytes().all(|byte| byte.is_ascii_whitespace());
+            if text.is_empty() && !cdata || blank && space == Space::Dropped {
+                continue;
+            }
+            previous = self.add(Kind::Text { text: text.into(), cdata, continues }, parent, previous);
+            continues = true;
+        }
+        previous
+    }
+}
+
+/// The first tag of an element's source; `>` may stand in its attributes.
+fn start_tag(source: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in source.char_indices() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (None, '>') => return &source[..=at],
+            _ => {}
+        }
+    }
+    source
+}
+
+fn named(qualified: &str, namespace: Option<&str>) -> Name {
+    let (prefix, local) = qualified.split_once(':').unwrap_or(("", qualified));
+    Name { prefix: prefix.into(), local: local.into(), namespace: namespace.unwrap_or_default().into() }
+}
+
+/// The prefix that an attribute declares; empty for the default namespace.
+pub(super) fn declared_prefix(name: &str) -> Option<&str> {
+    match name.strip_prefix("xmlns") {
+        Some("") => Some(""),
+        Some(rest) => rest.strip_prefix(':'),
+        None => None,
+    }
+}
+
+/// Text and CDATA of a run, each with its characters decoded.
+fn pieces(mut source: &str) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    while let Some((before, rest)) = source.split_once("<![CDATA[") {
+        found.push((decoded(before), false));
+        let (inside, after) = rest.split_once("]]>").unwrap_or((rest, ""));
+        found.push((lines(inside), true));
+        source = after;
+    }
+    found.push((decoded(source), false));
+    found
+}
+
+fn lines(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+fn decoded(text: &str) -> String {
+    let text = lines(text);
+    let mut out = String::with_capacity(text.len());
+    let mut parts = text.split('&');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let (name, rest) = part.split_once(';').unwrap_or(("", part));
+        let number = match name.strip_prefix("#x") {
+            Some(hex) => u32::from_str_radix(hex, 16).ok(),
+            None => name.strip_prefix('#').and_then(|digits| digits.parse().ok()),
+        };
+        let known = match name {
+            "amp" => Some('&'),
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            _ => number.and_then(char::from_u32),
+        };
+        out.extend(known);
+        out.push_str(rest);
+    }
+    out
+}

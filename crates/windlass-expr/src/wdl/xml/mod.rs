@@ -1,0 +1,48 @@
+//! XML as a value: `{"$content-type": "application/xml;charset=utf-8", "$content": base64}`.
+//!
+//! - `document` text to a tree · `write` a tree to text · `json` XML to JSON and back · `xpath` questions about a tree.
+
+pub(crate) mod document;
+pub(crate) mod json;
+mod write;
+pub(crate) mod xpath;
+
+use windlass_value::{EvalError, Value};
+
+use super::functions::{base64_text, binary_text};
+use super::values::{Context, Outcome, describe, type_error};
+
+pub(crate) use document::Document;
+pub(crate) use write::outer;
+
+pub(crate) const CONTENT_TYPE: &str = "application/xml;charset=utf-8";
+
+/// Whether the value carries XML.
+pub(crate) fn is_xml(value: &Value) -> bool {
+    content_type(value).is_some_and(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        kind == "application/xml" || kind == "text/xml" || kind.ends_with("+xml")
+    })
+}
+
+/// The content type of a value that carries binary content.
+pub(crate) fn content_type(value: &Value) -> Option<&str> {
+    value.get("$content")?;
+    value.get("$content-type").and_then(Value::as_str)
+}
+
+/// The value that carries this XML.
+pub(crate) fn value_of(context: &mut Context, text: &str) -> Outcome {
+    let content = base64_text(context, text.as_bytes())?;
+    Ok(Value::object([("$content-type", Value::from(CONTENT_TYPE)), ("$content", Value::from(content))]))
+}
+
+/// The XML's text, of a value that carries it or of a plain text.
+pub(crate) fn text_at(function: &str, context: &mut Context, value: &Value) -> Result<String, EvalError> {
+    match value {
+        Value::Str(text) => Ok(text.to_string()),
+        Value::Map(map) if map.contains_key("$content") => binary_text(function, context, value),
+        other => Err(type_error(format!("`{function}` needs XML, got {}", describe(other)))
+            .hint("xml(…) makes XML of a text or of an object with one property")),
+    }
+}

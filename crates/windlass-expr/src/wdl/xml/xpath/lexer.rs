@@ -1,0 +1,124 @@
+//! Text to tokens. Whether `*`, `and`, `or`, `div` and `mod` are operators depends on what stands before them.
+
+use super::XPathError;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    /// `(` `)` `[` `]` `.` `..` `@` `,` `::` `/` `//` `|` `+` `-` `=` `!=` `<` `<=` `>` `>=`
+    Sign(&'static str),
+    /// `*` where a name could stand.
+    Star,
+    /// An operator that is a word, or `*` between two operands.
+    Operator(Word),
+    Literal(String),
+    Number(f64),
+    /// A name with its prefix; the local part of `p:*` is `*`.
+    Name {
+        prefix: Option<String>,
+        local: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Word {
+    And,
+    Or,
+    Div,
+    Mod,
+    Times,
+}
+
+/// Longer signs first.
+const SIGNS: &[&str] =
+    &["::", "//", "..", "!=", "<=", ">=", "(", ")", "[", "]", ".", "@", ",", "/", "|", "+", "-", "=", "<", ">"];
+
+/// The tokens, each with the place where it begins.
+pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, XPathError> {
+    let (mut found, mut at) = (Vec::<(Token, usize)>::new(), 0);
+    loop {
+        at += text[at..].len() - text[at..].trim_start_matches([' ', '\t', '\r', '\n']).len();
+        let rest = &text[at..];
+        let Some(first) = rest.chars().next() else { return Ok(found) };
+        let operand_before = found.last().is_some_and(|(token, _)| ends_operand(token));
+        let (token, length) = match first {
+            '"' | '\'' => {
+                let inside = rest[1..].split_once(first).map(|(inside, _)| inside);
+                let inside = inside.ok_or_else(|| XPathError::new(format!("the text at {at} is not closed")))?;
+                (Token::Literal(inside.to_owned()), inside.len() + 2)
+            }
+            '0'..='9' => number(rest)?,
+            '.' if rest[1..].starts_with(|next: char| next.is_ascii_digit()) => number(rest)?,
+            '*' if operand_before => (Token::Operator(Word::Times), 1),
+            '*' => (Token::Star, 1),
+            '$' => {
+                return Err(XPathError {
+                    message: format!("there are no variables in XPath here, found `$` at {at}"),
+                    hint: Some("put the value in with concat(…)".to_owned()),
+                });
+            }
+            c if starts_name(c) => word(rest, operand_before),
+            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+                Some(sign) => (Token::Sign(sign), sign.len()),
+                None => return Err(XPathError::new(format!("`{first}` at {at} means nothing in XPath"))),
+            },
+        };
+        found.push((token, at));
+        at += length;
+    }
+}
+
+/// After such a token comes an operator, if anything.
+fn ends_operand(token: &Token) -> bool {
+    match token {
+        Token::Sign(sign) => matches!(*sign, ")" | "]" | "." | ".."),
+        Token::Operator(_) => false,
+        _ => true,
+    }
+}
+
+fn number(rest: &str) -> Result<(Token, usize), XPathError> {
+    let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let length = match rest[whole..].starts_with('.') {
+        true => whole + 1 + rest[whole + 1..].bytes().take_while(u8::is_ascii_digit).count(),
+        false => whole,
+    };
+    let text = &rest[..length];
+    let number = text.parse().map_err(|_| XPathError::new(format!("`{text}` is not a number")))?;
+    Ok((Token::Number(number), length))
+}
+
+fn starts_name(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+fn name_length(text: &str) -> usize {
+    match text.starts_with(starts_name) {
+        true => text.find(|c: char| !(c.is_alphanumeric() || "_-.\u{b7}".contains(c))).unwrap_or(text.len()),
+        false => 0,
+    }
+}
+
+fn word(rest: &str, operand_before: bool) -> (Token, usize) {
+    let length = name_length(rest);
+    let name = &rest[..length];
+    if operand_before {
+        let operator = match name {
+            "and" => Some(Word::And),
+            "or" => Some(Word::Or),
+            "div" => Some(Word::Div),
+            "mod" => Some(Word::Mod),
+            _ => None,
+        };
+        if let Some(operator) = operator {
+            return (Token::Operator(operator), length);
+        }
+    }
+    if let Some(after) = rest[length..].strip_prefix(':').filter(|after| !after.starts_with(':')) {
+        let local = if after.starts_with('*') { 1 } else { name_length(after) };
+        if local > 0 {
+            let token = Token::Name { prefix: Some(name.to_owned()), local: after[..local].to_owned() };
+            return (token, length + 1 + local);
+        }
+    }
+    (Token::Name { prefix: None, local: name.to_owned() }, length)
+}
