@@ -77,6 +77,7 @@ impl<'a> Reducer<'a> {
             }
             Action::End { status, error } => {
                 let error = error.map(|expression| self.eval(expression, scope)).transpose()?;
+                let error = error.map(|error| self.resolve(&error)).transpose()?;
                 self.end_from(id, *status, error.as_ref());
                 Ok(())
             }
@@ -272,6 +273,7 @@ impl<'a> Reducer<'a> {
                     Directive::Break => Next::Break,
                     Directive::Fail { status, error } => {
                         let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
+                        let error = error.map(|error| self.resolve(&error)).transpose()?;
                         Next::Fail { status: *status, error: error.as_ref().map(ruled) }
                     }
                     Directive::Retry(retry) => {
