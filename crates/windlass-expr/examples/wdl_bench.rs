@@ -17,11 +17,12 @@ struct BenchScope {
     turn: TurnView,
     node: NodeView,
     name: Value,
+    time: Value,
 }
 
 impl Scope for BenchScope {
-    fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
-        Some(self.name.clone())
+    fn variable(&self, _level: Level, name: &str) -> Option<Value> {
+        Some(if name == "time" { self.time.clone() } else { self.name.clone() })
     }
 
     fn node(&self, _name: &str) -> Option<NodeView> {
@@ -74,7 +75,7 @@ fn main() {
             name: "think".into(),
             status: "succeeded",
             inputs: Value::Null,
-            output: Value::object([("body", Value::object([("action", "search")]))]),
+            output: Value::object([("body", Value::object([("action", Value::object([("b", "c")]))]))]),
             error: Value::Null,
             attempts: 1,
             started_at: start,
@@ -82,6 +83,7 @@ fn main() {
             records: Default::default(),
         },
         name: Value::from("Ada"),
+        time: Value::from("2026-11-15T09:30:00Z"),
     };
     let cases = [
         (r#""@greaterOrEquals(variables('loopIndex'), 1000000)""#, Mode::LoopCondition),
@@ -89,13 +91,18 @@ fn main() {
         (r#""@variables('name')""#, Mode::Value),
         (r#""@variables('loopIndex')""#, Mode::Value),
         (r#""@greater(variables('name'), 'x')""#, Mode::Condition),
-        (r#""@body('think').action""#, Mode::Value),
+        (r#""@body('think').action.b""#, Mode::Value),
         (r#""Hello @{variables('name')}, this is turn @{variables('loopIndex')}""#, Mode::Value),
         (
-            r#"{"and": [{"equals": ["@body('think')?['action']", "search"]}, {"less": ["@variables('loopIndex')", 9]}]}"#,
+            r#"{"and": [{"equals": ["@body('think')?['action']['b']", "c"]}, {"less": ["@variables('loopIndex')", 9]}]}"#,
             Mode::Condition,
         ),
         (r#""@{concat('a', 'b')} constant""#, Mode::Value),
+        (r#""@and(greater(variables('loopIndex'), 10), equals(body('think')?['action']['b'], 'c'))""#, Mode::Condition),
+        (r#""@formatDateTime('2026-11-15T09:30:00Z', concat('yyyy', variables('name')))""#, Mode::Value),
+        (r#""@convertFromUtc(variables('time'), 'W. Europe Standard Time')""#, Mode::Value),
+        (r#""@formatNumber(variables('loopIndex'), '#,##0.00', 'de-de')""#, Mode::Value),
+        (r#""@add(decimal('0.1'), variables('loopIndex'))""#, Mode::Value),
     ];
     for (source, mode) in cases {
         let tree = parse_json(source).expect("a source");

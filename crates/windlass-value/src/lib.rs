@@ -4,6 +4,7 @@
 //! infinity: a float that is not finite cannot be made. `1 == 1.0`, yet `1.0` keeps its point when printed.
 
 mod codec;
+mod digits;
 mod eval;
 mod json;
 mod map;
@@ -11,6 +12,7 @@ mod time;
 mod value;
 
 pub use codec::{DecodeError, decode, encode, encode_into};
+pub use digits::Digits;
 pub use eval::{
     CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, NodeView, PathPart, RunView,
     Scope, TurnRecords, TurnView,

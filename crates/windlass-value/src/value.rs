@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Map;
+use crate::{Digits, Map};
 
 /// The hash of a value's canonical encoding: the address of a blob.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum Value {
     Int(i64),
     /// Always finite.
     Float(f64),
-    /// A number that neither i64 nor f64 holds exactly, kept as its text. No arithmetic.
+    /// A number kept exactly, as its text: one that neither i64 nor f64 holds, or a decimal.
     Big(Arc<str>),
     Str(Arc<str>),
     List(Arc<Vec<Value>>),
@@ -180,7 +180,10 @@ impl PartialEq for Value {
             (Value::Int(a), Value::Int(b)) => a == b,
             (Value::Float(a), Value::Float(b)) => a == b,
             (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => int_equals_float(*a, *b),
-            (Value::Big(a), Value::Big(b)) | (Value::Str(a), Value::Str(b)) => a == b,
+            (Value::Str(a), Value::Str(b)) => a == b,
+            (Value::Big(a), Value::Big(b)) if a == b => true,
+            (Value::Big(_), Value::Int(_) | Value::Float(_) | Value::Big(_))
+            | (Value::Int(_) | Value::Float(_), Value::Big(_)) => Digits::of(self) == Digits::of(other),
             (Value::List(a), Value::List(b)) => Arc::ptr_eq(a, b) || a == b,
             (Value::Map(a), Value::Map(b)) => Arc::ptr_eq(a, b) || a == b,
             (Value::Stored(a), Value::Stored(b)) => a == b,

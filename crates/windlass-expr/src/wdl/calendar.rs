@@ -10,21 +10,6 @@ const TICKS_MAX: i64 = 3_155_378_975_999_999_999;
 /// Days from 0001-01-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_162;
 
-pub(crate) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Moment {
     pub ticks: i64,
@@ -86,6 +71,11 @@ impl Moment {
         }
     }
 
+    /// Since 1970.
+    pub fn epoch_seconds(self) -> i64 {
+        (self.ticks - EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
+    }
+
     /// Sunday is 0.
     pub fn day_of_week(self) -> i64 {
         // The first of January of the year 1 is a Monday.
@@ -115,6 +105,12 @@ impl Civil {
         }
         let seconds = self.hour * 3_600 + self.minute * 60 + self.second;
         Some(self.days()? * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + self.fraction)
+    }
+
+    /// The moment, given the minutes east of UTC if a zone is stated.
+    pub fn moment(&self, offset: Option<i64>) -> Option<Moment> {
+        let moment = Moment { ticks: 0, utc: offset.is_some() };
+        moment.at(self.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
     }
 }
 
@@ -146,77 +142,56 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
 }
 
-/// Reads ISO 8601 (`2026-11-15T09:30:00.125Z`), `11/15/2026 9:30 PM`, and `Sun, 15 Nov 2026 09:30:00 GMT`.
+/// Reads ISO 8601: `2026-11-15T09:30:00.125Z`, a date alone, an offset instead of the `Z`.
 pub(crate) fn parse(text: &str) -> Option<Moment> {
     let mut reader = Reader { rest: text.trim() };
     let mut civil = Civil { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, fraction: 0 };
-    if reader.rest.starts_with(|first: char| first.is_ascii_alphabetic()) {
-        reader.rest = reader.rest.split_once(',')?.1.trim_start();
-        civil.day = reader.number(1, 2)?;
-        reader.space();
-        let name = reader.word();
-        let month = MONTHS.iter().position(|month| name.len() >= 3 && starts_with_ignoring_case(month, name))?;
-        civil.month = month as i64 + 1;
-        reader.space();
-        civil.year = reader.number(4, 4)?;
-    } else if reader.rest.find('/').is_some_and(|slash| slash <= 2) {
-        civil.month = reader.number(1, 2)?;
-        reader.expect('/')?;
-        civil.day = reader.number(1, 2)?;
-        reader.expect('/')?;
-        civil.year = reader.number(4, 4)?;
-    } else {
-        civil.year = reader.number(4, 4)?;
-        reader.expect('-')?;
-        civil.month = reader.number(1, 2)?;
-        reader.expect('-')?;
-        civil.day = reader.number(1, 2)?;
-    }
+    civil.year = reader.number(4, 4)?;
+    reader.expect('-')?;
+    civil.month = reader.number(1, 2)?;
+    reader.expect('-')?;
+    civil.day = reader.number(1, 2)?;
     if reader.expect('T').or_else(|| reader.expect('t')).or_else(|| reader.expect(' ')).is_some() {
         reader.space();
         reader.time_of_day(&mut civil)?;
     }
     let offset = reader.zone()?;
     reader.rest.is_empty().then_some(())?;
-    let moment = Moment { ticks: 0, utc: offset.is_some() };
-    moment.at(civil.ticks()?)?.add_ticks(-offset.unwrap_or(0) * 60 * TICKS_PER_SECOND)
+    civil.moment(offset)
 }
 
-fn starts_with_ignoring_case(text: &str, beginning: &str) -> bool {
-    text.get(..beginning.len()).is_some_and(|part| part.eq_ignore_ascii_case(beginning))
-}
-
-struct Reader<'a> {
-    rest: &'a str,
+pub(crate) struct Reader<'a> {
+    pub rest: &'a str,
 }
 
 impl<'a> Reader<'a> {
-    fn space(&mut self) {
+    pub fn space(&mut self) {
         self.rest = self.rest.trim_start();
     }
 
-    fn expect(&mut self, wanted: char) -> Option<()> {
+    pub fn expect(&mut self, wanted: char) -> Option<()> {
         self.rest = self.rest.strip_prefix(wanted)?;
         Some(())
     }
 
-    fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
+    pub fn take(&mut self, matches: fn(u8) -> bool, most: usize) -> &'a str {
         let length = self.rest.bytes().take(most).take_while(|byte| matches(*byte)).count();
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
     }
 
-    fn word(&mut self) -> &'a str {
+    pub fn word(&mut self) -> &'a str {
         self.take(|byte| byte.is_ascii_alphabetic(), 20)
     }
 
-    fn number(&mut self, least: usize, most: usize) -> Option<i64> {
+    pub fn number(&mut self, least: usize, most: usize) -> Option<i64> {
         let digits = self.take(|byte| byte.is_ascii_digit(), most);
         (digits.len() >= least).then(|| digits.parse().ok()).flatten()
     }
 
-    fn time_of_day(&mut self, civil: &mut Civil) -> Option<()> {
+    /// `9:30`, `9:30:15`, `9:30:15.125`.
+    pub fn clock(&mut self, civil: &mut Civil) -> Option<()> {
         civil.hour = self.number(1, 2)?;
         self.expect(':')?;
         civil.minute = self.number(2, 2)?;
@@ -228,6 +203,11 @@ impl<'a> Reader<'a> {
                 civil.fraction = (!digits.is_empty()).then(|| seven.parse().ok()).flatten()?;
             }
         }
+        Some(())
+    }
+
+    fn time_of_day(&mut self, civil: &mut Civil) -> Option<()> {
+        self.clock(civil)?;
         let before = self.rest;
         self.space();
         match self.word().to_ascii_uppercase().as_str() {
@@ -240,7 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Minutes east of UTC; `Some(None)` when no zone is written.
-    fn zone(&mut self) -> Option<Option<i64>> {
+    pub fn zone(&mut self) -> Option<Option<i64>> {
         self.space();
         if self.rest.is_empty() {
             return Some(None);

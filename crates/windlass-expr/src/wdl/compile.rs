@@ -1,5 +1,6 @@
 //! Syntax to nodes: functions found, arguments counted, constants worked out. All problems are collected.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,7 @@ use windlass_value::{
 use super::functions::{self, ANY, Function, Run, is_node_result, nearest};
 use super::node::{Call, CallRun, Node, ObjectKey, eval};
 use super::path::{Key, Path, Step};
-use super::source::TREE_DEPTH_MAX;
+use super::source::{Ref, TREE_DEPTH_MAX};
 use super::syntax::{Piece, StepKey, StepSyntax, Syntax, SyntaxKind, Text, is_expression, parse_text};
 use super::values::{Context, describe, preview};
 use super::variable::VariableName;
@@ -26,11 +27,19 @@ pub(crate) struct Compiler {
     pointer: Vec<PathPart>,
     /// For a loop's own condition.
     lenient: bool,
+    /// What `appsetting` reads, where it may stand.
+    settings: Option<Arc<BTreeMap<String, String>>>,
+    /// Settings that were asked for and are not there.
+    pub missing: Vec<Ref>,
 }
 
 impl Compiler {
     pub fn new(lenient: bool) -> Compiler {
         Compiler { lenient, ..Compiler::default() }
+    }
+
+    pub fn with_settings(settings: Arc<BTreeMap<String, String>>) -> Compiler {
+        Compiler { settings: Some(settings), ..Compiler::default() }
     }
 
     pub fn error(&mut self, message: impl Into<String>, hint: Option<String>, range: Range<usize>) {
@@ -124,6 +133,9 @@ impl Compiler {
     fn syntax(&mut self, text: &str, syntax: &Syntax) -> Node {
         match &syntax.kind {
             SyntaxKind::Literal(value) => Node::Constant(value.clone()),
+            SyntaxKind::Call(call) if self.settings.is_some() && call.name.eq_ignore_ascii_case("appsetting") => {
+                self.setting(&call.arguments)
+            }
             SyntaxKind::Call(call) => {
                 let function = self.function(&call.name, call.arguments.len(), call.name_range.clone());
                 let arguments: Vec<Node> = call.arguments.iter().map(|part| self.syntax(text, part)).collect();
@@ -133,6 +145,35 @@ impl Compiler {
                 })
             }
             SyntaxKind::Path { root, steps } => self.path(text, syntax, root, steps),
+        }
+    }
+
+    fn setting(&mut self, arguments: &[Syntax]) -> Node {
+        let (Some(settings), [Syntax { kind: SyntaxKind::Literal(Value::Str(name)), range }]) =
+            (self.settings.clone(), arguments)
+        else {
+            let range = arguments.first().map_or(0..0, |argument| argument.range.clone());
+            self.error("`appsetting` takes the name of a setting, as a text in quotes", None, range);
+            return Node::Constant(Value::Null);
+        };
+        let in_any_case = || settings.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+        match settings.get(&**name).or_else(in_any_case) {
+            Some(value) => Node::Constant(Value::from(value.as_str())),
+            None => {
+                self.missing.push(Ref { name: name.clone(), pointer: self.pointer.clone(), range: range.clone() });
+                Node::Constant(Value::Null)
+            }
+        }
+    }
+
+    /// Zones, locales and formats that are written down are looked at now, not when the run comes to them.
+    fn check_literals(&mut self, function: &Function, arguments: &[Node], place: &dyn Fn(usize) -> Range<usize>) {
+        for (index, literal) in function.literals {
+            if let Some(Node::Constant(Value::Str(text))) = arguments.get(*index)
+                && let Some((message, hint)) = literal.problem(text)
+            {
+                self.error(format!("`{}`: {message}", function.name), Some(hint), place(*index));
+            }
         }
     }
 
@@ -151,6 +192,12 @@ impl Compiler {
             }
             return None;
         };
+        if function.of_loop && !self.lenient {
+            let hint = "elsewhere use actions('name')".to_owned();
+            let message = format!("`{}` stands in the condition of a loop only", function.name);
+            self.error(message, Some(hint), range);
+            return None;
+        }
         if count < function.least || count > function.most {
             let (least, most) = (function.least, function.most);
             let wanted = match (least, most) {
@@ -179,6 +226,7 @@ impl Compiler {
         {
             return Node::Variable(Box::new(VariableName::new(name)));
         }
+        self.check_literals(function, &arguments, &place);
         let prepared = match function.prepare.map_or(Ok(None), |prepare| prepare(&arguments)) {
             Ok(prepared) => prepared,
             Err(bad) => {

@@ -1,109 +1,167 @@
-//! Moments as text, by the formats of .NET in their English form.
+//! Moments as text, by the formats of .NET: a letter alone names a pattern of the locale, anything else is a pattern.
 
-use super::calendar::{MONTHS, Moment};
+use std::borrow::Cow;
+
+use super::calendar::{Civil, Moment};
+use super::locale::{Locale, usual};
 use super::values::push;
 
-pub(crate) const ROUND_TRIP: &str = "yyyy-MM-dd'T'HH:mm:ss.fffffffK";
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const ROUND_TRIP: &str = "yyyy-MM-dd'T'HH:mm:ss.fffffffK";
 
 /// None when the format is not one.
-pub(crate) fn format(moment: Moment, pattern: &str) -> Option<String> {
-    let mut letters = pattern.chars();
-    match (letters.next(), letters.next()) {
-        (None, _) => custom(moment, ROUND_TRIP),
-        (Some(letter), None) => custom(moment, standard(letter)?),
-        _ => custom(moment, pattern),
-    }
+pub(crate) fn format(moment: Moment, pattern: &str, locale: &Locale) -> Option<String> {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let (pattern, locale) = resolve(pattern, locale)?;
+    let writer = Writer { moment, civil: moment.civil(), locale, beside_day: has_day(&pattern) };
+    each_part(&pattern, &mut |part| writer.part(&mut out, part))?;
+    Some(out)
 }
 
-fn standard(letter: char) -> Option<&'static str> {
-    Some(match letter {
+/// Whether a format is one at all.
+pub(crate) fn is_format(pattern: &str) -> bool {
+    format(Moment { ticks: 0, utc: true }, pattern, usual()).is_some()
+}
+
+/// What a pattern is made of.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Part<'a> {
+    /// A letter, so many times. One without a meaning stands for itself.
+    Letter(char, usize),
+    Literal(&'a str),
+}
+
+/// The pattern that a standard letter stands for, and the locale it is read in; a longer pattern is itself.
+pub(crate) fn resolve<'a>(pattern: &'a str, locale: &'a Locale) -> Option<(Cow<'a, str>, &'a Locale)> {
+    let mut letters = pattern.chars();
+    let letter = match (letters.next(), letters.next()) {
+        (None, _) => 'o',
+        (Some(letter), None) => letter,
+        _ => return Some((pattern.into(), locale)),
+    };
+    // The first four are the same everywhere.
+    let fixed = match letter {
         'o' | 'O' => ROUND_TRIP,
         's' => "yyyy-MM-dd'T'HH:mm:ss",
         'u' => "yyyy-MM-dd HH:mm:ss'Z'",
         'r' | 'R' => "ddd, dd MMM yyyy HH:mm:ss 'GMT'",
-        'd' => "M/d/yyyy",
-        'D' => "dddd, MMMM d, yyyy",
-        't' => "h:mm tt",
-        'T' => "h:mm:ss tt",
-        'f' => "dddd, MMMM d, yyyy h:mm tt",
-        'F' | 'U' => "dddd, MMMM d, yyyy h:mm:ss tt",
-        'g' => "M/d/yyyy h:mm tt",
-        'G' => "M/d/yyyy h:mm:ss tt",
-        'm' | 'M' => "MMMM d",
-        'y' | 'Y' => "MMMM yyyy",
+        _ => "",
+    };
+    if !fixed.is_empty() {
+        return Some((fixed.into(), usual()));
+    }
+    let pattern = match letter {
+        'd' => locale.date.into(),
+        'D' => locale.long_date.into(),
+        't' => locale.time.into(),
+        'T' => locale.long_time.into(),
+        'f' => format!("{} {}", locale.long_date, locale.time).into(),
+        'F' | 'U' => format!("{} {}", locale.long_date, locale.long_time).into(),
+        'g' => format!("{} {}", locale.date, locale.time).into(),
+        'G' => format!("{} {}", locale.date, locale.long_time).into(),
+        'm' | 'M' => locale.month_day.into(),
+        'y' | 'Y' => locale.year_month.into(),
         _ => return None,
-    })
+    };
+    Some((pattern, locale))
 }
 
-fn custom(moment: Moment, pattern: &str) -> Option<String> {
-    let mut out = String::new();
+/// Hands over the parts one after another; None where the pattern breaks off.
+pub(crate) fn each_part<'a>(pattern: &'a str, visit: &mut dyn FnMut(Part<'a>) -> Option<()>) -> Option<()> {
     let mut rest = pattern;
     while let Some(letter) = rest.chars().next() {
         let run = rest.chars().take_while(|c| *c == letter).count();
         rest = match letter {
             '\'' | '"' => {
                 let (quoted, after) = rest[1..].split_once(letter)?;
-                out.push_str(quoted);
+                visit(Part::Literal(quoted))?;
                 after
             }
             '\\' => {
                 let escaped = rest[1..].chars().next()?;
-                out.push(escaped);
-                &rest[1 + escaped.len_utf8()..]
+                let end = 1 + escaped.len_utf8();
+                visit(Part::Literal(&rest[1..end]))?;
+                &rest[end..]
             }
             '%' => {
                 let single = rest[1..].chars().next().filter(|single| *single != '%')?;
-                specifier(&mut out, moment, single, 1)?;
+                visit(Part::Letter(single, 1))?;
                 &rest[1 + single.len_utf8()..]
             }
             _ => {
-                specifier(&mut out, moment, letter, run)?;
+                visit(Part::Letter(letter, run))?;
                 &rest[run * letter.len_utf8()..]
             }
         };
     }
-    Some(out)
+    Some(())
 }
 
-/// A letter, so many times. Letters without a meaning stand for themselves.
-fn specifier(out: &mut String, moment: Moment, letter: char, run: usize) -> Option<()> {
-    let civil = moment.civil();
-    let half_day = (civil.hour + 11) % 12 + 1;
-    let month = MONTHS[(civil.month - 1) as usize];
-    let day = DAYS[moment.day_of_week() as usize];
-    let width = run.min(2);
-    match (letter, run) {
-        ('d', 1 | 2) => push(out, format_args!("{:0width$}", civil.day)),
-        ('d', 3) => out.push_str(&day[..3]),
-        ('d', _) => out.push_str(day),
-        ('M', 1 | 2) => push(out, format_args!("{:0width$}", civil.month)),
-        ('M', 3) => out.push_str(&month[..3]),
-        ('M', _) => out.push_str(month),
-        ('y', 1 | 2) => push(out, format_args!("{:0width$}", civil.year % 100)),
-        ('y', 3..=20) => push(out, format_args!("{:0run$}", civil.year)),
-        ('H', _) => push(out, format_args!("{:0width$}", civil.hour)),
-        ('h', _) => push(out, format_args!("{half_day:0width$}")),
-        ('m', _) => push(out, format_args!("{:0width$}", civil.minute)),
-        ('s', _) => push(out, format_args!("{:0width$}", civil.second)),
-        ('f', 1..=7) => out.push_str(&format!("{:07}", civil.fraction)[..run]),
-        ('F', 1..=7) => {
-            let digits = format!("{:07}", civil.fraction);
-            match digits[..run].trim_end_matches('0') {
+/// Months take another form beside the number of the day, in some languages.
+fn has_day(pattern: &str) -> bool {
+    let mut found = false;
+    each_part(pattern, &mut |part| {
+        found |= matches!(part, Part::Letter('d', 1 | 2));
+        Some(())
+    });
+    found
+}
+
+struct Writer<'a> {
+    moment: Moment,
+    civil: Civil,
+    locale: &'a Locale,
+    beside_day: bool,
+}
+
+impl Writer<'_> {
+    fn part(&self, out: &mut String, part: Part) -> Option<()> {
+        match part {
+            Part::Literal(text) => {
+                out.push_str(text);
+                Some(())
+            }
+            Part::Letter(letter, run) => self.letter(out, letter, run),
+        }
+    }
+
+    fn letter(&self, out: &mut String, letter: char, run: usize) -> Option<()> {
+        let (civil, locale) = (&self.civil, self.locale);
+        let name = |names: &[&'static str], index: i64| names.get(index as usize).copied().unwrap_or_default();
+        let (month, day) = (civil.month - 1, self.moment.day_of_week());
+        let half = name(&locale.halves, civil.hour / 12);
+        let width = run.min(2);
+        match (letter, run) {
+            ('d', 1 | 2) => push(out, format_args!("{:0width$}", civil.day)),
+            ('d', 3) => out.push_str(name(&locale.days_short, day)),
+            ('d', _) => out.push_str(name(&locale.days, day)),
+            ('M', 1 | 2) => push(out, format_args!("{:0width$}", civil.month)),
+            ('M', 3) => out.push_str(name(&locale.months_short, month)),
+            ('M', _) if self.beside_day => out.push_str(name(&locale.months_of, month)),
+            ('M', _) => out.push_str(name(&locale.months, month)),
+            ('y', 1 | 2) => push(out, format_args!("{:0width$}", civil.year % 100)),
+            ('y', 3..=20) => push(out, format_args!("{:0run$}", civil.year)),
+            ('H', _) => push(out, format_args!("{:0width$}", civil.hour)),
+            ('h', _) => push(out, format_args!("{:0width$}", (civil.hour + 11) % 12 + 1)),
+            ('m', _) => push(out, format_args!("{:0width$}", civil.minute)),
+            ('s', _) => push(out, format_args!("{:0width$}", civil.second)),
+            ('f', 1..=7) => out.push_str(&format!("{:07}", civil.fraction)[..run]),
+            ('F', 1..=7) => match format!("{:07}", civil.fraction)[..run].trim_end_matches('0') {
                 // Without digits the point before them goes as well.
                 "" if out.ends_with('.') => drop(out.pop()),
                 shown => out.push_str(shown),
-            }
+            },
+            ('t', 1) => out.extend(half.chars().next()),
+            ('t', _) => out.push_str(half),
+            ('K', _) => (0..run).for_each(|_| out.push_str(if self.moment.utc { "Z" } else { "" })),
+            ('z', 1) => out.push_str("+0"),
+            ('z', 2) => out.push_str("+00"),
+            ('z', _) => out.push_str("+00:00"),
+            ('g', _) => out.push_str(locale.era),
+            ('/', _) => (0..run).for_each(|_| out.push_str(locale.separators[0])),
+            (':', _) => (0..run).for_each(|_| out.push_str(locale.separators[1])),
+            ('y' | 'f' | 'F', _) => return None,
+            _ => out.extend(std::iter::repeat_n(letter, run)),
         }
-        ('t', 1) => out.push(if civil.hour < 12 { 'A' } else { 'P' }),
-        ('t', _) => out.push_str(if civil.hour < 12 { "AM" } else { "PM" }),
-        ('K', _) => (0..run).for_each(|_| out.push_str(if moment.utc { "Z" } else { "" })),
-        ('z', 1) => out.push_str("+0"),
-        ('z', 2) => out.push_str("+00"),
-        ('z', _) => out.push_str("+00:00"),
-        ('g', _) => out.push_str("A.D."),
-        ('y' | 'f' | 'F', _) => return None,
-        _ => out.extend(std::iter::repeat_n(letter, run)),
+        Some(())
     }
-    Some(())
 }

@@ -6,26 +6,33 @@
 //!
 //! - `syntax` text to syntax · `source` what a tree refers to · `compile` syntax to nodes · `node`, `path`, `variable`
 //!   evaluation · `values` what functions know about values · `functions` one file per family · `data` the operations on
-//!   whole lists, each a language of its own · `xml` XML and XPath.
+//!   whole lists, each a language of its own · `xml` XML and XPath · `settings` app settings.
+//! - `calendar`, `zones`, `locale` what is known of times and places · `date_…`, `number_…` their texts.
 
 mod calendar;
 mod compile;
 mod data;
 mod date_format;
+mod date_parse;
 mod functions;
+mod locale;
 mod node;
 mod number_format;
+mod number_pattern;
 mod path;
+mod settings;
 mod source;
 mod syntax;
 mod values;
 mod variable;
 mod xml;
+mod zones;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
 pub use data::languages;
 pub use functions::nearest;
+pub use settings::with_settings;
 pub use source::{Ref, References, references, warnings};
 
 use compile::{Compiler, truth};

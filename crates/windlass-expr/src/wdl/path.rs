@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_value::{EvalError, EvalErrorKind, Map, Value};
 
 use super::node::{Node, eval};
-use super::values::{Context, Outcome, describe, is_stored_list, type_error, whole};
+use super::values::{Context, Outcome, describe, is_stored_list, type_error, whole, whole_big};
 
 /// How many names a message lists.
 const NAMES_SHOWN: usize = 20;
@@ -59,6 +59,10 @@ pub(crate) fn eval_path(path: &Path, context: &mut Context) -> Outcome {
                 Value::Int(index) => by_index(path, step, context, &current, usize::try_from(index).ok())?,
                 Value::Float(number) if whole(number).is_some() => {
                     let index = whole(number).and_then(|index| usize::try_from(index).ok());
+                    by_index(path, step, context, &current, index)?
+                }
+                Value::Big(text) if whole_big(&text).is_some() => {
+                    let index = whole_big(&text).and_then(|index| usize::try_from(index).ok());
                     by_index(path, step, context, &current, index)?
                 }
                 other => return Err(bad_key(path, step, &current, &other)),

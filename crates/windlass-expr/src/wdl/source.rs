@@ -25,7 +25,7 @@ pub struct Ref {
 pub struct References {
     /// `variables('x')`
     pub variables: Vec<Ref>,
-    /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, `result` of `'x'`
+    /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, `result`, and the form functions of `'x'`
     pub nodes: Vec<Ref>,
     /// `items('x')`, `iterationIndexes('x')`
     pub loops: Vec<Ref>,
@@ -40,11 +40,12 @@ pub fn references(source: &Value) -> References {
         let list = match call.name.to_ascii_lowercase().as_str() {
             "variables" => &mut found.variables,
             "outputs" | "body" | "actions" | "actionoutputs" | "actionbody" | "result" => &mut found.nodes,
+            "formdatavalue" | "formdatamultivalues" | "multipartbody" => &mut found.nodes,
             "items" | "iterationindexes" => &mut found.loops,
             "parameters" => &mut found.parameters,
             _ => return,
         };
-        if let [Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }] = call.arguments.as_slice() {
+        if let Some(Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }) = call.arguments.first() {
             list.push(Ref { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
         }
     });
@@ -64,6 +65,13 @@ pub fn warnings(source: &Value) -> Vec<CompileError> {
             });
         }
     });
+    found
+}
+
+/// Whether a text calls the function of that name.
+pub(crate) fn calls(text: &str, function: &str) -> bool {
+    let mut found = false;
+    walk_text(text, &[], &mut |_, call| found |= call.name.eq_ignore_ascii_case(function));
     found
 }
 

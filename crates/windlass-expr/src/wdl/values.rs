@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Scope, Stored, Value};
+use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, Scope, Stored, Value};
 
 use super::xml;
 
@@ -181,6 +181,7 @@ pub(crate) fn too_deep() -> EvalError {
 pub(crate) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
+        Value::Big(text) => format!("decimal {text}"),
         _ => format!("{} {}", value.kind(), preview(value)),
     }
 }
@@ -317,7 +318,7 @@ pub(crate) fn text_of(context: &mut Context, value: &Value) -> Result<Arc<str>, 
 /// Shortest text that gives the number again; whole numbers without a point, an exponent where .NET has one.
 pub(crate) fn float_text(number: f64) -> String {
     let size = number.abs();
-    if number == 0.0 || (1e-5..1e15).contains(&size) {
+    if number == 0.0 || (1e-4..1e15).contains(&size) {
         return format!("{number}");
     }
     let text = format!("{number:E}");
@@ -418,7 +419,14 @@ fn write_fingerprint(context: &mut Context, value: &Value, out: &mut String, dep
             let content = context.load(stored)?;
             write_fingerprint(context, &content, out, depth + 1)?;
         }
-        Value::Big(text) => push(out, format_args!("big {text}")),
+        // As the float of the same digits if there is one: equal numbers must look alike.
+        Value::Big(text) => match (whole_big(text), text.parse::<f64>().ok().and_then(Value::float)) {
+            (Some(int), _) => push(out, format_args!("{int}")),
+            (None, Some(Value::Float(number))) if Value::Float(number) == *value => {
+                push(out, format_args!("{number:?}"))
+            }
+            _ => push(out, format_args!("big {:?}", Digits::read(text))),
+        },
         _ => write_json(value, out, depth, context)?,
     }
     context.meter.check_size(out.len() / 2)
@@ -430,6 +438,17 @@ pub(crate) fn whole(number: f64) -> Option<i64> {
     (within && number.fract() == 0.0).then_some(number as i64)
 }
 
+/// The integer a decimal stands for exactly.
+pub(crate) fn whole_big(text: &str) -> Option<i64> {
+    let digits = Digits::read(text)?;
+    if digits.is_zero() {
+        return Some(0);
+    }
+    let places = usize::try_from(digits.point).ok().filter(|places| (digits.digits.len()..=19).contains(places))?;
+    let size = (0..places).fold(0i128, |sum, at| sum * 10 + i128::from(digits.digits.get(at).copied().unwrap_or(0)));
+    i64::try_from(if digits.negative { -size } else { size }).ok()
+}
+
 /// A total order of numbers and of texts; None for anything else.
 pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
@@ -438,6 +457,7 @@ pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
         (Value::Int(a), Value::Float(b)) => Some(order_int_float(*a, *b)),
         (Value::Float(a), Value::Int(b)) => Some(order_int_float(*b, *a).reverse()),
         (Value::Str(a), Value::Str(b)) => Some(a.cmp(b)),
+        (Value::Big(_), _) | (_, Value::Big(_)) => Some(Digits::of(left)?.cmp(&Digits::of(right)?)),
         _ => None,
     }
 }

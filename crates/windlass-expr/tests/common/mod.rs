@@ -7,7 +7,8 @@
 //!   `absent` a stored value whose blob is not at hand
 //! - nodes: `http` succeeded {"statusCode":200,"body":{"items":[{"id":1},{"id":2}],"status":"done"}}, `compose` 42,
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
-//!   `scope` whose children are `http` and `broken`
+//!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and `image`,
+//!   whose bodies are forms, see below
 //! - loops that have ended: `until` and `never` with the last turn's records, `foreach`, `nobody` and `longforeach` (stored)
 //!   with every turn's, `plain` with none
 //! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
@@ -49,6 +50,40 @@ impl MockScope {
     pub fn without_loop() -> MockScope {
         MockScope { in_loop: false, ..MockScope::new() }
     }
+}
+
+impl MockScope {
+    #[allow(dead_code)]
+    pub fn with_input(input: Value) -> MockScope {
+        let run = RunView { input, ..MockScope::new().run };
+        MockScope { run, ..MockScope::new() }
+    }
+}
+
+const FIELDS: &str = "name=Ada+L%C3%B6we&tag=a&tag=b&empty=";
+const PARTS: &str = "--b1\r\nContent-Disposition: form-data; name=\"title\"\r\n\r\nHello\r\n--b1\r\n\
+    Content-Disposition: form-data; name=\"data\"\r\nContent-Type: application/json\r\n\r\n{\"a\":1}\r\n--b1\r\n\
+    Content-Disposition: form-data; name=\"file\"; filename=\"x.bin\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b1--\r\n";
+
+/// Bodies of forms; the base64 of `binaryform` is that of `name=Ada&tag=a`.
+fn form(name: &str) -> Option<Value> {
+    let body = match name {
+        "form" => Value::from(FIELDS),
+        "binaryform" => json(
+            r#"{"$content-type":"application/x-www-form-urlencoded; charset=utf-8","$content":"bmFtZT1BZGEmdGFnPWE="}"#,
+        ),
+        "formdata" => {
+            json(r#"{"$formdata":[{"key":"name","value":"Ada"},{"key":"tag","value":"a"},{"key":"tag","value":"b"}]}"#)
+        }
+        "parts" => Value::from(PARTS),
+        "multipart" => json(
+            r#"{"$multipart":[{"headers":{"Content-Disposition":"form-data; name=\"title\""},"body":"Hello"},
+                {"body":{"$content-type":"image/png","$content":"UE5H"}}]}"#,
+        ),
+        "image" => json(r#"{"$content-type":"image/png","$content":"/w=="}"#),
+        _ => return None,
+    };
+    Some(Value::object([("body", body)]))
 }
 
 fn stored(mark: u8, items: u64, chunked: bool) -> Value {
@@ -106,7 +141,7 @@ impl Scope for MockScope {
             "broken" => ("failed", Value::Null, json(r#"{"code":"Timeout","message":"too late"}"#)),
             "passed" => ("skipped", Value::Null, Value::Null),
             "until" | "never" | "foreach" | "nobody" | "longforeach" => ("succeeded", Value::Int(0), Value::Null),
-            _ => return None,
+            name => ("succeeded", form(name)?, Value::Null),
         };
         Some(NodeView {
             name: name.into(),

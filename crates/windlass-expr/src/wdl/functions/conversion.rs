@@ -1,9 +1,14 @@
 //! From one kind of value to another.
 
-use windlass_value::{Map, Value, parse_json};
+use std::str::FromStr;
 
-use super::{ANY, Content, Function, binary_text, check_locale, pure, wrong};
-use crate::wdl::values::{Context, Outcome, describe, preview, text_of, type_error, whole};
+use rust_decimal::Decimal;
+use windlass_value::{Digits, Map, Value, parse_json};
+
+use super::encoding::{content_bytes, readable};
+use super::{ANY, Content, Function, Literal, locale_at, pure, wrong};
+use crate::wdl::locale::{Locale, usual};
+use crate::wdl::values::{Context, Outcome, describe, preview, text_of, type_error, whole, whole_big};
 use crate::wdl::xml;
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -11,7 +16,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     pure("createArray", 1, ANY, create_array).loading(Content::None),
     pure("bool", 1, 1, bool),
     pure("int", 1, 1, int),
-    pure("float", 1, 2, float),
+    pure("float", 1, 2, float).checking(&[(1, Literal::Locale)]),
     pure("decimal", 1, 1, decimal),
     pure("string", 1, 1, string).loading(Content::None),
     pure("json", 1, 1, json),
@@ -31,6 +36,7 @@ fn bool(_context: &mut Context, arguments: &[Value]) -> Outcome {
         Value::Bool(flag) => Some(*flag),
         Value::Int(number) => Some(*number != 0),
         Value::Float(number) => Some(*number != 0.0),
+        Value::Big(_) => Some(arguments[0] != Value::Int(0)),
         Value::Str(text) if text.trim().eq_ignore_ascii_case("true") => Some(true),
         Value::Str(text) if text.trim().eq_ignore_ascii_case("false") => Some(false),
         _ => None,
@@ -43,34 +49,92 @@ pub(super) fn parse_plain_int(text: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
-/// The text with its thousands separators removed; they may stand between digits before the point only.
-fn without_separators(text: &str) -> Option<String> {
+/// The text in plain form: without the locale's thousands separators, which may stand between digits before the point
+/// only, and with a point for its decimal separator.
+fn plain(text: &str, locale: &Locale) -> Option<String> {
     let text = text.trim();
-    let whole_end = text.find(['.', 'e', 'E']).unwrap_or(text.len());
+    let whole_end = text.find(locale.decimal).or_else(|| text.find(['e', 'E'])).unwrap_or(text.len());
     let (whole, rest) = text.split_at(whole_end);
-    if whole.starts_with(',') || whole.ends_with(',') || whole.contains(",,") || rest.contains(',') {
+    let separates = |c: char| match locale.group {
+        "\u{a0}" => matches!(c, ' ' | '\u{a0}' | '\u{202f}'),
+        group => group.starts_with(c),
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    for c in whole.chars() {
+        match separates(c) {
+            true if after_digit => after_digit = false,
+            true => return None,
+            false => {
+                out.push(c);
+                after_digit = c.is_ascii_digit();
+            }
+        }
+    }
+    if whole.ends_with(separates) {
         return None;
     }
-    Some(whole.replace(',', "") + rest)
+    match rest.strip_prefix(locale.decimal) {
+        Some(fraction) => out.extend([".", fraction]),
+        None => out.push_str(rest),
+    }
+    // Words such as `inf` and `nan` are numbers to Rust, not here.
+    out.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')).then_some(out)
 }
 
-pub(super) fn parse_float(text: &str) -> Option<f64> {
-    let text = without_separators(text)?;
-    // Words such as `inf` and `nan` are numbers to Rust, not here.
-    let plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
-    text.parse().ok().filter(|number: &f64| plain && number.is_finite())
+pub(super) fn parse_float(text: &str, locale: &Locale) -> Option<f64> {
+    plain(text, locale)?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn parse_int(text: &str) -> Option<i64> {
-    let text = without_separators(text)?;
+    let text = plain(text, usual())?;
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     fraction.bytes().all(|byte| byte == b'0').then(|| whole.parse().ok()).flatten()
+}
+
+/// Digits beyond the 28th are rounded off; None for what is too large.
+fn parse_decimal(text: &str) -> Option<Decimal> {
+    if !text.contains(['e', 'E']) {
+        return Decimal::from_str(text).ok();
+    }
+    let mut digits = Digits::read(text)?;
+    digits.round(28);
+    if digits.point > 29 {
+        return None;
+    }
+    let (places, before) = (digits.digits.iter().map(|digit| char::from(b'0' + digit)), digits.point);
+    let zeros = usize::try_from(-before).unwrap_or(0);
+    let mut out = String::from(if digits.negative { "-0" } else { "0" });
+    if before <= 0 {
+        out.push('.');
+        out.extend(std::iter::repeat_n('0', zeros));
+    }
+    for (index, digit) in places.enumerate() {
+        if index as i64 == before && before > 0 {
+            out.push('.');
+        }
+        out.push(digit);
+    }
+    let missing = usize::try_from(before - digits.digits.len() as i64).unwrap_or(0);
+    out.extend(std::iter::repeat_n('0', missing));
+    Decimal::from_str(&out).ok()
+}
+
+/// The number as a decimal, if it fits into one.
+pub(super) fn decimal_of(number: &Value) -> Option<Decimal> {
+    match number {
+        Value::Int(int) => Some(Decimal::from(*int)),
+        Value::Float(float) => parse_decimal(&format!("{float:e}")),
+        Value::Big(text) => parse_decimal(text),
+        _ => None,
+    }
 }
 
 fn int(context: &mut Context, arguments: &[Value]) -> Outcome {
     let number = match &arguments[0] {
         Value::Int(number) => Some(*number),
         Value::Float(number) => whole(*number),
+        Value::Big(text) => whole_big(text),
         Value::Str(text) => {
             context.bytes(text.len())?;
             parse_int(text)
@@ -81,40 +145,47 @@ fn int(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 fn float(context: &mut Context, arguments: &[Value]) -> Outcome {
-    check_locale("float", arguments, 1)?;
-    real("float", context, arguments)
-}
-
-/// There is no decimal kind of number: a whole one stays an integer, others are floats.
-fn decimal(context: &mut Context, arguments: &[Value]) -> Outcome {
-    if let Value::Str(text) = &arguments[0]
-        && let Some(number) = parse_plain_int(text)
-    {
-        return Ok(Value::Int(number));
-    }
-    if let Value::Int(_) = &arguments[0] {
-        return Ok(arguments[0].clone());
-    }
-    real("decimal", context, arguments)
-}
-
-fn real(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+    let locale = locale_at("float", arguments, 1)?;
     let number = match &arguments[0] {
         Value::Str(text) => {
             context.bytes(text.len())?;
-            parse_float(text)
+            parse_float(text, locale)
         }
+        Value::Big(text) => text.parse().ok(),
         other => other.as_f64(),
     };
     let number = number.and_then(Value::float);
-    number.ok_or_else(|| wrong(function, arguments, 0, "a number, or the text of one,"))
+    number.ok_or_else(|| wrong("float", arguments, 0, "a number, or the text of one,"))
 }
 
+/// A decimal keeps its digits, so that 0.1 and 0.2 are 0.3; it is carried as its text.
+fn decimal(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let number = match &arguments[0] {
+        Value::Str(text) => {
+            context.bytes(text.len())?;
+            plain(text, usual()).and_then(|text| parse_decimal(&text))
+        }
+        other => decimal_of(other),
+    };
+    match number {
+        Some(number) => Ok(Value::Big(number.to_string().into())),
+        None => Err(wrong("decimal", arguments, 0, "a number that fits into a decimal, or the text of one,")),
+    }
+}
+
+/// A binary value is its bytes read as text, if they are one.
 fn string(context: &mut Context, arguments: &[Value]) -> Outcome {
+    if let Value::Map(map) = &arguments[0]
+        && let Some(Ok(text)) =
+            content_bytes("string", context, map).map(|bytes| bytes.and_then(|b| readable("string", b)))
+    {
+        return Ok(text);
+    }
     text_of(context, &arguments[0]).map(Value::Str)
 }
 
-/// Text is read as JSON, XML is turned into it; what is JSON already stays. Null gives an empty object.
+/// Text is read as JSON, and so is a binary value; XML is turned into it. What is JSON already stays. Null gives an empty
+/// object.
 fn json(context: &mut Context, arguments: &[Value]) -> Outcome {
     match &arguments[0] {
         Value::Null => Ok(Value::map(Map::new())),
@@ -124,11 +195,14 @@ fn json(context: &mut Context, arguments: &[Value]) -> Outcome {
             let document = xml::Document::parse(context, &text)?;
             xml::json::to_json(context, &document)
         }
-        value if xml::content_type(value).is_some_and(|kind| kind.to_ascii_lowercase().contains("json")) => {
-            let text = binary_text("json", context, value)?;
-            read_json(context, &text)
-        }
         Value::Stored(_) => Err(type_error(format!("`json` cannot read {}", describe(&arguments[0])))),
+        Value::Map(map) => match content_bytes("json", context, map) {
+            Some(bytes) => {
+                let text = readable("json", bytes?)?;
+                read_json(context, text.as_str().unwrap_or_default())
+            }
+            None => Ok(arguments[0].clone()),
+        },
         other => Ok(other.clone()),
     }
 }

@@ -2,26 +2,27 @@
 
 use windlass_value::{EvalError, Value};
 
-use super::{Function, check_locale, int_at, pure, state, text_at, wrong};
+use super::{Function, Literal, int_at, locale_at, problem, pure, state, text_at, wrong};
 use crate::wdl::calendar::{self, Civil, Moment, TICKS_PER_DAY, TICKS_PER_SECOND};
-use crate::wdl::date_format::{self, ROUND_TRIP};
+use crate::wdl::locale::{Locale, usual};
 use crate::wdl::values::{Context, Outcome, type_error};
+use crate::wdl::{date_format, date_parse};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
-    state("utcNow", 0, 1, utc_now),
-    pure("addSeconds", 2, 3, add_seconds),
-    pure("addMinutes", 2, 3, add_minutes),
-    pure("addHours", 2, 3, add_hours),
-    pure("addDays", 2, 3, add_days),
-    pure("addToTime", 3, 4, add_to_time),
-    pure("subtractFromTime", 3, 4, subtract_from_time),
-    state("getFutureTime", 2, 3, get_future_time),
-    state("getPastTime", 2, 3, get_past_time),
-    pure("formatDateTime", 1, 3, format_date_time),
-    pure("parseDateTime", 1, 2, parse_date_time),
-    pure("startOfDay", 1, 2, start_of_day),
-    pure("startOfHour", 1, 2, start_of_hour),
-    pure("startOfMonth", 1, 2, start_of_month),
+    state("utcNow", 0, 1, utc_now).checking(&[(0, Literal::TimeFormat)]),
+    pure("addSeconds", 2, 3, add_seconds).checking(&[(2, Literal::TimeFormat)]),
+    pure("addMinutes", 2, 3, add_minutes).checking(&[(2, Literal::TimeFormat)]),
+    pure("addHours", 2, 3, add_hours).checking(&[(2, Literal::TimeFormat)]),
+    pure("addDays", 2, 3, add_days).checking(&[(2, Literal::TimeFormat)]),
+    pure("addToTime", 3, 4, add_to_time).checking(&[(3, Literal::TimeFormat)]),
+    pure("subtractFromTime", 3, 4, subtract_from_time).checking(&[(3, Literal::TimeFormat)]),
+    state("getFutureTime", 2, 3, get_future_time).checking(&[(2, Literal::TimeFormat)]),
+    state("getPastTime", 2, 3, get_past_time).checking(&[(2, Literal::TimeFormat)]),
+    pure("formatDateTime", 1, 3, format_date_time).checking(&[(1, Literal::TimeFormat), (2, Literal::Locale)]),
+    state("parseDateTime", 1, 3, parse_date_time).checking(&[(1, Literal::Locale), (2, Literal::TimeFormat)]),
+    pure("startOfDay", 1, 2, start_of_day).checking(&[(1, Literal::TimeFormat)]),
+    pure("startOfHour", 1, 2, start_of_hour).checking(&[(1, Literal::TimeFormat)]),
+    pure("startOfMonth", 1, 2, start_of_month).checking(&[(1, Literal::TimeFormat)]),
     pure("dayOfMonth", 1, 1, day_of_month),
     pure("dayOfWeek", 1, 1, day_of_week),
     pure("dayOfYear", 1, 1, day_of_year),
@@ -29,9 +30,11 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     pure("dateDifference", 2, 2, date_difference),
 ];
 
-fn moment_at(function: &str, arguments: &[Value], index: usize) -> Result<Moment, EvalError> {
+/// ISO 8601 mostly, otherwise a date as the usual locale writes it.
+pub(super) fn moment_at(function: &str, arguments: &[Value], index: usize) -> Result<Moment, EvalError> {
     let text = text_at(function, arguments, index)?;
-    calendar::parse(text).ok_or_else(|| {
+    let moment = calendar::parse(text).or_else(|| date_parse::general(text, usual(), None));
+    moment.ok_or_else(|| {
         wrong(function, arguments, index, "a timestamp").hint("timestamps are such as '2026-11-15T09:30:00Z'")
     })
 }
@@ -40,19 +43,36 @@ fn now(context: &Context) -> Result<Moment, EvalError> {
     Moment::from_timestamp(context.scope.now()).ok_or_else(|| type_error("the time of the tick is out of range"))
 }
 
-fn shown(function: &str, context: &mut Context, moment: Moment, arguments: &[Value], index: usize) -> Outcome {
+/// In the format that is given at `index`, else in the one that loses nothing.
+pub(super) fn shown(
+    function: &str,
+    context: &mut Context,
+    moment: Moment,
+    arguments: &[Value],
+    index: usize,
+) -> Outcome {
+    shown_in(usual(), function, context, moment, arguments, index)
+}
+
+fn shown_in(
+    locale: &Locale,
+    function: &str,
+    context: &mut Context,
+    moment: Moment,
+    arguments: &[Value],
+    index: usize,
+) -> Outcome {
     let pattern = match arguments.get(index) {
-        None | Some(Value::Null) => ROUND_TRIP,
+        None | Some(Value::Null) => "o",
         Some(_) => text_at(function, arguments, index)?,
     };
     context.room_for_bytes(pattern.len().saturating_mul(4))?;
-    date_format::format(moment, pattern).map(Value::from).ok_or_else(|| {
-        type_error(format!("`{function}`: '{pattern}' is not a format for times"))
-            .hint("formats are such as 'yyyy-MM-dd', 'HH:mm', 'o', 's', 'r'")
-    })
+    date_format::format(moment, pattern, locale)
+        .map(Value::from)
+        .ok_or_else(|| problem(function, Literal::TimeFormat.problem(pattern).unwrap_or_default()))
 }
 
-fn out_of_range(function: &str) -> EvalError {
+pub(super) fn out_of_range(function: &str) -> EvalError {
     type_error(format!("the result of `{function}` lies outside the years 1 to 9999"))
 }
 
@@ -126,15 +146,32 @@ fn get_past_time(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 fn format_date_time(context: &mut Context, arguments: &[Value]) -> Outcome {
-    check_locale("formatDateTime", arguments, 2)?;
+    let locale = locale_at("formatDateTime", arguments, 2)?;
     let moment = moment_at("formatDateTime", arguments, 0)?;
-    shown("formatDateTime", context, moment, arguments, 1)
+    shown_in(locale, "formatDateTime", context, moment, arguments, 1)
 }
 
+/// What a text leaves open of its date is that of the tick.
 fn parse_date_time(context: &mut Context, arguments: &[Value]) -> Outcome {
-    check_locale("parseDateTime", arguments, 1)?;
-    let moment = moment_at("parseDateTime", arguments, 0)?;
-    shown("parseDateTime", context, moment, arguments, usize::MAX)
+    let function = "parseDateTime";
+    let (text, locale) = (text_at(function, arguments, 0)?, locale_at(function, arguments, 1)?);
+    context.bytes(text.len())?;
+    let today = Some(now(context)?.civil());
+    let moment = match arguments.get(2) {
+        None | Some(Value::Null) => date_parse::general(text, locale, today).ok_or_else(|| {
+            wrong(function, arguments, 0, &format!("a date as `{}` writes it", locale.name))
+                .hint(format!("such as in the format '{}', or name the format as the third argument", locale.date))
+        })?,
+        Some(_) => {
+            let pattern = text_at(function, arguments, 2)?;
+            if let Some(bad) = Literal::TimeFormat.problem(pattern) {
+                return Err(problem(function, bad));
+            }
+            date_parse::exact(text, pattern, locale, today)
+                .ok_or_else(|| wrong(function, arguments, 0, &format!("a date in the format '{pattern}'")))?
+        }
+    };
+    shown(function, context, moment, arguments, usize::MAX)
 }
 
 /// The beginning of the span the moment lies in.

@@ -1,6 +1,6 @@
 //! Base64, data URIs, percent-encoding, and binary values: objects `{"$content-type", "$content"}` in base64.
 
-use windlass_value::{EvalError, Value};
+use windlass_value::{EvalError, Map, Value};
 
 use super::{Function, pure, text_at, wrong};
 use crate::wdl::values::{Context, Outcome, type_error};
@@ -8,24 +8,24 @@ use crate::wdl::values::{Context, Outcome, type_error};
 pub(crate) const FUNCTIONS: &[Function] = &[
     pure("base64", 1, 1, base64),
     pure("base64ToString", 1, 1, base64_to_string),
-    pure("decodeBase64", 1, 1, base64_to_string),
+    pure("decodeBase64", 1, 1, decode_base64),
     pure("base64ToBinary", 1, 1, base64_to_binary),
     pure("binary", 1, 1, binary),
     pure("dataUri", 1, 1, data_uri),
     pure("dataUriToBinary", 1, 1, data_uri_to_binary),
-    pure("decodeDataUri", 1, 1, data_uri_to_binary),
+    pure("decodeDataUri", 1, 1, decode_data_uri),
     pure("dataUriToString", 1, 1, data_uri_to_string),
     pure("uriComponent", 1, 1, uri_component),
-    pure("encodeUriComponent", 1, 1, uri_component),
+    pure("encodeUriComponent", 1, 1, encode_uri_component),
     pure("uriComponentToString", 1, 1, uri_component_to_string),
-    pure("decodeUriComponent", 1, 1, uri_component_to_string),
+    pure("decodeUriComponent", 1, 1, decode_uri_component),
     pure("uriComponentToBinary", 1, 1, uri_component_to_binary),
 ];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const OCTETS: &str = "application/octet-stream";
 
-fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
+pub(super) fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
     context.room_for_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -80,14 +80,21 @@ fn decode_at(function: &str, context: &mut Context, text: &str) -> Result<Vec<u8
     decode(text).ok_or_else(|| type_error(format!("`{function}`: the text is not base64")))
 }
 
-fn readable(function: &str, bytes: Vec<u8>) -> Outcome {
+pub(super) fn readable(function: &str, bytes: Vec<u8>) -> Outcome {
     String::from_utf8(bytes).map(Value::from).map_err(|_| {
         type_error(format!("`{function}`: the bytes are not UTF-8 text")).hint("keep them as binary: base64ToBinary(…)")
     })
 }
 
-fn binary_value(content_type: &str, content: String) -> Value {
+pub(super) fn binary_value(content_type: &str, content: String) -> Value {
     Value::object([("$content-type", Value::from(content_type)), ("$content", Value::from(content))])
+}
+
+/// The bytes of an object that is a binary value; None for any other.
+pub(super) fn content_bytes(function: &str, context: &mut Context, map: &Map) -> Option<Result<Vec<u8>, EvalError>> {
+    let content = map.get("$content")?.as_str()?;
+    map.get("$content-type")?.as_str()?;
+    Some(decode_at(function, context, content))
 }
 
 /// The bytes of a text or of a binary value.
@@ -97,8 +104,8 @@ fn bytes_at(function: &str, context: &mut Context, arguments: &[Value]) -> Resul
             context.room_for_bytes(text.len())?;
             Ok(text.as_bytes().to_vec())
         }
-        other => match other.get("$content").and_then(Value::as_str) {
-            Some(content) => decode_at(function, context, content),
+        other => match other.as_map().and_then(|map| content_bytes(function, context, map)) {
+            Some(bytes) => bytes,
             None => Err(wrong(function, arguments, 0, "a string or a binary value")),
         },
     }
@@ -121,10 +128,21 @@ fn base64(context: &mut Context, arguments: &[Value]) -> Outcome {
     encode(context, &bytes).map(Value::from)
 }
 
+/// Of a text in base64; a binary value is its own bytes.
+fn text_of_base64(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = match &arguments[0] {
+        Value::Str(text) => decode_at(function, context, text)?,
+        _ => bytes_at(function, context, arguments)?,
+    };
+    readable(function, bytes)
+}
+
 fn base64_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let text = text_at("base64ToString", arguments, 0)?;
-    let bytes = decode_at("base64ToString", context, text)?;
-    readable("base64ToString", bytes)
+    text_of_base64("base64ToString", context, arguments)
+}
+
+fn decode_base64(context: &mut Context, arguments: &[Value]) -> Outcome {
+    text_of_base64("decodeBase64", context, arguments)
 }
 
 fn base64_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
@@ -156,9 +174,17 @@ fn read_data_uri(function: &str, context: &mut Context, arguments: &[Value]) -> 
     Ok((kind.to_owned(), bytes))
 }
 
-fn data_uri_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let (kind, bytes) = read_data_uri("dataUriToBinary", context, arguments)?;
+fn binary_of_uri(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+    let (kind, bytes) = read_data_uri(function, context, arguments)?;
     Ok(binary_value(&kind, encode(context, &bytes)?))
+}
+
+fn data_uri_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {
+    binary_of_uri("dataUriToBinary", context, arguments)
+}
+
+fn decode_data_uri(context: &mut Context, arguments: &[Value]) -> Outcome {
+    binary_of_uri("decodeDataUri", context, arguments)
 }
 
 fn data_uri_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
@@ -167,10 +193,18 @@ fn data_uri_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 fn uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let text = text_at("uriComponent", arguments, 0)?;
-    context.room_for_bytes(text.len())?;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
+    escaped("uriComponent", context, arguments)
+}
+
+fn encode_uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
+    escaped("encodeUriComponent", context, arguments)
+}
+
+fn escaped(function: &str, context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = bytes_at(function, context, arguments)?;
+    context.room_for_bytes(bytes.len())?;
+    let mut out = String::with_capacity(bytes.len());
+    for byte in bytes {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte as char),
             _ => {
@@ -183,7 +217,7 @@ fn uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 /// A `%` that is not followed by two hexadecimal digits stands for itself.
-fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
+pub(super) fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
     context.room_for_bytes(text.len())?;
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while at < bytes.len() {
@@ -205,6 +239,11 @@ fn unescape(context: &mut Context, text: &str) -> Result<Vec<u8>, EvalError> {
 fn uri_component_to_string(context: &mut Context, arguments: &[Value]) -> Outcome {
     let bytes = unescape(context, text_at("uriComponentToString", arguments, 0)?)?;
     readable("uriComponentToString", bytes)
+}
+
+fn decode_uri_component(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let bytes = unescape(context, text_at("decodeUriComponent", arguments, 0)?)?;
+    readable("decodeUriComponent", bytes)
 }
 
 fn uri_component_to_binary(context: &mut Context, arguments: &[Value]) -> Outcome {

@@ -1,7 +1,12 @@
-//! Arithmetic. Integers stay integers of 64 bits and never wrap; any float makes the result a float.
+//! Arithmetic. Integers stay integers of 64 bits and never wrap; any float makes the result a float, any decimal a
+//! decimal of 28 digits.
 
+use std::cmp::Ordering;
+
+use rust_decimal::Decimal;
 use windlass_value::{EvalError, Value};
 
+use super::conversion::decimal_of;
 use super::{ANY, Function, int_at, pure, state, wrong};
 use crate::wdl::values::{Context, Outcome, describe, order, type_error};
 
@@ -20,10 +25,20 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 const RANGE_MAX: usize = 100_000;
 
 fn number_at(function: &str, arguments: &[Value], index: usize) -> Result<f64, EvalError> {
-    arguments[index].as_f64().ok_or_else(|| match &arguments[index] {
-        Value::Big(text) => type_error(format!("`{function}` cannot calculate with {text}: it has more than 64 bits")),
-        _ => wrong(function, arguments, index, "a number"),
-    })
+    arguments[index].as_f64().ok_or_else(|| wrong(function, arguments, index, "a number"))
+}
+
+fn decimal_at(function: &str, arguments: &[Value], index: usize) -> Result<Decimal, EvalError> {
+    match &arguments[index] {
+        number @ (Value::Int(_) | Value::Float(_) | Value::Big(_)) => decimal_of(number).ok_or_else(|| {
+            type_error(format!(
+                "`{function}` cannot calculate with {}: it does not fit into a decimal",
+                describe(number)
+            ))
+            .hint("decimals have 28 digits; use float(…) for larger numbers")
+        }),
+        _ => Err(wrong(function, arguments, index, "a number")),
+    }
 }
 
 fn out_of_range(function: &str, arguments: &[Value]) -> EvalError {
@@ -32,47 +47,71 @@ fn out_of_range(function: &str, arguments: &[Value]) -> EvalError {
         .hint("integers have 64 bits; use float(…) for larger numbers")
 }
 
-fn calculate(
-    function: &str,
-    arguments: &[Value],
+/// One operation on each kind of number.
+struct Operation {
+    name: &'static str,
     ints: fn(i64, i64) -> Option<i64>,
     floats: fn(f64, f64) -> f64,
-) -> Outcome {
-    if let (Value::Int(a), Value::Int(b)) = (&arguments[0], &arguments[1]) {
-        return ints(*a, *b).map(Value::Int).ok_or_else(|| out_of_range(function, arguments));
-    }
-    let (a, b) = (number_at(function, arguments, 0)?, number_at(function, arguments, 1)?);
-    Value::float(floats(a, b)).ok_or_else(|| out_of_range(function, arguments))
+    decimals: fn(Decimal, Decimal) -> Option<Decimal>,
+}
+
+/// A decimal makes the result a decimal, else a float makes it a float.
+fn calculate(operation: Operation, arguments: &[Value]) -> Outcome {
+    let name = operation.name;
+    let result = match (&arguments[0], &arguments[1]) {
+        (Value::Int(a), Value::Int(b)) => (operation.ints)(*a, *b).map(Value::Int),
+        (Value::Big(_), _) | (_, Value::Big(_)) => {
+            let (a, b) = (decimal_at(name, arguments, 0)?, decimal_at(name, arguments, 1)?);
+            (operation.decimals)(a, b).map(|result| Value::Big(result.to_string().into()))
+        }
+        _ => Value::float((operation.floats)(number_at(name, arguments, 0)?, number_at(name, arguments, 1)?)),
+    };
+    result.ok_or_else(|| out_of_range(name, arguments))
 }
 
 fn add(_context: &mut Context, arguments: &[Value]) -> Outcome {
-    calculate("add", arguments, i64::checked_add, |a, b| a + b)
+    let decimals = Decimal::checked_add;
+    calculate(Operation { name: "add", ints: i64::checked_add, floats: |a, b| a + b, decimals }, arguments)
 }
 
 fn sub(_context: &mut Context, arguments: &[Value]) -> Outcome {
-    calculate("sub", arguments, i64::checked_sub, |a, b| a - b)
+    let decimals = Decimal::checked_sub;
+    calculate(Operation { name: "sub", ints: i64::checked_sub, floats: |a, b| a - b, decimals }, arguments)
 }
 
 fn mul(_context: &mut Context, arguments: &[Value]) -> Outcome {
-    calculate("mul", arguments, i64::checked_mul, |a, b| a * b)
+    let decimals = Decimal::checked_mul;
+    calculate(Operation { name: "mul", ints: i64::checked_mul, floats: |a, b| a * b, decimals }, arguments)
 }
 
 fn check_divisor(function: &str, arguments: &[Value]) -> Result<(), EvalError> {
-    match number_at(function, arguments, 1)? == 0.0 {
-        false => Ok(()),
-        true => Err(type_error(format!("`{function}` of {} divides by zero", describe(&arguments[0])))),
+    match order(&arguments[1], &Value::Int(0)) {
+        Some(Ordering::Equal) => {
+            Err(type_error(format!("`{function}` of {} divides by zero", describe(&arguments[0]))))
+        }
+        _ => Ok(()),
     }
+}
+
+/// Without zeros at the end that neither number brought along.
+fn divided(a: Decimal, b: Decimal) -> Option<Decimal> {
+    let mut result = a.checked_div(b)?.normalize();
+    result.rescale(result.scale().max(a.scale().saturating_sub(b.scale())));
+    Some(result)
 }
 
 fn div(_context: &mut Context, arguments: &[Value]) -> Outcome {
     check_divisor("div", arguments)?;
-    calculate("div", arguments, i64::checked_div, |a, b| a / b)
+    let decimals = divided;
+    calculate(Operation { name: "div", ints: i64::checked_div, floats: |a, b| a / b, decimals }, arguments)
 }
 
 /// The result has the sign of the dividend.
 fn modulo(_context: &mut Context, arguments: &[Value]) -> Outcome {
     check_divisor("mod", arguments)?;
-    calculate("mod", arguments, |a, b| Some(a.wrapping_rem(b)), |a, b| a % b)
+    let decimals = Decimal::checked_rem;
+    let ints = |a: i64, b: i64| Some(a.wrapping_rem(b));
+    calculate(Operation { name: "mod", ints, floats: |a, b| a % b, decimals }, arguments)
 }
 
 fn max(context: &mut Context, arguments: &[Value]) -> Outcome {
@@ -92,7 +131,7 @@ fn best(function: &str, context: &mut Context, arguments: &[Value], better: fn(&
     context.items(numbers.len())?;
     let mut best: Option<&Value> = None;
     for number in numbers {
-        if !matches!(number, Value::Int(_) | Value::Float(_)) {
+        if !matches!(number, Value::Int(_) | Value::Float(_) | Value::Big(_)) {
             return Err(type_error(format!("`{function}` needs numbers, got {}", describe(number)))
                 .hint("use int(…) or float(…) to read a number from a text"));
         }

@@ -4,6 +4,7 @@ mod collection;
 mod conversion;
 mod date;
 mod encoding;
+mod forms;
 mod logical;
 mod math;
 mod object;
@@ -11,11 +12,14 @@ mod text;
 mod uri;
 mod workflow;
 mod xml;
+mod zone;
 
 use windlass_value::{EvalError, Value};
 
+use super::locale::{self, Locale};
 use super::node::Node;
-use super::values::{Context, Outcome, describe, type_error, whole};
+use super::values::{Context, Outcome, describe, type_error, whole, whole_big};
+use super::{date_format, number_format, zones};
 
 pub(crate) use encoding::{base64_text, binary_text};
 pub(crate) use workflow::is_node_result;
@@ -64,37 +68,63 @@ pub(crate) struct Function {
     /// Hands on a value that was there before; such results need no check of size and depth.
     pub reads: bool,
     pub prepare: Option<Prepare>,
+    /// Arguments that are looked at when compiling, if they are literal.
+    pub literals: &'static [(usize, Literal)],
+    /// Only a loop's own condition may call it.
+    pub of_loop: bool,
 }
 
+/// What a literal argument has to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Literal {
+    Zone,
+    Locale,
+    TimeFormat,
+    NumberFormat,
+}
+
+impl Literal {
+    /// What is wrong with the text, and what to do.
+    pub fn problem(self, text: &str) -> Option<(String, String)> {
+        match self {
+            Literal::Zone => zones::find(text).is_none().then(|| zones::unknown(text)),
+            Literal::Locale => locale::find(text).is_none().then(|| locale::unknown(text)),
+            Literal::TimeFormat => (!date_format::is_format(text)).then(|| {
+                let hint = "formats are such as 'yyyy-MM-dd', 'HH:mm', 'o', 's', 'r'";
+                (format!("'{text}' is not a format for times"), hint.to_owned())
+            }),
+            Literal::NumberFormat => (!number_format::is_format(text)).then(|| {
+                let hint = "formats are such as 'N2', 'F1', 'C', 'P0', 'D5', 'X', 'E2', '0.00', '#,##0.0'";
+                (format!("'{text}' is not a format for numbers"), hint.to_owned())
+            }),
+        }
+    }
+}
+
+const PLAIN: Function = Function {
+    name: "",
+    least: 0,
+    most: 0,
+    run: Run::Eager(|_, _| Ok(Value::Null)),
+    content: Content::All,
+    pure: false,
+    reads: false,
+    prepare: None,
+    literals: &[],
+    of_loop: false,
+};
+
 pub(crate) const fn pure(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function { name, least, most, run: Run::Eager(run), content: Content::All, pure: true, reads: false, prepare: None }
+    Function { name, least, most, run: Run::Eager(run), pure: true, ..PLAIN }
 }
 
 /// A function that reads the run, the clock or the random numbers.
 pub(crate) const fn state(name: &'static str, least: usize, most: usize, run: Eager) -> Function {
-    Function {
-        name,
-        least,
-        most,
-        run: Run::Eager(run),
-        content: Content::All,
-        pure: false,
-        reads: false,
-        prepare: None,
-    }
+    Function { name, least, most, run: Run::Eager(run), ..PLAIN }
 }
 
 pub(crate) const fn lazy(name: &'static str, least: usize, most: usize, run: Lazy) -> Function {
-    Function {
-        name,
-        least,
-        most,
-        run: Run::Lazy(run),
-        content: Content::None,
-        pure: false,
-        reads: false,
-        prepare: None,
-    }
+    Function { name, least, most, run: Run::Lazy(run), content: Content::None, ..PLAIN }
 }
 
 impl Function {
@@ -112,6 +142,16 @@ impl Function {
         self.reads = true;
         self
     }
+
+    const fn checking(mut self, literals: &'static [(usize, Literal)]) -> Function {
+        self.literals = literals;
+        self
+    }
+
+    const fn of_loop(mut self) -> Function {
+        self.of_loop = true;
+        self
+    }
 }
 
 const FAMILIES: &[&[Function]] = &[
@@ -124,25 +164,16 @@ const FAMILIES: &[&[Function]] = &[
     object::FUNCTIONS,
     uri::FUNCTIONS,
     date::FUNCTIONS,
+    zone::FUNCTIONS,
+    forms::FUNCTIONS,
     workflow::FUNCTIONS,
     xml::FUNCTIONS,
 ];
 
 /// Functions of the language that are known by name only, and what to do instead.
 const UNSUPPORTED: &[(&str, &str)] = &[
-    ("listCallbackUrl", "there are no callback addresses in expressions"),
-    ("formDataValue", "read the body's properties"),
-    ("formDataMultiValues", "read the body's properties"),
-    ("multipartBody", "read the body's properties"),
-    ("triggerFormDataValue", "read triggerBody()"),
-    ("triggerFormDataMultiValues", "read triggerBody()"),
-    ("triggerMultipartBody", "read triggerBody()"),
-    ("action", "use actions('name')"),
-    ("appsetting", "declare a parameter"),
+    ("appsetting", "it stands in the values of parameters only: declare a parameter and read that"),
     ("secret", "declare a parameter"),
-    ("convertFromUtc", "times are kept in UTC; there are no time zones in expressions"),
-    ("convertToUtc", "times are kept in UTC; there are no time zones in expressions"),
-    ("convertTimeZone", "times are kept in UTC; there are no time zones in expressions"),
 ];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
@@ -162,7 +193,9 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(64).collect();
     let allowed = (wanted.len() / 3).clamp(1, 4);
-    let scored = candidates.into_iter().map(|candidate| (distance(&wanted, candidate), candidate));
+    // Names of another length are farther away than allowed, whatever they say.
+    let alike = candidates.into_iter().filter(|candidate| candidate.chars().count().abs_diff(wanted.len()) <= allowed);
+    let scored = alike.map(|candidate| (distance(&wanted, candidate), candidate));
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }
 
@@ -213,6 +246,7 @@ pub(crate) fn int_at(function: &str, arguments: &[Value], index: usize) -> Resul
     let number = match arguments.get(index) {
         Some(Value::Int(number)) => Some(*number),
         Some(Value::Float(number)) => whole(*number),
+        Some(Value::Big(text)) => whole_big(text),
         _ => None,
     };
     number.ok_or_else(|| wrong(function, arguments, index, "an integer"))
@@ -222,12 +256,18 @@ pub(crate) fn list_at<'a>(function: &str, arguments: &'a [Value], index: usize) 
     arguments.get(index).and_then(Value::as_list).ok_or_else(|| wrong(function, arguments, index, "an array"))
 }
 
-/// Texts are formatted the invariant way; another locale would silently give something else.
-pub(crate) fn check_locale(function: &str, arguments: &[Value], index: usize) -> Result<(), EvalError> {
+/// The locale that is named, or the usual one.
+pub(crate) fn locale_at(function: &str, arguments: &[Value], index: usize) -> Result<&'static Locale, EvalError> {
     match arguments.get(index) {
-        None | Some(Value::Null) => Ok(()),
-        Some(Value::Str(locale)) if locale.is_empty() || locale.to_ascii_lowercase().starts_with("en") => Ok(()),
-        Some(other) => Err(type_error(format!("`{function}` does not support the locale {}", describe(other)))
-            .hint("only 'en-us' is supported")),
+        None | Some(Value::Null) => Ok(locale::usual()),
+        Some(_) => {
+            let name = text_at(function, arguments, index)?;
+            locale::find(name).ok_or_else(|| problem(function, locale::unknown(name)))
+        }
     }
+}
+
+/// A message and its hint as the error of a call.
+pub(crate) fn problem(function: &str, (message, hint): (String, String)) -> EvalError {
+    type_error(format!("`{function}`: {message}")).hint(hint)
 }

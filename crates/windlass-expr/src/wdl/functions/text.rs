@@ -4,7 +4,7 @@
 use windlass_value::{EvalError, Value};
 
 use super::conversion::{parse_float, parse_plain_int};
-use super::{ANY, Content, Function, check_locale, int_at, pure, state, text_at, wrong};
+use super::{ANY, Content, Function, Literal, int_at, locale_at, pure, state, text_at, wrong};
 use crate::wdl::number_format;
 use crate::wdl::values::{Context, Outcome, text_of, type_error};
 
@@ -23,8 +23,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     pure("toUpper", 1, 1, to_upper),
     pure("trim", 1, 1, trim),
     pure("isInt", 1, 1, is_int),
-    pure("isFloat", 1, 2, is_float),
-    pure("formatNumber", 2, 3, format_number),
+    pure("isFloat", 1, 2, is_float).checking(&[(1, Literal::Locale)]),
+    pure("formatNumber", 2, 3, format_number).checking(&[(1, Literal::NumberFormat), (2, Literal::Locale)]),
     state("guid", 0, 1, guid),
 ];
 
@@ -197,20 +197,20 @@ fn is_int(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 fn is_float(context: &mut Context, arguments: &[Value]) -> Outcome {
-    check_locale("isFloat", arguments, 1)?;
+    let locale = locale_at("isFloat", arguments, 1)?;
     let text = text_at("isFloat", arguments, 0)?;
     context.bytes(text.len())?;
-    Ok(Value::Bool(parse_float(text).is_some()))
+    Ok(Value::Bool(parse_float(text, locale).is_some()))
 }
 
 fn format_number(context: &mut Context, arguments: &[Value]) -> Outcome {
-    check_locale("formatNumber", arguments, 2)?;
+    let locale = locale_at("formatNumber", arguments, 2)?;
     let format = text_at("formatNumber", arguments, 1)?;
     context.bytes(format.len())?;
-    if !matches!(arguments[0], Value::Int(_) | Value::Float(_)) {
+    if !matches!(arguments[0], Value::Int(_) | Value::Float(_) | Value::Big(_)) {
         return Err(wrong("formatNumber", arguments, 0, "a number"));
     }
-    number_format::format(&arguments[0], format).map(Value::from).ok_or_else(|| {
+    number_format::format(&arguments[0], format, locale).map(Value::from).ok_or_else(|| {
         type_error(format!("`formatNumber` cannot use the format '{format}' for this number"))
             .hint("formats are such as 'N2', 'F1', 'C', 'P0', 'D5', 'X', 'E2', '0.00', '#,##0.0'")
     })

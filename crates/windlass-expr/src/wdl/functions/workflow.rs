@@ -1,6 +1,6 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, NodeView, TurnRecords, TurnView, Value};
+use windlass_value::{EvalError, EvalErrorKind, Map, NodeView, RunView, TurnRecords, TurnView, Value};
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
@@ -23,11 +23,15 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     state("items", 1, 1, items).reading(),
     state("iterationIndexes", 1, 1, iteration_indexes),
     state("workflow", 0, 0, workflow),
+    state("action", 0, 0, action).of_loop(),
+    state("listCallbackUrl", 0, 0, list_callback_url),
 ];
 
 /// Functions whose argument names a node and whose result is null in a loop's own condition until the node has run.
 pub(crate) fn is_node_result(name: &str) -> bool {
-    ["outputs", "body", "actions", "actionOutputs", "actionBody"].iter().any(|known| known.eq_ignore_ascii_case(name))
+    ["outputs", "body", "actions", "actionOutputs", "actionBody", "action"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn missing(message: impl Into<String>) -> EvalError {
@@ -66,7 +70,7 @@ fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
 }
 
 /// The `body` of the output if it has one, else the output. A stored output without one stays stored.
-fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
+pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
     let Some(node) = node_at("body", context, arguments)? else { return Ok(Value::Null) };
     let content = match &node.output {
         Value::Stored(stored) if !is_stored_list(stored) => context.load(stored)?,
@@ -87,7 +91,8 @@ fn status_name(status: &'static str) -> &'static str {
 }
 
 /// A node's end, the way actions() and result() show it.
-fn record(node: NodeView) -> Vec<(&'static str, Value)> {
+fn record(run: &RunView, node: NodeView) -> Vec<(&'static str, Value)> {
+    let tracking = Value::from(format!("{}/{}", run.id, node.name));
     vec![
         ("name", Value::Str(node.name)),
         ("startTime", Value::from(node.started_at.to_string())),
@@ -97,13 +102,15 @@ fn record(node: NodeView) -> Vec<(&'static str, Value)> {
         ("status", Value::from(status_name(node.status))),
         ("attempts", Value::from(node.attempts)),
         ("error", node.error),
+        ("trackingId", tracking),
+        ("clientTrackingId", Value::Str(run.id.clone())),
     ]
 }
 
 fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
     let Some(node) = node_at("actions", context, arguments)? else { return Ok(Value::Null) };
     let code = node.error.get("code").cloned().unwrap_or_default();
-    let mut entries = record(node);
+    let mut entries = record(context.scope.run(), node);
     entries.push(("code", code));
     Ok(Value::object(entries))
 }
@@ -119,7 +126,8 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     match context.scope.children(name) {
         Some(children) => {
             context.room_for_items(children.len())?;
-            Ok(Value::list(children.into_iter().map(|(_, node)| Value::object(record(node))).collect()))
+            let run = context.scope.run();
+            Ok(Value::list(children.into_iter().map(|(_, node)| Value::object(record(run, node))).collect()))
         }
         None if context.lenient => Ok(Value::Null),
         None => Err(missing(format!("`result('{name}')`: there is no scope or loop `{name}` that has run"))
@@ -164,7 +172,7 @@ fn over_turns(rows: &[Value], action: usize) -> Value {
 /// The status of an action over all turns is the worst it had; skipped only if it never ran.
 const WORST_FIRST: [&str; 5] = ["Failed", "TimedOut", "Cancelled", "Succeeded", "Skipped"];
 
-fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outcome {
+pub(super) fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outcome {
     Ok(context.scope.run().input.clone())
 }
 
@@ -203,8 +211,38 @@ fn iteration_indexes(context: &mut Context, arguments: &[Value]) -> Outcome {
     Ok(Value::from(turn_at("iterationIndexes", context, arguments)?.index))
 }
 
+/// The loop whose condition asks; its outputs are the last turn's result.
+fn action(context: &mut Context, _arguments: &[Value]) -> Outcome {
+    let turn = context.scope.turn(None).ok_or_else(|| missing("`action()`: no loop is around it"))?;
+    Ok(Value::object([
+        ("name", Value::Str(turn.loop_name)),
+        ("startTime", Value::from(turn.loop_started_at.to_string())),
+        ("inputs", Value::Null),
+        ("outputs", turn.previous),
+        ("status", Value::from("Running")),
+    ]))
+}
+
+fn list_callback_url(_context: &mut Context, _arguments: &[Value]) -> Outcome {
+    Err(missing("`listCallbackUrl()`: no server answers for this run, so it has no callback address")
+        .hint("pass the address in as a parameter"))
+}
+
+/// The ids have the parts of Azure's, for files that take them apart.
 fn workflow(context: &mut Context, _arguments: &[Value]) -> Outcome {
     let run = context.scope.run();
-    let id = || Value::Str(run.id.clone());
-    Ok(Value::object([("name", Value::Str(run.name.clone())), ("id", id()), ("run", Value::object([("name", id())]))]))
+    let id = format!("/subscriptions/local/resourceGroups/local/providers/Microsoft.Logic/workflows/{}", run.name);
+    let run = Value::object([
+        ("name", Value::Str(run.id.clone())),
+        ("id", Value::from(format!("{id}/runs/{}", run.id))),
+        ("type", Value::from("Microsoft.Logic/workflows/runs")),
+    ]);
+    Ok(Value::object([
+        ("name", Value::Str(context.scope.run().name.clone())),
+        ("type", Value::from("Microsoft.Logic/workflows")),
+        ("id", Value::from(id)),
+        ("location", Value::from("local")),
+        ("tags", Value::map(Map::new())),
+        ("run", run),
+    ]))
 }

@@ -1,0 +1,360 @@
+//! Text to moments: by a given format exactly, or as the locale writes dates.
+
+use super::calendar::{Civil, Moment, Reader};
+use super::date_format::{Part, each_part, resolve};
+use super::locale::Locale;
+
+/// Two digits of a year mean 1950 to 2049.
+const TWO_DIGIT_YEAR_MAX: i64 = 49;
+
+fn full_year(year: i64) -> i64 {
+    year + if year <= TWO_DIGIT_YEAR_MAX { 2000 } else { 1900 }
+}
+
+/// What a text has said so far.
+#[derive(Default)]
+struct Said {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    weekday: Option<i64>,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    fraction: i64,
+    afternoon: Option<bool>,
+    offset: Option<i64>,
+}
+
+impl Said {
+    /// What is missing of the date is today's; a month without a day begins with its first.
+    fn moment(self, today: Option<Civil>) -> Option<Moment> {
+        let hour = match self.afternoon {
+            None => self.hour,
+            Some(afternoon) if (1..=12).contains(&self.hour) => self.hour % 12 + if afternoon { 12 } else { 0 },
+            Some(_) => return None,
+        };
+        let no_date = self.year.is_none() && self.month.is_none() && self.day.is_none();
+        let civil = Civil {
+            year: self.year.or(today.map(|today| today.year))?,
+            month: match (self.month, self.year) {
+                (Some(month), _) => month,
+                (None, Some(_)) => 1,
+                (None, None) => today?.month,
+            },
+            day: match self.day {
+                Some(day) => day,
+                None if no_date => today?.day,
+                None => 1,
+            },
+            hour,
+            minute: self.minute,
+            second: self.second,
+            fraction: self.fraction,
+        };
+        let shown = civil.moment(None)?;
+        if self.weekday.is_some_and(|weekday| weekday != shown.day_of_week()) {
+            return None;
+        }
+        civil.moment(self.offset)
+    }
+}
+
+/// Reads a text that follows the format to the letter.
+pub(crate) fn exact(text: &str, pattern: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
+    let zulu = pattern == "u" || pattern == "r" || pattern == "R";
+    let (pattern, locale) = resolve(pattern, locale)?;
+    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, said: Said::default() };
+    each_part(&pattern, &mut |part| reader.part(part))?;
+    if zulu {
+        reader.said.offset = Some(0);
+    }
+    reader.reader.rest.is_empty().then_some(())?;
+    reader.said.moment(today)
+}
+
+struct Exact<'a> {
+    reader: Reader<'a>,
+    locale: &'a Locale,
+    said: Said,
+}
+
+impl Exact<'_> {
+    fn part(&mut self, part: Part) -> Option<()> {
+        match part {
+            Part::Literal(text) => self.literal(text),
+            Part::Letter(letter, run) => self.letter(letter, run),
+        }
+    }
+
+    fn literal(&mut self, text: &str) -> Option<()> {
+        self.reader.rest = self.reader.rest.strip_prefix(text)?;
+        Some(())
+    }
+
+    /// One letter of a kind takes one digit or two, more take as many as there are letters.
+    fn digits(&mut self, run: usize) -> Option<i64> {
+        if run == 1 { self.reader.number(1, 2) } else { self.reader.number(2, 2) }
+    }
+
+    fn name(&mut self, lists: &[&[&str]]) -> Option<i64> {
+        let (index, rest) = longest(self.reader.rest, lists)?;
+        self.reader.rest = rest;
+        Some(index)
+    }
+
+    fn letter(&mut self, letter: char, run: usize) -> Option<()> {
+        let locale = self.locale;
+        match (letter, run) {
+            ('d', 1 | 2) => self.said.day = Some(self.digits(run)?),
+            ('d', 3) => self.said.weekday = Some(self.name(&[&locale.days_short])?),
+            ('d', _) => self.said.weekday = Some(self.name(&[&locale.days])?),
+            ('M', 1 | 2) => self.said.month = Some(self.digits(run)?),
+            ('M', 3) => self.said.month = Some(self.name(&[&locale.months_short])? + 1),
+            ('M', _) => self.said.month = Some(self.name(&[&locale.months, &locale.months_of])? + 1),
+            ('y', 1 | 2) => self.said.year = Some(full_year(self.digits(run)?)),
+            ('y', 3) => self.said.year = Some(self.reader.number(3, 4)?),
+            ('y', _) => self.said.year = Some(self.reader.number(run, run)?),
+            ('H' | 'h', _) => self.said.hour = self.digits(run)?,
+            ('m', _) => self.said.minute = self.digits(run)?,
+            ('s', _) => self.said.second = self.digits(run)?,
+            ('f', 1..=7) => self.said.fraction = self.reader.number(run, run)? * 10i64.pow(7 - run as u32),
+            ('F', 1..=7) => {
+                let digits = self.reader.take(|byte| byte.is_ascii_digit(), run);
+                self.said.fraction = format!("{digits:0<7}").parse().ok()?;
+            }
+            ('t', 1) => {
+                let firsts: Vec<&str> = locale.halves.iter().map(|half| first_letter(half)).collect();
+                self.said.afternoon = Some(self.name(&[&firsts])? == 1);
+            }
+            ('t', _) => self.said.afternoon = Some(self.name(&[&locale.halves])? == 1),
+            ('K', _) => self.said.offset = self.zone(2, true)?,
+            ('z', _) => self.said.offset = self.zone(run.min(2), run > 2)?,
+            ('g', _) => self.literal(locale.era)?,
+            ('/', _) => (0..run).try_for_each(|_| self.separator(locale.separators[0], "/"))?,
+            (':', _) => (0..run).try_for_each(|_| self.separator(locale.separators[1], ":"))?,
+            // A point may be missing with the digits that would follow it.
+            ('.', 1) if !self.reader.rest.starts_with('.') => {}
+            _ => (0..run).try_for_each(|_| self.reader.expect(letter))?,
+        }
+        Some(())
+    }
+
+    fn separator(&mut self, of_locale: &str, usual: &str) -> Option<()> {
+        self.literal(of_locale).or_else(|| self.literal(usual))
+    }
+
+    /// `Z`, `+h`, `+hh` or `+hh:mm`; nothing at all states no zone.
+    fn zone(&mut self, hour_digits: usize, minutes: bool) -> Option<Option<i64>> {
+        if self.reader.expect('Z').is_some() {
+            return Some(Some(0));
+        }
+        let sign = match self.reader.rest.bytes().next() {
+            Some(b'+') => 1,
+            Some(b'-') => -1,
+            _ => return Some(None),
+        };
+        self.reader.rest = &self.reader.rest[1..];
+        let hours = self.reader.number(hour_digits, 2)?;
+        let minutes = match minutes {
+            true => {
+                self.reader.expect(':');
+                self.reader.number(2, 2)?
+            }
+            false => 0,
+        };
+        (hours <= 14 && minutes < 60).then_some(Some(sign * (hours * 60 + minutes)))
+    }
+}
+
+fn first_letter(text: &'static str) -> &'static str {
+    text.chars().next().map_or("", |first| &text[..first.len_utf8()])
+}
+
+/// The longest of the names that the text begins with, in any letter case: its place in its list, and what follows it.
+/// The point of an abbreviation may be missing.
+fn longest<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
+    let mut best: Option<(usize, i64, &str)> = None;
+    for (index, name) in lists.iter().flat_map(|list| list.iter().enumerate()) {
+        let rest = after_name(text, name).or_else(|| after_name(text, name.trim_end_matches('.')));
+        if let Some(rest) = rest
+            && best.is_none_or(|(length, ..)| name.len() > length)
+        {
+            best = Some((name.len(), index as i64, rest));
+        }
+    }
+    best.map(|(_, index, rest)| (index, rest))
+}
+
+fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut rest = text.chars();
+    for wanted in name.chars() {
+        let next = rest.next()?;
+        if next != wanted && !next.to_lowercase().eq(wanted.to_lowercase()) {
+            return None;
+        }
+    }
+    (!name.is_empty()).then_some(rest.as_str())
+}
+
+/// The same for whole words only.
+fn longest_word<'a>(text: &'a str, lists: &[&[&str]]) -> Option<(i64, &'a str)> {
+    longest(text, lists).filter(|(_, rest)| ends_word(text, rest))
+}
+
+/// Whether the text was cut at the end of a word. Scripts without spaces between words are cut anywhere.
+fn ends_word(text: &str, rest: &str) -> bool {
+    let last = text[..text.len() - rest.len()].chars().next_back();
+    last.is_none_or(|last| last >= '\u{2e80}') || !rest.starts_with(char::is_alphabetic)
+}
+
+/// Words that stand between the parts of a date and say nothing.
+const FILLERS: &[&str] =
+    &["de", "del", "den", "of", "the", "г", "р", "年", "月", "日", "년", "월", "일", "st", "nd", "rd", "th"];
+
+/// Reads a date with or without a time, as the locale writes it; numbers alone stand in the locale's order.
+pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > 200 {
+        return None;
+    }
+    if let Some(moment) = super::calendar::parse(text) {
+        return Some(moment);
+    }
+    let mut reader =
+        General { rest: text, locale, said: Said::default(), numbers: Vec::new(), timed: false, after_digit: false };
+    while !reader.rest.is_empty() {
+        reader.token()?;
+    }
+    reader.place_numbers()?;
+    reader.said.moment(today)
+}
+
+struct General<'a> {
+    rest: &'a str,
+    locale: &'a Locale,
+    said: Said,
+    /// Numbers that are not a time: what they mean and how many digits they have.
+    numbers: Vec<(i64, usize)>,
+    timed: bool,
+    /// A number has just been read.
+    after_digit: bool,
+}
+
+impl General<'_> {
+    fn token(&mut self) -> Option<()> {
+        let first = self.rest.chars().next()?;
+        let read = match first {
+            '0'..='9' => self.number(),
+            '+' | '-' if self.timed => self.offset(),
+            ' ' | ',' | '/' | '-' | '.' | '\u{a0}' | '\u{202f}' => {
+                self.rest = &self.rest[first.len_utf8()..];
+                Some(())
+            }
+            _ => self.word(),
+        };
+        self.after_digit = first.is_ascii_digit();
+        read
+    }
+
+    fn number(&mut self) -> Option<()> {
+        let mut reader = Reader { rest: self.rest };
+        let digits = reader.take(|byte| byte.is_ascii_digit(), 5);
+        if digits.len() <= 2 && !self.timed && reader.rest.starts_with(':') {
+            return self.time();
+        }
+        self.rest = reader.rest;
+        self.numbers.push((digits.parse().ok()?, digits.len()));
+        (self.numbers.len() <= 3 && digits.len() <= 4).then_some(())
+    }
+
+    fn time(&mut self) -> Option<()> {
+        let mut civil = Civil { year: 1, month: 1, day: 1, hour: 0, minute: 0, second: 0, fraction: 0 };
+        let mut reader = Reader { rest: self.rest };
+        reader.clock(&mut civil)?;
+        self.rest = reader.rest;
+        self.timed = true;
+        let said = &mut self.said;
+        (said.hour, said.minute, said.second, said.fraction) = (civil.hour, civil.minute, civil.second, civil.fraction);
+        Some(())
+    }
+
+    fn offset(&mut self) -> Option<()> {
+        let mut reader = Reader { rest: self.rest };
+        self.said.offset = reader.zone()?;
+        self.rest = reader.rest;
+        Some(())
+    }
+
+    fn word(&mut self) -> Option<()> {
+        let locale = self.locale;
+        let filler = longest_word(self.rest, &[FILLERS]).map(|(_, rest)| rest);
+        if let (Some(rest), true) = (filler, self.after_digit) {
+            self.rest = rest;
+            return Some(());
+        }
+        let months: [&[&str]; 3] = [&locale.months, &locale.months_of, &locale.months_short];
+        if let Some((index, rest)) = longest_word(self.rest, &months) {
+            (self.said.month, self.rest) = (Some(index + 1), rest);
+        } else if let Some((index, rest)) = longest_word(self.rest, &[&locale.days, &locale.days_short]) {
+            (self.said.weekday, self.rest) = (Some(index), rest);
+        } else if let Some((index, rest)) = longest_word(self.rest, &[&locale.halves, &["AM", "PM"]]) {
+            (self.said.afternoon, self.rest) = (Some(index == 1), rest);
+        } else if let Some((_, rest)) = longest_word(self.rest, &[&["Z", "GMT", "UTC"]]) {
+            (self.said.offset, self.rest) = (Some(0), rest);
+        } else {
+            let rest = self.rest.strip_prefix(['T', 't']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            self.rest = rest.or(filler)?;
+        }
+        Some(())
+    }
+
+    /// Which of the numbers is the day, which the month, which the year.
+    fn place_numbers(&mut self) -> Option<()> {
+        let date = self.locale.date;
+        let place = |letter: char| date.find(letter).unwrap_or(usize::MAX);
+        let long = |(_, digits): &(i64, usize)| *digits >= 3;
+        let year_of = |(year, digits): (i64, usize)| if digits <= 2 { full_year(year) } else { year };
+        let year_first = self.numbers.first().is_some_and(long);
+        match (self.said.month.is_some(), self.numbers.as_slice()) {
+            (_, []) => {}
+            (true, [only]) if long(only) => self.said.year = Some(only.0),
+            (true, [only]) => self.said.day = Some(only.0),
+            (true, &[first, second]) => {
+                let first_is_year = year_first || (!long(&second) && place('y') < place('d'));
+                let (year, day) = if first_is_year { (first, second) } else { (second, first) };
+                (self.said.year, self.said.day) = (Some(year_of(year)), Some(day.0));
+            }
+            (false, &[first, second]) if year_first => {
+                (self.said.year, self.said.month) = (Some(first.0), Some(second.0));
+            }
+            (false, &[first, second]) if long(&second) => {
+                (self.said.month, self.said.year) = (Some(first.0), Some(second.0));
+            }
+            (false, &[first, second]) => {
+                let day_first = place('d') < place('M');
+                let (day, month) = if day_first { (first, second) } else { (second, first) };
+                (self.said.day, self.said.month) = (Some(day.0), Some(month.0));
+            }
+            (false, &[a, b, c]) => {
+                let mut order = [(place('y'), 'y'), (place('M'), 'M'), (place('d'), 'd')];
+                order.sort_unstable();
+                if year_first {
+                    order = [(0, 'y'), (1, 'M'), (2, 'd')];
+                } else if long(&c) && order[2].1 != 'y' {
+                    // Written the other way round than the locale does.
+                    order.reverse();
+                }
+                for ((_, letter), number) in order.into_iter().zip([a, b, c]) {
+                    match letter {
+                        'y' => self.said.year = Some(year_of(number)),
+                        'M' => self.said.month = Some(number.0),
+                        _ => self.said.day = Some(number.0),
+                    }
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}

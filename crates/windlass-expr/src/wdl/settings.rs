@@ -1,0 +1,56 @@
+//! `appsetting('name')` in the values of parameters: replaced before the parameters are used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_value::{PathPart, Value};
+
+use super::compile::Compiler;
+use super::node::Node;
+use super::source::{Ref, TREE_DEPTH_MAX, calls};
+
+/// The value with every setting it names in its place: `@appsetting('x')` as a whole, `@{appsetting('x')}` inside a text,
+/// or within calls of functions that need nothing else. All names that are not among the settings are told at once.
+/// Anything else in the value is left as it is.
+pub fn with_settings(value: &Value, settings: &BTreeMap<String, String>) -> Result<Value, Vec<Ref>> {
+    let mut missing = Vec::new();
+    let replaced = replace(value, &Arc::new(settings.clone()), &mut Vec::new(), &mut missing);
+    if missing.is_empty() { Ok(replaced) } else { Err(missing) }
+}
+
+fn replace(
+    value: &Value,
+    settings: &Arc<BTreeMap<String, String>>,
+    pointer: &mut Vec<PathPart>,
+    missing: &mut Vec<Ref>,
+) -> Value {
+    if pointer.len() > TREE_DEPTH_MAX {
+        return value.clone();
+    }
+    let mut inside = |part: PathPart, item: &Value| {
+        pointer.push(part);
+        let item = replace(item, settings, pointer, missing);
+        pointer.pop();
+        item
+    };
+    match value {
+        Value::Str(text) if calls(text, "appsetting") => {
+            let mut compiler = Compiler::with_settings(settings.clone());
+            let node = compiler.tree(value);
+            missing.extend(compiler.missing.into_iter().map(|name| Ref { pointer: pointer.clone(), ..name }));
+            match node {
+                Node::Constant(constant) if compiler.errors.is_empty() => constant,
+                _ => value.clone(),
+            }
+        }
+        Value::List(items) => {
+            let each = items.iter().enumerate();
+            Value::list(each.map(|(index, item)| inside(PathPart::Index(index), item)).collect())
+        }
+        Value::Map(map) => {
+            let each = map.iter();
+            Value::map(each.map(|(key, item)| (key.clone(), inside(PathPart::Key(key.clone()), item))).collect())
+        }
+        other => other.clone(),
+    }
+}
