@@ -64,12 +64,12 @@ impl Said {
 pub(crate) fn exact(text: &str, pattern: &str, locale: &Locale, today: Option<Civil>) -> Option<Moment> {
     let zulu = pattern == "u" || pattern == "r" || pattern == "R";
     let (pattern, locale) = resolve(pattern, locale)?;
-    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, said: Said::default() };
+    let mut reader = Exact { reader: Reader { rest: text.trim() }, locale, said: Said::default(), pointless: false };
     each_part(&pattern, &mut |part| reader.part(part))?;
     if zulu {
         reader.said.offset = Some(0);
     }
-    reader.reader.rest.is_empty().then_some(())?;
+    (reader.reader.rest.is_empty() && !reader.pointless).then_some(())?;
     reader.said.moment(today)
 }
 
@@ -77,10 +77,15 @@ struct Exact<'a> {
     reader: Reader<'a>,
     locale: &'a Locale,
     said: Said,
+    /// The point before a fraction is missing, so the fraction must be missing too.
+    pointless: bool,
 }
 
 impl Exact<'_> {
     fn part(&mut self, part: Part) -> Option<()> {
+        if std::mem::take(&mut self.pointless) {
+            return matches!(part, Part::Letter('F', 1..=7)).then_some(());
+        }
         match part {
             Part::Literal(text) => self.literal(text),
             Part::Letter(letter, run) => self.letter(letter, run),
@@ -133,8 +138,7 @@ impl Exact<'_> {
             ('g', _) => self.literal(locale.era)?,
             ('/', _) => (0..run).try_for_each(|_| self.separator(locale.separators[0], "/"))?,
             (':', _) => (0..run).try_for_each(|_| self.separator(locale.separators[1], ":"))?,
-            // A point may be missing with the digits that would follow it.
-            ('.', 1) if !self.reader.rest.starts_with('.') => {}
+            ('.', 1) if !self.reader.rest.starts_with('.') => self.pointless = true,
             _ => (0..run).try_for_each(|_| self.reader.expect(letter))?,
         }
         Some(())

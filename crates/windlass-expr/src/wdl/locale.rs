@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::functions::nearest;
+use super::values::short;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Locale {
@@ -133,7 +134,7 @@ pub(crate) fn unknown(name: &str) -> (String, String) {
         Some(close) => format!("did you mean `{close}`?"),
         None => format!("known are {}", names().collect::<Vec<_>>().join(", ")),
     };
-    (format!("there is no locale `{name}`"), hint)
+    (format!("there is no locale `{}`", short(name)), hint)
 }
 
 #[cfg(test)]

@@ -7,9 +7,14 @@ use super::number_pattern;
 use super::values::float_text;
 
 const PRECISION_MAX: usize = 99;
+/// How far from the point a digit may be: farther than those of any float, near enough to be written out.
+const POINT_MAX: i64 = 400;
 
 /// None when the format is not one, or not one for this number.
 pub(crate) fn format(number: &Value, pattern: &str, locale: &Locale) -> Option<String> {
+    if Digits::of(number)?.point.abs() > POINT_MAX {
+        return None;
+    }
     let mut letters = pattern.chars();
     match letters.next() {
         None => general(number, 'G', None, locale),

@@ -1,6 +1,7 @@
 //! What functions need to know about values: their text, their JSON, when two are equal, which is greater, and where
 //! the content of a stored one is. Everything that walks a value is metered and bounded in depth.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -183,6 +184,14 @@ pub(crate) fn describe(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Big(text) => format!("decimal {text}"),
         _ => format!("{} {}", value.kind(), preview(value)),
+    }
+}
+
+/// The beginning of a text that a message quotes.
+pub(crate) fn short(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(60) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 
 use super::calendar::{Moment, TICKS_PER_SECOND};
 use super::functions::nearest;
+use super::values::short;
 
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
@@ -26,7 +27,7 @@ pub(crate) fn unknown(name: &str) -> (String, String) {
         Some(close) => format!("did you mean '{close}'?"),
         None => "names are such as 'W. Europe Standard Time', 'Pacific Standard Time', 'UTC' or 'Europe/Berlin'".into(),
     };
-    (format!("there is no time zone '{name}'"), hint)
+    (format!("there is no time zone '{}'", short(name)), hint)
 }
 
 /// Whether the zone never differs from UTC.

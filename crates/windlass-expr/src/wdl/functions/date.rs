@@ -5,7 +5,7 @@ use windlass_value::{EvalError, Value};
 use super::{Function, Literal, int_at, locale_at, problem, pure, state, text_at, wrong};
 use crate::wdl::calendar::{self, Civil, Moment, TICKS_PER_DAY, TICKS_PER_SECOND};
 use crate::wdl::locale::{Locale, usual};
-use crate::wdl::values::{Context, Outcome, type_error};
+use crate::wdl::values::{Context, Outcome, short, type_error};
 use crate::wdl::{date_format, date_parse};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -168,7 +168,7 @@ fn parse_date_time(context: &mut Context, arguments: &[Value]) -> Outcome {
                 return Err(problem(function, bad));
             }
             date_parse::exact(text, pattern, locale, today)
-                .ok_or_else(|| wrong(function, arguments, 0, &format!("a date in the format '{pattern}'")))?
+                .ok_or_else(|| wrong(function, arguments, 0, &format!("a date in the format '{}'", short(pattern))))?
         }
     };
     shown(function, context, moment, arguments, usize::MAX)

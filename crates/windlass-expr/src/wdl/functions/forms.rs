@@ -7,7 +7,7 @@ use super::encoding::{binary_value, content_bytes, encode, unescape};
 use super::workflow::{body, trigger_body};
 use super::{Function, int_at, state, text_at};
 use crate::wdl::path::property;
-use crate::wdl::values::{Context, Outcome, describe, type_error};
+use crate::wdl::values::{Context, Outcome, describe, short, type_error};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     state("formDataValue", 2, 2, form_data_value),
@@ -81,14 +81,14 @@ fn single(function: &str, key: &str, found: Found) -> Outcome {
     match found.values.len() {
         1 => Ok(found.values.into_iter().next().unwrap_or_default()),
         0 => {
-            let mut keys: Vec<String> = found.keys.iter().take(20).map(|key| format!("`{key}`")).collect();
+            let mut keys: Vec<String> = found.keys.iter().take(20).map(|key| format!("`{}`", short(key))).collect();
             keys.dedup();
             let keys = if keys.is_empty() { "no fields".to_owned() } else { keys.join(", ") };
-            let message = format!("`{function}`: the form has no field `{key}`; it has {keys}");
+            let message = format!("`{function}`: the form has no field `{}`; it has {keys}", short(key));
             Err(EvalError::new(EvalErrorKind::Missing, message)
                 .hint("the …MultiValues function gives an empty array instead"))
         }
-        count => Err(type_error(format!("`{function}`: the form has {count} fields `{key}`"))
+        count => Err(type_error(format!("`{function}`: the form has {count} fields `{}`", short(key)))
             .hint("the …MultiValues function gives all of them")),
     }
 }

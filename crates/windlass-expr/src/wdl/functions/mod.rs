@@ -18,7 +18,7 @@ use windlass_value::{EvalError, Value};
 
 use super::locale::{self, Locale};
 use super::node::Node;
-use super::values::{Context, Outcome, describe, type_error, whole, whole_big};
+use super::values::{Context, Outcome, describe, short, type_error, whole, whole_big};
 use super::{date_format, number_format, zones};
 
 pub(crate) use encoding::{base64_text, binary_text};
@@ -91,11 +91,11 @@ impl Literal {
             Literal::Locale => locale::find(text).is_none().then(|| locale::unknown(text)),
             Literal::TimeFormat => (!date_format::is_format(text)).then(|| {
                 let hint = "formats are such as 'yyyy-MM-dd', 'HH:mm', 'o', 's', 'r'";
-                (format!("'{text}' is not a format for times"), hint.to_owned())
+                (format!("'{}' is not a format for times", short(text)), hint.to_owned())
             }),
             Literal::NumberFormat => (!number_format::is_format(text)).then(|| {
                 let hint = "formats are such as 'N2', 'F1', 'C', 'P0', 'D5', 'X', 'E2', '0.00', '#,##0.0'";
-                (format!("'{text}' is not a format for numbers"), hint.to_owned())
+                (format!("'{}' is not a format for numbers", short(text)), hint.to_owned())
             }),
         }
     }

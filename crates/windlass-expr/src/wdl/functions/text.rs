@@ -6,7 +6,7 @@ use windlass_value::{EvalError, Value};
 use super::conversion::{parse_float, parse_plain_int};
 use super::{ANY, Content, Function, Literal, int_at, locale_at, pure, state, text_at, wrong};
 use crate::wdl::number_format;
-use crate::wdl::values::{Context, Outcome, text_of, type_error};
+use crate::wdl::values::{Context, Outcome, short, text_of, type_error};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     pure("concat", 1, ANY, concat).loading(Content::None),
@@ -211,7 +211,7 @@ fn format_number(context: &mut Context, arguments: &[Value]) -> Outcome {
         return Err(wrong("formatNumber", arguments, 0, "a number"));
     }
     number_format::format(&arguments[0], format, locale).map(Value::from).ok_or_else(|| {
-        type_error(format!("`formatNumber` cannot use the format '{format}' for this number"))
+        type_error(format!("`formatNumber` cannot use the format '{}' for this number", short(format)))
             .hint("formats are such as 'N2', 'F1', 'C', 'P0', 'D5', 'X', 'E2', '0.00', '#,##0.0'")
     })
 }
