@@ -103,7 +103,11 @@ pub(crate) fn fits(kind: VariableKind, value: &Value) -> bool {
     match kind {
         VariableKind::Any => true,
         VariableKind::Boolean => matches!(value, Value::Bool(_)),
-        VariableKind::Integer => matches!(value, Value::Int(_) | Value::Big(_)),
+        VariableKind::Integer => match value {
+            // Of the numbers that are kept as text, those written without a fraction.
+            Value::Big(text) => text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
+            other => matches!(other, Value::Int(_)),
+        },
         VariableKind::Float => matches!(value, Value::Int(_) | Value::Float(_) | Value::Big(_)),
         // A stored value without items is no list.
         VariableKind::String => match value {
