@@ -225,8 +225,15 @@ pub(crate) fn general(text: &str, locale: &Locale, today: Option<Civil>) -> Opti
     if let Some(moment) = super::calendar::parse(text) {
         return Some(moment);
     }
-    let mut reader =
-        General { rest: text, locale, said: Said::default(), numbers: Vec::new(), timed: false, after_digit: false };
+    let mut reader = General {
+        rest: text,
+        locale,
+        said: Said::default(),
+        numbers: Vec::new(),
+        timed: false,
+        after_digit: false,
+        after_time: false,
+    };
     while !reader.rest.is_empty() {
         reader.token()?;
     }
@@ -243,6 +250,8 @@ struct General<'a> {
     timed: bool,
     /// A number has just been read.
     after_digit: bool,
+    /// A time of day has just been read, so that an offset may follow.
+    after_time: bool,
 }
 
 impl General<'_> {
@@ -250,8 +259,9 @@ impl General<'_> {
         let first = self.rest.chars().next()?;
         let read = match first {
             '0'..='9' => self.number(),
-            '+' | '-' if self.timed => self.offset(),
+            '+' | '-' if self.after_time => self.offset(),
             ' ' | ',' | '/' | '-' | '.' | '\u{a0}' | '\u{202f}' => {
+                self.after_time &= first == ' ';
                 self.rest = &self.rest[first.len_utf8()..];
                 Some(())
             }
@@ -267,7 +277,7 @@ impl General<'_> {
         if digits.len() <= 2 && !self.timed && reader.rest.starts_with(':') {
             return self.time();
         }
-        self.rest = reader.rest;
+        (self.rest, self.after_time) = (reader.rest, false);
         self.numbers.push((digits.parse().ok()?, digits.len()));
         (self.numbers.len() <= 3 && digits.len() <= 4).then_some(())
     }
@@ -276,8 +286,7 @@ impl General<'_> {
         let mut civil = Civil { year: 1, month: 1, day: 1, hour: 0, minute: 0, second: 0, fraction: 0 };
         let mut reader = Reader { rest: self.rest };
         reader.clock(&mut civil)?;
-        self.rest = reader.rest;
-        self.timed = true;
+        (self.rest, self.timed, self.after_time) = (reader.rest, true, true);
         let said = &mut self.said;
         (said.hour, said.minute, said.second, said.fraction) = (civil.hour, civil.minute, civil.second, civil.fraction);
         Some(())
