@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::Status;
-use windlass_core::state::Phase;
 use windlass_expr::wdl::Wdl;
 use windlass_value::{
     EvalError, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
@@ -64,7 +63,7 @@ fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
             }
             tick += 1;
         });
-        let Phase::Ended(result) = &state.phase else { panic!("the run has ended") };
+        let result = state.result().expect("the run has ended");
         assert_eq!(result.status, Status::Succeeded, "{result:?}");
     }
     best
