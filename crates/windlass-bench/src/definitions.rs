@@ -3,7 +3,7 @@
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
 use windlass_syntax::Source;
-use windlass_value::Duration;
+use windlass_value::{Duration, Value};
 
 /// Limits raised far enough for the long loops.
 pub fn limits() -> Limits {
@@ -63,6 +63,29 @@ pub fn items(count: u64) -> Plan {
             "actions": {{"double": {{"type": "compose", "inputs": "@mul(item(), 2)"}}}}}}"#
     ))
 }
+
+/// One condition, evaluated for each of many items in the run's own scope; it never holds, so that nothing is kept. Whatever
+/// is large comes with the run's input: `{variable, other, body}`.
+pub fn condition(times: u64) -> Plan {
+    let mut plan = compiled(
+        r#"{"name": "condition", "triggers": {}, "actions": {
+            "i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "i", "type": "integer", "value": 20}]}},
+            "large": {"type": "initializeVariable", "runAfter": {"i": ["Succeeded"]},
+                "inputs": {"variables": [{"name": "large", "type": "object", "value": "@triggerBody()['variable']"}]}},
+            "other": {"type": "compose", "runAfter": {"large": ["Succeeded"]},
+                "inputs": {"body": "@triggerBody()['other']"}},
+            "x": {"type": "compose", "runAfter": {"other": ["Succeeded"]}, "inputs": {"body": "@triggerBody()['body']"}},
+            "measured": {"type": "compose", "runAfter": {"x": ["Succeeded"]}, "inputs": "@add(variables('i'), 77)"}}}"#,
+    );
+    let measured = plan.expressions.iter_mut().find(|one| one.source.as_str() == Some("@add(variables('i'), 77)"));
+    let measured = measured.expect("the expression that is replaced");
+    measured.language = "wdl.query".into();
+    measured.source =
+        Value::object([("from", Value::from(format!("@range(0, {times})"))), ("where", CONDITION.into())]);
+    plan
+}
+
+pub const CONDITION: &str = "@and(greater(variables('i'), 10), equals(body('x')?['a']['b'], 'c'))";
 
 /// Waits for a day.
 pub fn waiting() -> Plan {

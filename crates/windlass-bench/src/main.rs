@@ -7,6 +7,7 @@ mod definitions;
 mod disk;
 mod durable;
 mod engine;
+mod expressions;
 mod program;
 mod reducer;
 
@@ -17,7 +18,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 12] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -78,6 +79,12 @@ const FIGURES: [Figure; 11] = [
         what: "cold start of the program to the first run done",
         target: "under 50 ms",
         measure: program::cold_start,
+    },
+    Figure {
+        key: "j",
+        what: "one condition of four calls, beside and inside values of 10 MB",
+        target: "under 1 µs each, not growing",
+        measure: expressions::condition,
     },
 ];
 

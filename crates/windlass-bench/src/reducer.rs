@@ -3,25 +3,35 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::{Command, Program, Reduced, Resume, START_EVENT, State, Tick, TickKind, reduce};
-use windlass_expr::wdl::Wdl;
+use windlass_core::{Command, Limits, Program, Reduced, Resume, START_EVENT, State, Tick, TickKind, reduce};
+use windlass_expr::wdl;
 use windlass_runtime::{BlobCache, new_state};
-use windlass_value::{Timestamp, Value};
+use windlass_value::{Language, Timestamp, Value};
 
 use crate::definitions;
 
 const ROUNDS: usize = 5;
 
 fn program(plan: windlass_core::plan::Plan) -> Program {
-    Program::load(plan, &[&Wdl], definitions::limits()).expect("the benchmark's plan loads")
+    program_within(plan, definitions::limits())
+}
+
+pub fn program_within(plan: windlass_core::plan::Plan, limits: Limits) -> Program {
+    let languages = wdl::languages();
+    let languages: Vec<&dyn Language> = languages.iter().map(AsRef::as_ref).collect();
+    Program::load(plan, &languages, limits).expect("the benchmark's plan loads")
+}
+
+fn compute(program: &Program, seen: impl FnMut(&State, Duration)) -> State {
+    compute_with(program, Value::Null, seen)
 }
 
 /// Runs a plan that only computes; tells the time of each tick.
-fn compute(program: &Program, mut seen: impl FnMut(&State, Duration)) -> State {
+pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&State, Duration)) -> State {
     let run: Arc<str> = "bench".into();
     let mut state = new_state(&run, program, Timestamp(0));
     let mut blobs = BlobCache::default();
-    let mut next = Some(TickKind::AddEvent { name: START_EVENT.into(), payload: Value::Null, request: None });
+    let mut next = Some(TickKind::AddEvent { name: START_EVENT.into(), payload, request: None });
     while let Some(kind) = next.take() {
         let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind };
         let begun = Instant::now();
@@ -59,8 +69,7 @@ pub fn flatness() -> Vec<String> {
     let mut plan_limits = definitions::limits();
     plan_limits.slice_turns = 100;
     plan_limits.loop_quiet_from_turn = 0;
-    let program =
-        Program::load(definitions::counting(TURNS), &[&Wdl], plan_limits).expect("the benchmark's plan loads");
+    let program = program_within(definitions::counting(TURNS), plan_limits);
     let ratio = (0..ROUNDS)
         .map(|_| {
             let (mut early, mut late) = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ fn by_name(path: &Path, step: &Step, context: &mut Context, current: &Value, nam
         }
         Value::Null if step.safe || path.lenient => Ok(Value::Null),
         Value::Null => Err(missing(path, step, &format!("no property `{name}`: it is null"))),
-        Value::Stored(stored) if !is_stored_list(stored) => match context.load(stored)? {
+        Value::Stored(stored) if !is_stored_list(stored) => match context.look(stored)? {
             Value::Stored(_) => Err(type_error("a stored value holds another stored value")),
             content => by_name(path, step, context, &content, name),
         },
@@ -119,7 +119,7 @@ fn by_index(path: &Path, step: &Step, context: &mut Context, current: &Value, in
             };
             (found, stored.items as usize)
         }
-        Value::Stored(stored) => match context.load(stored)? {
+        Value::Stored(stored) => match context.look(stored)? {
             Value::Stored(_) => return Err(type_error("a stored value holds another stored value")),
             content => return by_index(path, step, context, &content, index),
         },

@@ -84,6 +84,15 @@ impl Context<'_> {
         }
     }
 
+    /// The content of a value that is only looked into, for one property of it: that costs the same however large it is.
+    pub fn look(&mut self, stored: &Stored) -> Outcome {
+        if stored.chunked {
+            return self.load(stored);
+        }
+        self.items(1)?;
+        self.scope.blob(stored)
+    }
+
     /// Asks for all missing chunks at once, so that they are fetched in one go.
     fn join_chunks(&mut self, chunks: &[Value]) -> Outcome {
         let (mut items, mut missing) = (Vec::new(), Vec::new());

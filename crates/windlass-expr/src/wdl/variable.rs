@@ -82,7 +82,7 @@ pub(crate) fn read_variable(context: &mut Context, name: &VariableName) -> Outco
     }
     let scope = context.scope;
     let input = match &scope.run().input {
-        Value::Stored(stored) => &context.load(stored)?,
+        Value::Stored(stored) => &context.look(stored)?,
         other => other,
     };
     match input.as_map().and_then(|map| property(map, &name.written)) {

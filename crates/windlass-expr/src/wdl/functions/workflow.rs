@@ -41,7 +41,10 @@ fn missing(message: impl Into<String>) -> EvalError {
 fn parameters(context: &mut Context, arguments: &[Value]) -> Outcome {
     let name = text_at("parameters", arguments, 0)?;
     let scope = context.scope;
-    let declared = context.content(scope.run().parameters.clone())?;
+    let declared = match &scope.run().parameters {
+        Value::Stored(stored) => context.look(stored)?,
+        other => other.clone(),
+    };
     let found = declared.as_map().and_then(|map| property(map, name)).cloned();
     found.ok_or_else(|| {
         let known = declared.as_map().map_or_else(|| "none".to_owned(), names);
@@ -73,7 +76,7 @@ fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
 pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
     let Some(node) = node_at("body", context, arguments)? else { return Ok(Value::Null) };
     let content = match &node.output {
-        Value::Stored(stored) if !is_stored_list(stored) => context.load(stored)?,
+        Value::Stored(stored) if !is_stored_list(stored) => context.look(stored)?,
         other => other.clone(),
     };
     Ok(content.get("body").cloned().unwrap_or(node.output))

@@ -1,0 +1,153 @@
+//! What one evaluation costs, in the scope that the reducer gives it.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::Status;
+use windlass_expr::wdl::Wdl;
+use windlass_value::{
+    EvalError, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
+};
+
+use crate::{definitions, reducer};
+
+const TIMES: u64 = 100_000;
+const ROUNDS: usize = 5;
+
+pub fn condition() -> Vec<String> {
+    let small = || Value::object([("a", Value::object([("b", "d")]))]);
+    let cases = [
+        ("small values only", [small(), small(), small()]),
+        ("a variable of 10 MB", [large(), small(), small()]),
+        ("another action's body of 10 MB", [small(), large(), small()]),
+        ("the action's own body of 10 MB", [small(), small(), large()]),
+    ];
+    let mut lines = vec![format!("{:>5.0} ns  the expression alone, small values", alone())];
+    let mut first = None;
+    for (what, [variable, other, body]) in cases {
+        let payload = Value::object([("variable", variable), ("other", other), ("body", body)]);
+        let each = in_the_reducer(&payload);
+        let ratio = each / *first.get_or_insert(each);
+        lines.push(format!("{each:>5.0} ns  {what} ({ratio:.2} x)"));
+    }
+    lines
+}
+
+/// An object of about 10 MB that has what the condition asks for.
+fn large() -> Value {
+    let row = |number: u64| Value::object([("id", Value::from(number)), ("text", Value::from("x".repeat(80)))]);
+    let rows = Value::list((0..100_000).map(row).collect());
+    Value::object([("a", Value::object([("b", Value::from("d"))])), ("rows", rows)])
+}
+
+/// Nanoseconds of one evaluation: a run with many of them against the same run with one, tick by tick, each tick at its best.
+fn in_the_reducer(payload: &Value) -> f64 {
+    let (many, one) = (best_ticks(TIMES + 1, payload), best_ticks(1, payload));
+    let total = |ticks: &[Duration]| ticks.iter().sum::<Duration>().as_nanos() as f64;
+    (total(&many) - total(&one)) / TIMES as f64
+}
+
+fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
+    // One piece of work a tick, so that storing the large value and evaluating are apart.
+    let mut limits = definitions::limits();
+    limits.slice_items = 1;
+    let program = reducer::program_within(definitions::condition(times), limits);
+    let mut best: Vec<Duration> = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut tick = 0;
+        let state = reducer::compute_with(&program, payload.clone(), |_, took| {
+            match best.get_mut(tick) {
+                Some(known) => *known = took.min(*known),
+                None => best.push(took),
+            }
+            tick += 1;
+        });
+        let result = state.result().expect("the run has ended");
+        assert_eq!(result.status, Status::Succeeded, "{result:?}");
+    }
+    best
+}
+
+/// Nanoseconds of one evaluation without the reducer around it.
+fn alone() -> f64 {
+    let expression = Wdl.compile(&Value::from(definitions::CONDITION), Mode::Condition);
+    let Ok(expression) = expression else { panic!("the condition compiles") };
+    let scope = Fixed::new();
+    let best = (0..ROUNDS).map(|_| {
+        let begun = Instant::now();
+        for _ in 0..TIMES {
+            let mut meter = Meter::new(100_000, 1_000_000);
+            black_box(expression.eval(black_box(&scope), &mut meter).expect("a value"));
+        }
+        begun.elapsed().as_nanos() as f64 / TIMES as f64
+    });
+    best.fold(f64::MAX, f64::min)
+}
+
+/// A scope with one variable and one node.
+struct Fixed {
+    run: RunView,
+    node: NodeView,
+}
+
+impl Fixed {
+    fn new() -> Fixed {
+        let start = Timestamp(0);
+        let body = Value::object([("a", Value::object([("b", "d")]))]);
+        Fixed {
+            run: RunView {
+                id: "r".into(),
+                name: "w".into(),
+                input: Value::Null,
+                parameters: Value::Null,
+                started_at: start,
+            },
+            node: NodeView {
+                name: "x".into(),
+                status: "succeeded",
+                inputs: Value::Null,
+                output: Value::object([("body", body)]),
+                error: Value::Null,
+                attempts: 1,
+                started_at: start,
+                ended_at: start,
+                records: Default::default(),
+            },
+        }
+    }
+}
+
+impl Scope for Fixed {
+    fn variable(&self, _level: Level, _name: &str) -> Option<Value> {
+        Some(Value::Int(20))
+    }
+
+    fn node(&self, _name: &str) -> Option<NodeView> {
+        Some(self.node.clone())
+    }
+
+    fn children(&self, _name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        None
+    }
+
+    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+        None
+    }
+
+    fn run(&self) -> &RunView {
+        &self.run
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+
+    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+        Err(EvalError::need_blobs(vec![stored.hash]))
+    }
+}
