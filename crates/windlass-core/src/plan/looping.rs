@@ -27,7 +27,7 @@ pub struct Loop {
     pub break_when: Option<ExprId>,
     pub stall: Option<Stall>,
     /// What is written down of each turn, for whoever asks the loop about them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<Records>,
 }
 
@@ -78,7 +78,7 @@ pub struct LoopLimits {
     pub turns_max: u64,
     pub time_max: Duration,
     /// What the turns may use up in all, worked out when the loop is entered.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<Budget>,
 }
 

@@ -69,7 +69,7 @@ pub struct Plan {
     #[serde(default)]
     pub limits: Option<Limits>,
     /// What may start a run, and when it does; see [`admit`](crate::admit).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
     /// Facts that the reducer does not need and a server does.
     pub metadata: Value,
