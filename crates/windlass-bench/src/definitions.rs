@@ -98,6 +98,7 @@ fn compiled(text: &str) -> Plan {
         limits: limits(),
         name: Some("bench".to_owned()),
         tools: vec!["http".to_owned(), "noop".to_owned()],
+        ..Default::default()
     };
     match windlass_loom::compile(&source, &options) {
         Ok(compiled) => compiled.plan,

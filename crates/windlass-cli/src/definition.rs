@@ -54,6 +54,7 @@ pub fn compile(source: &Source, dialect: Option<Dialect>, limits: &Limits) -> Re
         limits: limits.clone(),
         name: name_of(source),
         tools: crate::tools::tools(limits).names().map(str::to_owned).collect(),
+        ..Default::default()
     };
     if dialect == Some(Dialect::Loom) {
         return windlass_loom::compile(source, &options);
@@ -94,7 +95,7 @@ fn name_of(source: &Source) -> Option<String> {
 /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
 pub fn plan_of(source: &Source, dialect: Option<Dialect>, limits: &Limits, paint: Paint) -> Result<Plan, Failure> {
     match compile(source, dialect, limits) {
-        Ok(Compiled { plan, warnings }) => {
+        Ok(Compiled { plan, warnings, .. }) => {
             if !warnings.is_empty() {
                 out::note(&warnings.render(source, paint.syntax()));
             }

@@ -75,6 +75,8 @@ limits! {
     definition_bytes_max: usize = 1_048_576,
     /// Actions of a definition.
     definition_actions_max: usize = 500,
+    /// Triggers of a definition.
+    definition_triggers_max: usize = 10,
     /// Bytes of a value that travels inside events and journal; larger ones become references.
     inline_bytes_max: usize = 65_536,
     /// Bytes of a reply that a tool accepts.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout};
-use windlass_syntax::{Diagnostic, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest};
+use windlass_syntax::{Diagnostic, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
 
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::fields::Fields;
 use crate::scopes::Place;
+use crate::statics::StaticResult;
 use crate::types::{self, ActionType};
 
 /// Options that change how an action runs. Those that concern Azure's machinery only are accepted and have no effect.
@@ -27,10 +28,13 @@ const OPERATION_OPTIONS: &[&str] = &[
 /// An action that is being compiled.
 pub(crate) struct Current<'a> {
     pub name: Arc<str>,
+    pub kind: ActionType,
     pub id: NodeId,
     pub place: Place,
     pub fields: Fields<'a>,
     pub common: Common<'a>,
+    /// How many definitions were called before it.
+    pub calls_before: usize,
 }
 
 /// What every action may have besides its own fields.
@@ -40,10 +44,12 @@ pub(crate) struct Common<'a> {
     options: Vec<String>,
     /// `runtimeConfiguration.concurrency.repetitions`
     pub repetitions: Option<&'a Node>,
-    timeout: Option<Timeout>,
+    pub timeout: Option<Timeout>,
     pub retry: Option<Retry>,
     /// A policy was written down, perhaps `none`.
     pub retry_given: bool,
+    /// What the action gives instead of running.
+    pub static_result: Option<StaticResult>,
 }
 
 impl Common<'_> {
@@ -69,10 +75,11 @@ impl Compiler<'_> {
         }
         let around = self.current.replace(id);
         let fields = match kind {
-            ActionType::Compose => Fields::plain(object, label),
+            ActionType::Compose | ActionType::Mocked => Fields::plain(object, label),
             _ => Fields::open(object, label, &mut self.diagnostics),
         };
-        let mut current = Current { name: name.clone(), id, place: *place, fields, common: Common::default() };
+        let (place, common, calls_before) = (*place, Common::default(), self.calls.len());
+        let mut current = Current { name: name.clone(), kind, id, place, fields, common, calls_before };
         self.common(&mut current, kind);
         let made = self.kind(&mut current, kind);
         self.complete(current, made);
@@ -101,6 +108,9 @@ impl Compiler<'_> {
         if let Some(found) = types::find(written.trim()) {
             return Some(found);
         }
+        if let Some(label) = types::mockable(written.trim()).filter(|_| self.is_mocked(object)) {
+            return Some((label, ActionType::Mocked));
+        }
         if let Some(instead) = types::instead_of(written.trim()) {
             let message = format!("the action type `{written}` is not supported");
             self.error(codes::NOT_SUPPORTED, node.span, message, instead);
@@ -117,7 +127,8 @@ impl Compiler<'_> {
 
     fn kind(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         match kind {
-            ActionType::Activity => self.activity(current),
+            ActionType::Activity | ActionType::Actor => self.activity(current, kind),
+            ActionType::Ai => self.ai(current),
             ActionType::AppendToArray
             | ActionType::AppendToString
             | ActionType::Decrement
@@ -129,17 +140,39 @@ impl Compiler<'_> {
             ActionType::Http => self.http(current),
             ActionType::If => self.if_action(current),
             ActionType::Initialize => self.initialize_variable(current),
+            ActionType::Join | ActionType::ParseJson | ActionType::Query | ActionType::Select | ActionType::Table => {
+                self.data(current, kind)
+            }
+            ActionType::Mocked => self.mocked(current),
             ActionType::Parallel | ActionType::Scope => self.block(current),
+            ActionType::Response => self.response(current),
             ActionType::Retry => self.retry_action(current),
             ActionType::Switch => self.switch(current),
             ActionType::Terminate => self.terminate(current),
             ActionType::Wait => self.wait(current),
+            ActionType::Workflow => self.workflow_action(current),
         }
+    }
+
+    /// Its inputs are looked at as any others are; its fields are not known.
+    fn mocked(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let inputs = current.fields.action().take("inputs").cloned();
+        let inputs = inputs.unwrap_or_else(|| Node::object(Span::at(current.fields.span().start), []));
+        Some(NodeKind::evaluate(self.value(&inputs, current.place.scope)))
     }
 
     /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
     /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
     fn complete(&mut self, current: Current, made: Option<NodeKind>) {
+        let replaced = current.common.static_result.clone().filter(|_| made.is_some());
+        if let Some(result) = replaced {
+            let kind = self.replaced_by(&current, &result);
+            current.fields.finish(&mut self.diagnostics);
+            if let Some(kind) = kind {
+                self.node(current.id).kind = kind;
+            }
+            return;
+        }
         let Current { id, fields, common, .. } = current;
         fields.finish(&mut self.diagnostics);
         let Some(mut kind) = made else { return };
@@ -165,7 +198,7 @@ impl Compiler<'_> {
             current.common.options = self.operation_options(options);
         }
         if let Some(configuration) = action.take("runtimeConfiguration") {
-            current.common.repetitions = self.runtime_configuration(configuration);
+            self.runtime_configuration(configuration, &mut current.common);
         }
         current.common.timeout = self.action_timeout(current, kind);
         if !matches!(kind, ActionType::Retry)
@@ -205,32 +238,29 @@ impl Compiler<'_> {
         options.into_iter().map(str::to_lowercase).collect()
     }
 
-    fn runtime_configuration<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
-        let mut object = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics)?;
-        object.ignore(&["contentTransfer", "paginationPolicy", "secureData", "requestOptions", "lifetime"]);
-        if let Some(result) = object.take("staticResult") {
-            let enabled = result.get("staticResultOptions").and_then(Node::as_str);
-            if enabled.is_some_and(|text| text.eq_ignore_ascii_case("enabled")) {
-                let hint = "disable the static result, or replace the action by a `compose`";
-                self.error(codes::NOT_SUPPORTED, result.span, "static results are not supported yet", hint);
-            }
+    fn runtime_configuration<'n>(&mut self, node: &'n Node, common: &mut Common<'n>) {
+        let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+        object.ignore(&["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"]);
+        if let Some((key, _)) = object.take_entry("secureData") {
+            self.warn_of_secure_data(key);
         }
+        common.static_result = object.take("staticResult").and_then(|node| self.wanted_static_result(node));
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration`", &mut self.diagnostics);
-        let mut concurrency = Object::read(concurrency?, "`concurrency`", &mut self.diagnostics)?;
-        let repetitions = concurrency.take("repetitions");
+        let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
+        let Some(mut concurrency) = concurrency else { return };
+        common.repetitions = concurrency.take("repetitions");
         concurrency.ignore(&["runs", "maximumWaitingRuns"]);
         concurrency.finish(codes::UNKNOWN_KEY, "`concurrency`", &mut self.diagnostics);
-        repetitions
     }
 
-    /// A list of texts, each handed to `read`.
-    pub fn texts<'n>(&mut self, node: &'n Node, what: &str) -> Vec<(&'n str, Span)> {
-        let items = expect_list(node, what, &mut self.diagnostics).unwrap_or_default();
-        let texts = items.iter().filter_map(|item| {
-            expect_text(item, &format!("an item of {what}"), &mut self.diagnostics).map(|text| (&*text.text, item.span))
-        });
-        texts.collect()
+    /// Whether a static result is switched on, for actions that could not run otherwise.
+    fn is_mocked(&self, object: &Object) -> bool {
+        let configuration = object.peek("runtimeConfiguration").and_then(|(_, node)| node.get("staticResult"));
+        configuration.is_some_and(|wanted| {
+            let options = wanted.get("staticResultOptions").and_then(Node::as_str);
+            options.is_none_or(|text| !text.eq_ignore_ascii_case("disabled"))
+        })
     }
 }
 

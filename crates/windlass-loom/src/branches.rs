@@ -97,7 +97,13 @@ impl Compiler<'_> {
         let name: Arc<str> = format!("{}_{which}", current.name).into();
         let place = Place { parent: current.id, scope: current.place.scope, top: false };
         self.register(place.scope, &name, node.span);
-        self.action(&name, node.span, node, &place)
+        let id = self.action(&name, node.span, node, &place);
+        if self.skipped.contains(&id) {
+            let message = "a static result that skips the only action of a case is not supported";
+            let at = Span::new(node.span.start, node.span.start + 1);
+            self.error(codes::NOT_SUPPORTED, at, message, "write the case with `case` and `actions`");
+        }
+        id
     }
 }
 

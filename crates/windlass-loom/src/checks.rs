@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Parameter, VariableKind, WriteOp};
+use windlass_core::plan::{NodeId, Parameter, VariableKind, WriteOp};
 use windlass_syntax::{Diagnostic, did_you_mean, list_of};
 
 use crate::codes;
 use crate::compiler::{Compiler, Use};
 use crate::expr::Refers;
+use crate::scopes::TRIGGER;
 use crate::variables::kind_name;
 
 /// What the turns of a loop offer as variables, in lower case and as written.
@@ -26,24 +27,40 @@ pub(crate) fn is_turn_variable(lower: &str) -> bool {
 
 impl Compiler<'_> {
     pub fn check_references(&mut self) {
-        for found in std::mem::take(&mut self.uses) {
+        let uses = std::mem::take(&mut self.uses);
+        for found in &uses {
             match found.refers {
-                Refers::Action => self.check_action(&found),
-                Refers::Variable => self.check_variable(&found),
-                Refers::Loop => self.check_loop(&found),
-                Refers::Parameter => self.check_parameter(&found),
+                Refers::Action => self.check_action(found),
+                Refers::Result => {
+                    self.check_action(found);
+                    self.keep_records(found);
+                }
+                Refers::Variable => self.check_variable(found),
+                Refers::Loop => self.check_loop(found),
+                Refers::Parameter => self.check_parameter(found),
             }
         }
+        self.uses = uses;
         self.check_writes();
     }
 
-    fn check_action(&mut self, found: &Use) {
+    /// The action that a name means where it is used; it may have no node, if it could not be read.
+    pub fn seen(&self, found: &Use) -> Option<Option<NodeId>> {
         let lower = found.name.to_lowercase();
-        let seen = self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower));
-        if let Some(node) = seen.map(|named| named.node) {
+        self.scopes.chain(found.scope).find_map(|scope| scope.names.get(&lower)).map(|named| named.node)
+    }
+
+    fn check_action(&mut self, found: &Use) {
+        if let Some(node) = self.seen(found) {
             self.check_order(found, node);
             return;
         }
+        if found.scope == TRIGGER {
+            let message = format!("a trigger cannot read `{}`: nothing has run yet", found.name);
+            self.error(codes::UNKNOWN_ACTION, found.span, message, "use triggerBody() and parameters(…) only");
+            return;
+        }
+        let lower = found.name.to_lowercase();
         let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower));
         if let Some(around) = inside.and_then(|scope| scope.around.as_ref()) {
             let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
@@ -64,6 +81,14 @@ impl Compiler<'_> {
 
     fn check_variable(&mut self, found: &Use) {
         let lower = found.name.to_lowercase();
+        if found.scope == TRIGGER {
+            let message = format!("a trigger cannot read the variable `{}`: nothing has run yet", found.name);
+            self.error(codes::UNKNOWN_VARIABLE, found.span, message, "use triggerBody() and parameters(…) only");
+            return;
+        }
+        if found.element && lower == "item" {
+            return;
+        }
         if self.variables.contains_key(&lower) || self.is_loop_variable(found, &lower) || !self.whole {
             return;
         }
@@ -109,6 +134,11 @@ impl Compiler<'_> {
     fn check_parameter(&mut self, found: &Use) {
         let all = || self.plan.parameters.iter().map(|parameter| &*parameter.name);
         if all().any(|name| name.eq_ignore_ascii_case(&found.name)) {
+            return;
+        }
+        if let Some(value) = self.given_parameter(&found.name, VariableKind::Any) {
+            let name = found.name.as_str().into();
+            self.plan.parameters.push(Parameter { name, kind: VariableKind::Any, default: Some(value), allowed: None });
             return;
         }
         let close = did_you_mean(&found.name, all().take(self.declared_parameters));

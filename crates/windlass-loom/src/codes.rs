@@ -42,6 +42,9 @@ pub(crate) const UNKNOWN_LOOP: &str = "WND-1114";
 /// A parameter that nothing declares.
 pub(crate) const UNKNOWN_PARAMETER: &str = "WND-1115";
 
+/// An app setting that nothing gives.
+pub(crate) const UNKNOWN_SETTING: &str = "WND-1117";
+
 /// More than the engine's limit.
 pub(crate) const OVER_LIMIT: &str = "WND-1120";
 /// Not a duration.
@@ -55,6 +58,10 @@ pub(crate) const DECLARED_TWICE: &str = "WND-1131";
 pub(crate) const VARIABLE_TYPE: &str = "WND-1132";
 /// `terminate` inside a loop.
 pub(crate) const TERMINATE_INSIDE: &str = "WND-1133";
+/// `response` inside a loop, or where nobody waits for one.
+pub(crate) const RESPONSE_MISPLACED: &str = "WND-1134";
+/// A static result that nothing is called by.
+pub(crate) const UNKNOWN_STATIC_RESULT: &str = "WND-1135";
 
 /// Warning: nothing in the loop changes what its condition reads.
 pub(crate) const CONDITION_NEVER_CHANGES: &str = "WND-1190";
@@ -70,3 +77,9 @@ pub(crate) const UNKNOWN_ERROR: &str = "WND-1196";
 pub(crate) const NOT_AFTER: &str = "WND-1195";
 /// Warning: something that is accepted and has no effect.
 pub(crate) const NO_EFFECT: &str = "WND-1194";
+/// Warning: a limit that is close to the most that the engine allows.
+pub(crate) const NEAR_LIMIT: &str = "WND-1197";
+/// Warning: an action only gives a value, and nobody reads it.
+pub(crate) const NEVER_READ: &str = "WND-1198";
+/// Warning: a computed name, and nothing that it could name.
+pub(crate) const NO_ACTIVITIES: &str = "WND-1199";

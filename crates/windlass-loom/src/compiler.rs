@@ -1,6 +1,6 @@
 //! What the compiler knows while it walks the tree, and how expressions enter the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use windlass_core::{Limits, Status};
 use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
 use windlass_value::{CompileError, Mode, PathPart, Value};
 
-use crate::expr::{self, Refers};
+use crate::expr::{self, Languages, Refers, Tongue};
 use crate::scopes::{Named, Place, ScopeId, Scopes};
+use crate::statics::StaticResult;
 use crate::{Options, codes};
 
 pub(crate) struct Compiler<'a> {
@@ -21,8 +22,11 @@ pub(crate) struct Compiler<'a> {
     pub diagnostics: Diagnostics,
     pub plan: Plan,
     pub scopes: Scopes,
+    languages: Languages,
     /// Names that expressions use, checked when everything is known.
     pub uses: Vec<Use>,
+    /// Some expression computes the name of the action it reads.
+    pub any_action_read: bool,
     pub variables: BTreeMap<String, Variable>,
     pub writes: Vec<VariableWrite>,
     pub conditions: Vec<LoopCondition>,
@@ -37,6 +41,16 @@ pub(crate) struct Compiler<'a> {
     pub declared_parameters: usize,
     /// The action that is being compiled.
     pub current: Option<NodeId>,
+    /// By name; whether it is used.
+    pub static_results: BTreeMap<String, StaticResult>,
+    /// Actions whose static result is to be skipped.
+    pub skipped: BTreeSet<NodeId>,
+    /// Why no `response` can answer anybody: the triggers are of this kind only.
+    pub nobody_to_answer: Option<&'static str>,
+    /// Definitions that are called by a literal name, each once.
+    pub calls: Vec<(String, Span)>,
+    /// Actions that only give a value.
+    pub pure: Vec<NodeId>,
 }
 
 /// A name in an expression, and from where it is looked up.
@@ -47,6 +61,8 @@ pub(crate) struct Use {
     pub scope: ScopeId,
     /// The action that the expression belongs to; None for the workflow's outputs.
     pub node: Option<NodeId>,
+    /// Within an operation on a list: `item` is its element.
+    pub element: bool,
 }
 
 pub(crate) struct Variable {
@@ -81,7 +97,9 @@ impl<'a> Compiler<'a> {
             diagnostics,
             plan: Plan::new("workflow", "loom", source.text.clone()),
             scopes: Scopes::new(),
+            languages: Languages::new(),
             uses: Vec::new(),
+            any_action_read: false,
             variables: BTreeMap::new(),
             writes: Vec::new(),
             conditions: Vec::new(),
@@ -91,11 +109,12 @@ impl<'a> Compiler<'a> {
             actions: 0,
             declared_parameters: 0,
             current: None,
+            static_results: BTreeMap::new(),
+            skipped: BTreeSet::new(),
+            nobody_to_answer: None,
+            calls: Vec::new(),
+            pure: Vec::new(),
         }
-    }
-
-    pub fn finish(self) -> (Plan, Diagnostics) {
-        (self.plan, self.diagnostics)
     }
 
     pub fn limits(&self) -> &'a Limits {
@@ -104,6 +123,10 @@ impl<'a> Compiler<'a> {
 
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(Diagnostic::warning(code, span, message).hint(hint));
     }
 
     pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
@@ -145,8 +168,28 @@ impl<'a> Compiler<'a> {
 
     /// Adds an expression, reports what is wrong with it, and notes what it refers to.
     pub fn expression(&mut self, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
+        self.expression_in(Tongue::Wdl, node, mode, scope)
+    }
+
+    pub fn expression_in(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> ExprId {
+        let source = self.look_at(tongue, node, mode, scope);
+        self.add_expression(tongue, source, mode, node.span)
+    }
+
+    /// An expression that is not looked at again.
+    pub fn add_expression(&mut self, tongue: Tongue, source: Value, mode: Mode, span: Span) -> ExprId {
+        self.plan.add_expression(ExpressionSource {
+            language: tongue.name().into(),
+            source,
+            mode,
+            span: source_span(span),
+        })
+    }
+
+    /// The problems and references of something that does not become part of the plan.
+    pub fn look_at(&mut self, tongue: Tongue, node: &Node, mode: Mode, scope: ScopeId) -> Value {
         let source = to_value(node);
-        for error in expr::errors(&source, mode) {
+        for error in self.languages.errors(tongue, &source, mode) {
             self.expression_error(node, error, mode);
         }
         for warning in expr::warnings(&source) {
@@ -154,16 +197,14 @@ impl<'a> Compiler<'a> {
             let problem = Diagnostic::warning(codes::EXPRESSION_STYLE, span, warning.message);
             self.push(problem.maybe_hint(warning.hint));
         }
-        for found in expr::references(&source) {
+        let found = expr::references(&source);
+        self.any_action_read |= found.any_action;
+        let (node_of, element) = (self.current, tongue.has_element());
+        for found in found.list {
             let span = locate(node, &found.pointer, found.range);
-            self.uses.push(Use { refers: found.refers, name: found.name, span, scope, node: self.current });
+            self.uses.push(Use { refers: found.refers, name: found.name, span, scope, node: node_of, element });
         }
-        self.plan.add_expression(ExpressionSource {
-            language: expr::LANGUAGE.into(),
-            source,
-            mode,
-            span: source_span(node.span),
-        })
+        source
     }
 
     pub fn value(&mut self, node: &Node, scope: ScopeId) -> ExprId {
@@ -192,7 +233,7 @@ pub(crate) fn source_span(span: Span) -> SourceSpan {
 }
 
 /// The place of a range of a string somewhere below a node. A pointer may end at a key whose own text is meant.
-fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
+pub(crate) fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
     let (mut at, mut key) = (node, None);
     for part in pointer {
         let found = match (part, &at.kind) {

@@ -1,18 +1,16 @@
-//! The file: its layouts, the workflow around the actions, parameters, triggers and outputs.
+//! The file: its layouts, the workflow around the actions, its outputs.
 
 use std::sync::Arc;
 
-use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind, Parameter, VariableKind};
-use windlass_syntax::{Node, Object, Span, expect_list, expect_text, to_value};
+use windlass_core::plan::{ExprId, Node as PlanNode, NodeId, NodeKind};
+use windlass_syntax::{Node, Object, Span, expect_text, to_value};
 use windlass_value::{Map, Value};
 
 use crate::codes;
 use crate::compiler::{Compiler, graph_of, source_span};
-use crate::expr;
 use crate::graph::Order;
 use crate::scopes::{Place, RUN};
 use crate::types;
-use crate::variables::{described, holds, kind_name};
 
 /// What a file holds.
 enum Layout<'a> {
@@ -98,7 +96,7 @@ impl Compiler<'_> {
         self.register(RUN, &name, action.span);
         let span = action.get("type").map_or(action.span, |node| node.span);
         let child = self.action(&name, span, action, &Place { parent: root, scope: RUN, top: true });
-        let child = windlass_core::plan::Child { node: child, after: Vec::new(), condition: None };
+        let child = self.child(child, Vec::new());
         self.node(root).kind = NodeKind::Graph(graph_of(vec![child]));
         self.name_root(root);
     }
@@ -107,15 +105,19 @@ impl Compiler<'_> {
         let Some(mut object) = Object::read(node, "a definition", &mut self.diagnostics) else { return };
         self.azure = has_schema(node, "microsoft.logic");
         self.outside_parameters = wrapper.is_some();
-        object.ignore(&["$schema", "contentVersion", "staticResults"]);
+        object.ignore(&["$schema", "contentVersion"]);
         let name = object.take("name").and_then(|name| expect_text(name, "`name`", &mut self.diagnostics));
         let in_metadata = || node.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Node::as_str);
         self.set_name(name.map(|name| name.text.as_str()).or_else(in_metadata));
-        if let Some(parameters) = object.take("parameters") {
-            self.parameters(parameters);
+        self.parameters(object.take("parameters"), wrapper);
+        if let Some(results) = object.take("staticResults") {
+            self.static_results(results);
+        }
+        if let Some(triggers) = object.take("triggers") {
+            self.triggers(triggers);
         }
         let mut metadata = Map::new();
-        for key in ["triggers", "description", "metadata", "version", "id"] {
+        for key in ["description", "metadata", "version", "id"] {
             if let Some(node) = object.take(key) {
                 metadata.insert(key, to_value(node));
             }
@@ -158,59 +160,6 @@ impl Compiler<'_> {
         if taken {
             let name = format!("{}#workflow", self.plan.name);
             self.node(root).name = name.into();
-        }
-    }
-
-    fn parameters(&mut self, node: &Node) {
-        let Some(object) = Object::read(node, "`parameters`", &mut self.diagnostics) else { return };
-        for (key, node) in object.rest() {
-            if let Some(parameter) = self.parameter(&key.text, node) {
-                self.plan.parameters.push(parameter);
-            }
-        }
-        self.declared_parameters = self.plan.parameters.len();
-    }
-
-    fn parameter(&mut self, name: &str, node: &Node) -> Option<Parameter> {
-        let mut object = Object::read(node, "a parameter", &mut self.diagnostics)?;
-        let kind = object.take("type").and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
-        let default = object.take("defaultValue").or_else(|| object.take("value"));
-        let allowed = object.take("allowedValues");
-        object.ignore(&["metadata", "description"]);
-        object.finish(codes::UNKNOWN_KEY, "a parameter", &mut self.diagnostics);
-        if let Some(node) = default {
-            self.check_default(name, kind, node);
-        }
-        let allowed = allowed.and_then(|node| {
-            let items = expect_list(node, "`allowedValues`", &mut self.diagnostics)?;
-            Some(items.iter().map(to_value).collect::<Vec<Value>>())
-        });
-        if let (Some(node), Some(allowed)) = (default, &allowed)
-            && !allowed.contains(&to_value(node))
-        {
-            let message = format!("the default of `{name}` is not among its `allowedValues`");
-            self.error(codes::BAD_VALUE, node.span, message, "add it to the list, or choose one from the list");
-        }
-        Some(Parameter { name: name.into(), kind, default: default.map(to_value), allowed })
-    }
-
-    fn check_default(&mut self, name: &str, kind: VariableKind, node: &Node) {
-        if let Some(text) = node.as_str()
-            && expr::is_expression(text)
-        {
-            let message = format!("an expression as the default of the parameter `{name}` is not supported");
-            self.error(
-                codes::NOT_SUPPORTED,
-                node.span,
-                message,
-                "write the value down, or give it when starting a run",
-            );
-            return;
-        }
-        let value = to_value(node);
-        if !holds(kind, &value) {
-            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), described(&value));
-            self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
         }
     }
 

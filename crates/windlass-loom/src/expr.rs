@@ -1,16 +1,47 @@
-//! The only place that talks to the expression language.
+//! The only place that talks to the expression languages.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use windlass_expr::wdl::{self, Wdl};
+use windlass_expr::wdl;
+pub(crate) use windlass_expr::wdl::with_settings;
 use windlass_value::{CompileError, Language, Mode, PathPart, Value};
 
-pub(crate) const LANGUAGE: &str = "wdl";
+/// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tongue {
+    Wdl,
+    Join,
+    Parse,
+    Query,
+    Select,
+    Table,
+}
+
+impl Tongue {
+    pub fn name(self) -> &'static str {
+        match self {
+            Tongue::Wdl => "wdl",
+            Tongue::Join => "wdl.join",
+            Tongue::Parse => "wdl.parse",
+            Tongue::Query => "wdl.query",
+            Tongue::Select => "wdl.select",
+            Tongue::Table => "wdl.table",
+        }
+    }
+
+    /// Inside, `item()` is the element at hand, whatever loop is around.
+    pub fn has_element(self) -> bool {
+        matches!(self, Tongue::Query | Tongue::Select | Tongue::Table)
+    }
+}
 
 /// What a name in an expression stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refers {
     Action,
+    /// An action of which `result` is asked for.
+    Result,
     Variable,
     Loop,
     Parameter,
@@ -23,18 +54,37 @@ pub(crate) struct Reference {
     pub range: Range<usize>,
 }
 
-pub(crate) fn errors(source: &Value, mode: Mode) -> Vec<CompileError> {
-    Wdl.compile(source, mode).err().unwrap_or_default()
+/// The names that a source uses.
+pub(crate) struct References {
+    pub list: Vec<Reference>,
+    /// The name of some action is computed.
+    pub any_action: bool,
+}
+
+/// The languages, made once for a file.
+pub(crate) struct Languages(Vec<Arc<dyn Language>>);
+
+impl Languages {
+    pub fn new() -> Languages {
+        Languages(wdl::languages())
+    }
+
+    pub fn errors(&self, tongue: Tongue, source: &Value, mode: Mode) -> Vec<CompileError> {
+        let language = self.0.iter().find(|language| language.name() == tongue.name());
+        language.and_then(|language| language.compile(source, mode).err()).unwrap_or_default()
+    }
 }
 
 pub(crate) fn warnings(source: &Value) -> Vec<CompileError> {
     wdl::warnings(source)
 }
 
-pub(crate) fn references(source: &Value) -> Vec<Reference> {
+/// The same for every language: their sources are trees with expressions at the leaves.
+pub(crate) fn references(source: &Value) -> References {
     let found = wdl::references(source);
     let lists = [
         (Refers::Action, found.nodes),
+        (Refers::Result, found.results),
         (Refers::Variable, found.variables),
         (Refers::Loop, found.loops),
         (Refers::Parameter, found.parameters),
@@ -47,7 +97,7 @@ pub(crate) fn references(source: &Value) -> Vec<Reference> {
             range: one.range,
         })
     };
-    lists.into_iter().flat_map(with_kind).collect()
+    References { list: lists.into_iter().flat_map(with_kind).collect(), any_action: found.any_node }
 }
 
 /// Whether a text is anything but itself.
@@ -63,4 +113,22 @@ pub(crate) fn is_whole_expression(text: &str) -> bool {
 /// A text as a literal of the language.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A value as a source that gives just this value, whatever its texts and keys look like.
+pub(crate) fn literal(value: &Value) -> Value {
+    match value {
+        Value::Str(text) => Value::from(literal_text(text)),
+        Value::List(items) => Value::list(items.iter().map(literal).collect()),
+        Value::Map(map) => Value::map(map.iter().map(|(key, value)| (literal_text(key), literal(value))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Within a text only `@{` is special; at its beginning `@` is, and from `@@` on nothing is.
+fn literal_text(text: &str) -> String {
+    match text.starts_with('@') && text.len() > 1 {
+        true => format!("@{text}"),
+        false => text.replace("@{", "@@{"),
+    }
 }

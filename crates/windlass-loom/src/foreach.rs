@@ -6,6 +6,7 @@ use windlass_core::plan::{
 use windlass_syntax::{Diagnostic, Kind, Node};
 
 use crate::actions::Current;
+use crate::bounds::Bounds;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::expr;
@@ -21,7 +22,7 @@ impl Compiler<'_> {
         }
         let in_flight = self.in_flight(current);
         let parallel = !matches!(in_flight, Amount::Fixed(1));
-        let frame = LoopFrame { name: current.name.clone(), foreach: true, parallel };
+        let frame = LoopFrame { name: current.name.clone(), node: current.id, foreach: true, parallel };
         let inner = self.scopes.open(outer, frame);
         let actions = current.fields.require("actions", &mut self.diagnostics);
         let body = actions.map(|actions| {
@@ -32,6 +33,7 @@ impl Compiler<'_> {
             self.value(node, outer)
         });
         let limits = self.limits();
+        let Bounds { break_when, budget, stall } = self.bounds(current, inner);
         Some(NodeKind::Loop(Box::new(Loop {
             kind: "foreach".into(),
             source: LoopSource::Each(items?),
@@ -43,7 +45,7 @@ impl Compiler<'_> {
                 cuts_turn: false,
                 turns_max: limits.loop_items_max,
                 time_max: limits.loop_time_max,
-                budget: Vec::new(),
+                budget,
             },
             on_exhausted: Exhausted::Fail,
             delay: None,
@@ -51,8 +53,8 @@ impl Compiler<'_> {
             on_turn_failure: TurnFailure::FailAtEnd,
             body: body?,
             collect: Collect::List,
-            break_when: None,
-            stall: None,
+            break_when,
+            stall,
             records: None,
         })))
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use windlass_core::plan::{After, Child, Graph, NodeId};
 use windlass_core::{Status, StatusSet};
-use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, list_of};
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::{Compiler, graph_of};
+use crate::expr::Tongue;
 use crate::scopes::{Place, ScopeId};
 
 const STATUSES: &[(&str, Status)] = &[
@@ -69,8 +71,21 @@ impl Compiler<'_> {
             false => entries.iter().map(|entry| self.run_after(entry, &entries)).collect(),
         };
         self.check_cycles(&entries, &afters);
-        let children = nodes.into_iter().zip(afters).map(|(node, after)| Child { node, after, condition: None });
-        graph_of(children.collect())
+        graph_of(nodes.into_iter().zip(afters).map(|(node, after)| self.child(node, after)).collect())
+    }
+
+    /// One whose static result is to be skipped has a condition that never holds.
+    pub fn child(&mut self, node: NodeId, after: Vec<After>) -> Child {
+        let never = self.skipped.contains(&node).then(|| {
+            let span = self.plan.node(node).span;
+            self.add_expression(
+                Tongue::Wdl,
+                false.into(),
+                Mode::Condition,
+                Span::new(span.start as usize, span.end as usize),
+            )
+        });
+        Child { node, after, condition: never }
     }
 
     /// Actions by key, or in an array by their `name`.
@@ -139,17 +154,23 @@ impl Compiler<'_> {
             let hint = "write [\"Succeeded\"], or remove this entry";
             self.error(codes::BAD_VALUE, node.span, "this list of statuses is empty: nothing could follow", hint);
         }
-        for (text, span) in self.texts(node, "a list of statuses") {
-            match STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
-                Some((_, status)) => accepts = accepts.with(*status),
-                None => {
-                    let names = || STATUSES.iter().map(|(name, _)| *name);
-                    let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("statuses: {}", list_of(names())));
-                    self.error(codes::UNKNOWN_STATUS, span, format!("there is no status `{text}`"), hint);
-                }
+        for item in expect_list(node, "a list of statuses", &mut self.diagnostics).unwrap_or_default() {
+            if let Some(status) = self.status(item) {
+                accepts = accepts.with(status);
             }
         }
         accepts
+    }
+
+    pub fn status(&mut self, node: &Node) -> Option<Status> {
+        let text = &expect_text(node, "a status", &mut self.diagnostics)?.text;
+        let found = STATUSES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, status)| *status);
+        if found.is_none() {
+            let names = || STATUSES.iter().map(|(name, _)| *name);
+            let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("statuses: {}", list_of(names())));
+            self.error(codes::UNKNOWN_STATUS, node.span, format!("there is no status `{text}`"), hint);
+        }
+        found
     }
 
     fn check_cycles(&mut self, entries: &[Entry], afters: &[Vec<After>]) {

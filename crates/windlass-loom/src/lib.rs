@@ -3,13 +3,17 @@
 //! One pass over the tree builds the plan and notes what every expression refers to; then the references are checked
 //! against everything that was declared. Nothing stops at the first problem, and nothing panics on what a user wrote.
 //!
-//! - `definition` the file's layouts, parameters, outputs · `actions` one action · `graph` runAfter · one file per family
-//!   of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `variables`, `timing`, `retry` · `checks`,
-//!   `order`, `warnings` what can only be said at the end.
+//! - `definition` the file's layouts and outputs · `parameters`, `triggers`, `statics` the rest of a file · `actions` one
+//!   action · `graph` runAfter · one file per family of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`,
+//!   `activities`, `calls`, `replies`, `variables`, `timing`, `retry` · `bounds` what any loop may have besides · `checks`,
+//!   `order`, `records`, `unread`, `warnings` what can only be said at the end.
 
 mod actions;
+mod activities;
 mod blocks;
+mod bounds;
 mod branches;
+mod calls;
 mod checks;
 mod codes;
 mod compiler;
@@ -19,18 +23,28 @@ mod expr;
 mod fields;
 mod foreach;
 mod graph;
+mod http;
 mod loops;
 mod order;
+mod parameters;
+mod records;
+mod replies;
 mod retry;
 mod scopes;
+mod statics;
 mod timing;
+mod triggers;
 mod types;
+mod unread;
 mod variables;
 mod warnings;
 
+use std::collections::BTreeMap;
+
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, parse_json};
+use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, Span, parse_json};
+use windlass_value::Value;
 
 /// What a definition is compiled against.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +54,28 @@ pub struct Options {
     pub name: Option<String>,
     /// The tools that effects may use; `http` is one of them.
     pub tools: Vec<String>,
+    /// What `activity` and `actor` actions may name, also in computed names.
+    pub activities: Vec<Activity>,
+    /// What `appsetting('x')` gives in the defaults of parameters.
+    pub settings: BTreeMap<String, String>,
+    /// Values from beside the file for parameters that it gives none itself.
+    pub parameters: BTreeMap<String, Value>,
+}
+
+/// Something that a definition may ask for by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activity {
+    pub name: String,
+    pub target: Target,
+}
+
+/// Who does the work of an activity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The tool of the activity's name.
+    Tool,
+    /// A child run of the definition of this name.
+    Workflow(String),
 }
 
 /// A definition that can run.
@@ -48,6 +84,8 @@ pub struct Compiled {
     pub plan: Plan,
     /// Nothing that stops it from running.
     pub warnings: Diagnostics,
+    /// Definitions that this one calls by a literal name, and where it does: to be found, compiled and pinned.
+    pub calls: Vec<(String, Span)>,
 }
 
 /// Reads JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
@@ -72,11 +110,11 @@ pub fn compile_tree(
     compiler.workflow(tree);
     compiler.check_references();
     compiler.warn();
-    let (plan, diagnostics) = compiler.finish();
+    let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
     let diagnostics = diagnostics.sorted();
     match diagnostics.has_errors() {
         true => Err(diagnostics),
-        false => Ok(Compiled { plan, warnings: diagnostics }),
+        false => Ok(Compiled { plan, warnings: diagnostics, calls }),
     }
 }
 

@@ -33,16 +33,22 @@ impl Compiler<'_> {
         let azure =
             kind == ActionType::Until && condition.is_some_and(|(key, _)| key.text.eq_ignore_ascii_case("expression"));
         let form = if azure { Form::Azure } else { Form::Seed };
-        let frame = LoopFrame { name: current.name.clone(), foreach: false, parallel: false };
+        let frame = LoopFrame { name: current.name.clone(), node: current.id, foreach: false, parallel: false };
         let inner = self.scopes.open(outer, frame);
         let order = if azure { Order::Together } else { Order::Written };
         let body = current
             .fields
             .require("actions", &mut self.diagnostics)
             .map(|actions| self.body((format!("{}#body", current.name), "body"), current.id, actions, inner, order));
-        let condition = condition.map(|(_, node)| self.loop_condition(current, node, inner));
+        let bounds = self.bounds(current, inner);
+        let condition = condition.map(|(_, node)| {
+            if bounds.break_when.is_none() {
+                self.note_condition(current, node, inner);
+            }
+            self.expression(node, Mode::LoopCondition, inner)
+        });
         let limits = current.fields.take("limit", &mut self.diagnostics);
-        let limits = self.loop_limits(limits, form, outer);
+        let limits = LoopLimits { budget: bounds.budget, ..self.loop_limits(limits, form, outer) };
         let delay = current.fields.take("delay", &mut self.diagnostics);
         let delay = delay.and_then(|node| self.delay(node, inner));
         let exhausted = self.on_exhausted(current, form);
@@ -61,20 +67,19 @@ impl Compiler<'_> {
             },
             body: body?,
             collect: Collect::Report,
-            break_when: None,
-            stall: None,
+            break_when: bounds.break_when,
+            stall: bounds.stall,
             records: None,
         })))
     }
 
-    fn loop_condition(&mut self, current: &Current, node: &Node, inner: ScopeId) -> ExprId {
+    fn note_condition(&mut self, current: &Current, node: &Node, inner: ScopeId) {
         self.conditions.push(LoopCondition {
             name: current.name.clone(),
             source: to_value(node),
             span: node.span,
             body: inner,
         });
-        self.expression(node, Mode::LoopCondition, inner)
     }
 
     fn on_exhausted(&mut self, current: &Current, form: Form) -> Exhausted {
@@ -119,6 +124,9 @@ impl Compiler<'_> {
         if turns > most {
             let message = format!("`limit.count` is {turns}, more than the {most} turns that the engine allows");
             self.over_limit(node.span, message, key);
+        } else if turns >= most - most / 10 {
+            let message = format!("`limit.count` is {turns}, near the cap of {most} turns");
+            self.warning(codes::NEAR_LIMIT, node.span, message, near_hint(key));
         }
         Some(count)
     }
@@ -134,6 +142,9 @@ impl Compiler<'_> {
         if time > most {
             let message = format!("`limit.timeout` is {time}, more than the {most} that the engine allows");
             self.over_limit(node.span, message, "loop_time_max");
+        } else if time.0 >= most.0 - most.0 / 10 {
+            let message = format!("`limit.timeout` is {time}, near the cap of {most}");
+            self.warning(codes::NEAR_LIMIT, node.span, message, near_hint("loop_time_max"));
         }
         Some(amount)
     }
@@ -165,6 +176,10 @@ impl Compiler<'_> {
             }
         }
     }
+}
+
+fn near_hint(key: &str) -> String {
+    format!("give the loop a condition that ends it sooner; whoever runs the engine can raise `{key}`")
 }
 
 fn check(kind: ActionType, form: Form, condition: ExprId) -> Check {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{After, Amount, Backoff, Child, Growth, Jitter, NodeKind, Retry};
+use windlass_core::plan::{Amount, Backoff, Growth, Jitter, NodeKind, Retry};
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
 use windlass_value::{Duration, Value};
 
@@ -25,6 +25,7 @@ const KINDS: &[&str] = &[
     "tool",
     "input",
     "call",
+    "reply",
     "rule",
     "step",
     "lost",
@@ -115,7 +116,7 @@ impl Compiler<'_> {
             retry.on = self.retry_on(on);
         }
         object.finish(codes::UNKNOWN_KEY, "a retry policy", &mut self.diagnostics);
-        self.bounds(&mut retry, min, max);
+        self.retry_bounds(&mut retry, min, max);
         match kind? {
             "none" => None,
             "fixed" => {
@@ -127,7 +128,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn bounds(&mut self, retry: &mut Retry, min: Option<(Duration, Span)>, max: Option<(Duration, Span)>) {
+    fn retry_bounds(&mut self, retry: &mut Retry, min: Option<(Duration, Span)>, max: Option<(Duration, Span)>) {
         if let (Some((shortest, span)), Some((longest, other))) = (min, max)
             && shortest > longest
         {
@@ -235,8 +236,7 @@ impl Compiler<'_> {
         self.put_retry(child, retry);
         let output = self.retry_output(&name, current.fields.span(), scope);
         self.node(current.id).output = Some(output);
-        let after: Vec<After> = Vec::new();
-        Some(NodeKind::Graph(graph_of(vec![Child { node: child, after, condition: None }])))
+        Some(NodeKind::Graph(graph_of(vec![self.child(child, Vec::new())])))
     }
 
     fn inner_name(&self, current: &Current, action: &Node) -> Arc<str> {
@@ -256,7 +256,8 @@ impl Compiler<'_> {
         }
     }
 
-    fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
+    /// A lone task keeps its retry to itself.
+    pub fn put_retry(&mut self, child: windlass_core::plan::NodeId, retry: Option<Retry>) {
         let node = self.node(child);
         if let NodeKind::Pipeline(pipeline) = &mut node.kind
             && let [task] = pipeline.tasks.as_mut_slice()

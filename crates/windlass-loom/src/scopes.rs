@@ -12,6 +12,9 @@ pub(crate) struct ScopeId(pub usize);
 /// The scope of the whole run.
 pub(crate) const RUN: ScopeId = ScopeId(0);
 
+/// The scope of triggers: there is no run yet.
+pub(crate) const TRIGGER: ScopeId = ScopeId(1);
+
 /// Where an action stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -32,6 +35,7 @@ pub(crate) struct Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct LoopFrame {
     pub name: Arc<str>,
+    pub node: NodeId,
     pub foreach: bool,
     /// Turns may run side by side.
     pub parallel: bool,
@@ -49,7 +53,8 @@ pub(crate) struct Scopes(Vec<Scope>);
 
 impl Scopes {
     pub fn new() -> Scopes {
-        Scopes(vec![Scope { parent: None, around: None, names: HashMap::new() }])
+        let empty = || Scope { parent: None, around: None, names: HashMap::new() };
+        Scopes(vec![empty(), empty()])
     }
 
     pub fn open(&mut self, parent: ScopeId, around: LoopFrame) -> ScopeId {

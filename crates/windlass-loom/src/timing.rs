@@ -1,7 +1,7 @@
 //! Time: durations, intervals, timeouts, and the actions that wait.
 
 use windlass_core::Status;
-use windlass_core::plan::{Amount, NodeKind, Timeout, Wait};
+use windlass_core::plan::{Amount, ExprId, NodeKind, Timeout, Wait};
 use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, Text, did_you_mean, expect_text, list_of};
 use windlass_value::{Duration, Value};
 
@@ -14,6 +14,13 @@ use crate::types::ActionType;
 
 const UNITS: &[(&str, u64)] = &[("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("week", 604_800)];
 
+/// More than a lifetime.
+const MONTHS_MAX: i64 = 1_200;
+
+fn is_month(unit: &str) -> bool {
+    unit.trim().eq_ignore_ascii_case("month") || unit.trim().eq_ignore_ascii_case("months")
+}
+
 impl Compiler<'_> {
     pub fn wait(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
@@ -25,6 +32,9 @@ impl Compiler<'_> {
             }
         };
         if key.text.eq_ignore_ascii_case("interval") {
+            if node.get("unit").and_then(Node::as_str).is_some_and(is_month) {
+                return self.months(node, scope).map(|until| NodeKind::Wait(Wait::Until(until)));
+            }
             return self.interval(node, scope).map(|amount| NodeKind::Wait(Wait::Delay(amount)));
         }
         let timestamp = match node.as_map() {
@@ -41,6 +51,34 @@ impl Compiler<'_> {
         };
         expect_text(timestamp, "`timestamp`", &mut self.diagnostics)?;
         Some(NodeKind::Wait(Wait::Until(self.value(timestamp, scope))))
+    }
+
+    /// Months differ in length: the end of the wait is a point in time, counted from when the action begins.
+    fn months(&mut self, node: &Node, scope: ScopeId) -> Option<ExprId> {
+        let mut object = Object::read(node, "an interval", &mut self.diagnostics)?;
+        let count = object.take("count");
+        object.ignore(&["unit"]);
+        object.finish(codes::UNKNOWN_KEY, "an interval", &mut self.diagnostics);
+        let Some(count) = count else {
+            let hint = "an interval is {\"count\": 1, \"unit\": \"month\"}";
+            self.error(codes::MISSING_KEY, node.span, "the interval has no `count`", hint);
+            return None;
+        };
+        let text = match &count.kind {
+            Kind::Number(Value::Int(number)) if (0..=MONTHS_MAX).contains(number) => {
+                Text::synthetic(format!("@addToTime(utcNow(), {number}, 'Month')"))
+            }
+            Kind::Str(text) if expr::is_whole_expression(&text.text) => {
+                text.wrapped("@addToTime(utcNow(), ", 1, ", 'Month')")
+            }
+            _ => {
+                let message = format!("`count` cannot be {}", count.describe());
+                let hint = format!("a whole number of months, from 0 to {MONTHS_MAX}");
+                self.error(codes::BAD_VALUE, count.span, message, hint);
+                return None;
+            }
+        };
+        Some(self.value(&Node::new(count.span, Kind::Str(text)), scope))
     }
 
     /// `{"interval": {"count", "unit"}}`, `{"count", "unit"}`, or a duration.

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ActionType {
     Activity,
+    Actor,
+    Ai,
     AppendToArray,
     AppendToString,
     Compose,
@@ -14,20 +16,39 @@ pub(crate) enum ActionType {
     If,
     Increment,
     Initialize,
+    Join,
+    /// Known, not supported, and replaced by a static result.
+    Mocked,
     Parallel,
+    ParseJson,
+    Query,
+    Response,
     Retry,
     Scope,
+    Select,
     Set,
     Switch,
+    Table,
     Terminate,
     Until,
     Wait,
     While,
+    Workflow,
+}
+
+impl ActionType {
+    /// Whether other actions are written inside it.
+    pub fn holds_actions(self) -> bool {
+        use ActionType::{DoUntil, Foreach, If, Parallel, Retry, Scope, Switch, Until, While};
+        matches!(self, DoUntil | Foreach | If | Parallel | Retry | Scope | Switch | Until | While)
+    }
 }
 
 /// The spelling we show, and the type. The spelling is also the node's label.
 const SUPPORTED: &[(&str, ActionType)] = &[
     ("activity", ActionType::Activity),
+    ("actor", ActionType::Actor),
+    ("ai", ActionType::Ai),
     ("appendToArrayVariable", ActionType::AppendToArray),
     ("appendToStringVariable", ActionType::AppendToString),
     ("compose", ActionType::Compose),
@@ -39,21 +60,26 @@ const SUPPORTED: &[(&str, ActionType)] = &[
     ("if", ActionType::If),
     ("incrementVariable", ActionType::Increment),
     ("initializeVariable", ActionType::Initialize),
+    ("join", ActionType::Join),
     ("parallel", ActionType::Parallel),
+    ("parseJson", ActionType::ParseJson),
+    ("query", ActionType::Query),
+    ("response", ActionType::Response),
     ("retry", ActionType::Retry),
     ("scope", ActionType::Scope),
+    ("select", ActionType::Select),
     ("setVariable", ActionType::Set),
     ("switch", ActionType::Switch),
+    ("table", ActionType::Table),
     ("terminate", ActionType::Terminate),
     ("until", ActionType::Until),
     ("wait", ActionType::Wait),
     ("while", ActionType::While),
+    ("workflow", ActionType::Workflow),
 ];
 
 /// Real action types of Azure and of the seed that have no translation yet, and what to do instead.
 const KNOWN: &[(&str, &str)] = &[
-    ("actor", LATER),
-    ("ai", LATER),
     ("agent", LATER),
     ("apiConnection", CONNECTOR),
     ("apiConnectionNotification", CONNECTOR),
@@ -74,23 +100,19 @@ const KNOWN: &[(&str, &str)] = &[
     ("integrationAccountArtifactLookup", CONNECTOR),
     ("invokeFunction", CONNECTOR),
     ("javaScriptCode", CODE),
-    ("join", "use @join(…) in a `compose`"),
     ("liquid", FORMAT),
-    ("parseJson", "use @json(…) in a `compose`"),
+    ("openApiConnection", CONNECTOR),
+    ("openApiConnectionNotification", CONNECTOR),
+    ("openApiConnectionWebhook", CONNECTOR),
     ("powerShellCode", CODE),
-    ("query", "use a `foreach` with an `if` in it"),
     ("recurrence", TRIGGER),
     ("request", TRIGGER),
-    ("response", "give the result under `outputs`"),
     ("rosettaNetEncode", FORMAT),
-    ("select", "use a `foreach` with a `compose` in it"),
     ("sendToBatch", LATER),
     ("serviceProvider", CONNECTOR),
     ("slidingWindow", TRIGGER),
     ("swiftDecode", FORMAT),
     ("swiftEncode", FORMAT),
-    ("table", FORMAT),
-    ("workflow", LATER),
     ("x12Decode", FORMAT),
     ("x12Encode", FORMAT),
     ("xmlCompose", FORMAT),
@@ -100,13 +122,19 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 const LATER: &str = "it is known, but this version cannot run it";
-const CONNECTOR: &str = "call the service itself with an `http` action";
+const CONNECTOR: &str = "call the service itself with an `http` action, or give it a static result";
 const CODE: &str = "write it as an expression in a `compose`, or call a service with `http`";
 const FORMAT: &str = "let a service do it, called with an `http` action";
 const TRIGGER: &str = "it is a trigger: move it under `triggers`";
 
 pub(crate) fn find(name: &str) -> Option<(&'static str, ActionType)> {
     SUPPORTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
+}
+
+/// A known type that is not supported, unless it is a trigger's: it may stand where a static result replaces it.
+pub(crate) fn mockable(name: &str) -> Option<&'static str> {
+    let found = KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.filter(|(_, instead)| *instead != TRIGGER).map(|(known, _)| *known)
 }
 
 /// For a known type that is not supported: what to do instead.

@@ -14,11 +14,13 @@ impl Compiler<'_> {
             self.warn_of_fixed_condition(&condition);
         }
         self.warn_of_parallel_writes();
+        let uses = std::mem::take(&mut self.uses);
+        self.warn_of_unread(&uses);
     }
 
     /// A condition that reads variables only, none of which its own loop writes.
     fn warn_of_fixed_condition(&mut self, condition: &LoopCondition) {
-        let references = expr::references(&condition.source);
+        let references = expr::references(&condition.source).list;
         let changes = |one: &expr::Reference| {
             let lower = one.name.to_lowercase();
             let of_turn = is_turn_variable(lower.rsplit('_').next().unwrap_or_default());

@@ -10,13 +10,28 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::wdl::Wdl;
-use windlass_loom::{Compiled, Options, compile};
+use windlass_expr::wdl;
+use windlass_loom::{Activity, Compiled, Options, Target, compile};
 use windlass_syntax::{Colour, Diagnostics, Source};
+use windlass_value::Language;
 
 fn options(path: &Path) -> Options {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    Options { name, tools: vec!["http".into(), "echo".into(), "search".into()], ..Options::default() }
+    let activity = |name: &str, target| Activity { name: name.to_owned(), target };
+    Options {
+        name,
+        tools: ["http", "echo", "model"].map(str::to_owned).to_vec(),
+        activities: vec![
+            activity("search", Target::Tool),
+            activity("calculator", Target::Tool),
+            activity("processor", Target::Tool),
+            activity("archive", Target::Workflow("archive-flow".to_owned())),
+        ],
+        settings: [("base", "https://api.example.com"), ("batch", "20")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .into(),
+        ..Options::default()
+    }
 }
 
 fn read(path: &Path) -> Source {
@@ -50,12 +65,13 @@ fn good_definitions_compile_to_their_plans() {
     for path in cases("ok") {
         let source = read(&path);
         let text = match compile(&source, &options(&path)) {
-            Ok(Compiled { plan, warnings }) => {
+            Ok(Compiled { plan, warnings, calls }) => {
                 well_formed(&plan);
-                Program::load(plan.clone(), &[&Wdl], Limits::default()).unwrap();
+                load(&plan);
+                let calls: String = calls.iter().map(|(name, _)| format!("calls {name}\n")).collect();
                 let said =
                     if warnings.is_empty() { String::new() } else { warnings.render(&source, Colour::Never) + "\n" };
-                support::summary(&plan) + &said
+                support::summary(&plan) + &calls + &said
             }
             Err(problems) => problems.render(&source, Colour::Never) + "\n",
         };
@@ -84,11 +100,44 @@ fn bad_definitions_are_refused_with_their_reasons() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
+/// The seed's use cases without anybody to do the work: each name is refused where it stands.
+#[test]
+fn activities_that_nobody_gives_are_refused() {
+    let refused = |case: &str| {
+        let path = cases("ok").into_iter().find(|path| path.ends_with(format!("{case}.json"))).unwrap();
+        let source = read(&path);
+        let tools = vec!["http".to_owned(), "model".to_owned()];
+        let said = match compile(&source, &Options { tools, ..Options::default() }) {
+            Ok(Compiled { warnings, .. }) => warnings,
+            Err(problems) => problems,
+        };
+        let about = said.iter().filter(|problem| problem.code == "WND-1103" || problem.code == "WND-1199");
+        about.map(|problem| source.text[problem.span.start..problem.span.end].to_owned()).collect::<Vec<_>>()
+    };
+    for (case, names) in [
+        ("seed_why_1_retry_until_success", &[][..]),
+        ("seed_why_2_queue_until_empty", &["\"processor\""]),
+        ("seed_why_3_paginated_calls", &[]),
+        ("seed_why_4_agent_loop", &["\"@body('think').action\""]),
+        ("seed_example_1_polling", &[]),
+        ("seed_example_2_react_agent", &["\"search\"", "\"calculator\""]),
+        ("seed_example_3_batch_pages", &["\"processor\""]),
+    ] {
+        assert_eq!(refused(case), names, "{case}");
+    }
+}
+
 fn every_problem_helps(problems: &Diagnostics, source: &Source) {
     for problem in problems.iter() {
         assert!(problem.code.starts_with("WND-1"), "{problem:?}");
         assert!(problem.span.start <= problem.span.end && problem.span.end <= source.text.len(), "{problem:?}");
     }
+}
+
+fn load(plan: &Plan) {
+    let languages = wdl::languages();
+    let languages: Vec<&dyn Language> = languages.iter().map(|language| &**language).collect();
+    Program::load(plan.clone(), &languages, Limits::default()).unwrap();
 }
 
 /// What the reducer takes for granted.

@@ -6,11 +6,16 @@ use std::fs;
 use std::path::Path;
 
 use windlass_core::Limits;
-use windlass_loom::{Options, compile, compile_tree, recognise};
+use windlass_loom::{Activity, Options, Target, compile, compile_tree, recognise};
 use windlass_syntax::{Colour, Diagnostics, Kind, Node, ParseLimits, Source, Span, parse_json};
 
 fn options() -> Options {
-    Options { tools: vec!["http".into(), "echo".into()], ..Options::default() }
+    let activity = |name: &str, target| Activity { name: name.to_owned(), target };
+    Options {
+        tools: vec!["http".into(), "echo".into(), "model".into()],
+        activities: vec![activity("search", Target::Tool), activity("archive", Target::Workflow("child".into()))],
+        ..Options::default()
+    }
 }
 
 fn first_problem(text: &str) -> String {

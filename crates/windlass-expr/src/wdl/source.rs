@@ -25,28 +25,36 @@ pub struct Ref {
 pub struct References {
     /// `variables('x')`
     pub variables: Vec<Ref>,
-    /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, `result`, and the form functions of `'x'`
+    /// `outputs`, `body`, `actions`, `actionOutputs`, `actionBody`, and the form functions of `'x'`
     pub nodes: Vec<Ref>,
+    /// `result('x')`
+    pub results: Vec<Ref>,
     /// `items('x')`, `iterationIndexes('x')`
     pub loops: Vec<Ref>,
     /// `parameters('x')`
     pub parameters: Vec<Ref>,
+    /// Some name of a node is computed: any of them may be meant.
+    pub any_node: bool,
 }
 
 /// Everything a source tree refers to by a literal name. Strings that are not valid expressions are passed over.
 pub fn references(source: &Value) -> References {
     let mut found = References::default();
     each_call(source, &mut |pointer, call| {
-        let list = match call.name.to_ascii_lowercase().as_str() {
-            "variables" => &mut found.variables,
-            "outputs" | "body" | "actions" | "actionoutputs" | "actionbody" | "result" => &mut found.nodes,
-            "formdatavalue" | "formdatamultivalues" | "multipartbody" => &mut found.nodes,
-            "items" | "iterationindexes" => &mut found.loops,
-            "parameters" => &mut found.parameters,
+        let (list, of_node) = match call.name.to_ascii_lowercase().as_str() {
+            "variables" => (&mut found.variables, false),
+            "outputs" | "body" | "actions" | "actionoutputs" | "actionbody" => (&mut found.nodes, true),
+            "formdatavalue" | "formdatamultivalues" | "multipartbody" => (&mut found.nodes, true),
+            "result" => (&mut found.results, true),
+            "items" | "iterationindexes" => (&mut found.loops, false),
+            "parameters" => (&mut found.parameters, false),
             _ => return,
         };
-        if let Some(Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }) = call.arguments.first() {
-            list.push(Ref { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
+        match call.arguments.first() {
+            Some(Syntax { range, kind: SyntaxKind::Literal(Value::Str(name)) }) => {
+                list.push(Ref { name: name.clone(), pointer: pointer.to_vec(), range: range.clone() });
+            }
+            _ => found.any_node |= of_node,
         }
     });
     found

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use windlass_core::plan::{
-    Action, After, Amount, Backoff, Branch, Check, ExprId, Graph, Loop, NodeId, NodeKind, Plan, Retry, Source, Task,
-    Test, Wait,
+    Action, After, Amount, Backoff, Branch, Check, Directive, ExprId, Graph, Loop, Name, NodeId, NodeKind, Plan, Retry,
+    Source, Task, Test, Wait,
 };
 use windlass_value::to_json;
 
@@ -17,6 +17,16 @@ pub fn summary(plan: &Plan) -> String {
     }
     if !plan.metadata.is_null() && plan.metadata.as_map().is_some_and(|map| !map.is_empty()) {
         let _ = writeln!(out, "metadata {}", to_json(&plan.metadata));
+    }
+    for trigger in &plan.triggers {
+        let _ = write!(out, "trigger {} [{}]", trigger.name, trigger.kind);
+        for condition in &trigger.conditions {
+            let _ = write!(out, " if {}", expression(plan, *condition));
+        }
+        if let Some(split) = trigger.split {
+            let _ = write!(out, " for each {}", expression(plan, split));
+        }
+        let _ = writeln!(out, " {}", to_json(&trigger.settings));
     }
     node(plan, plan.root, 0, "", &mut out);
     for (name, value) in plan.outputs.iter().flatten() {
@@ -45,6 +55,9 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
             let _ = write!(out, " until {}", expression(plan, *at));
         }
         NodeKind::Loop(looping) => looped(plan, looping, out),
+        NodeKind::Call(call) => {
+            let _ = write!(out, " calls {}({})", expression(plan, call.definition), expression(plan, call.input));
+        }
         _ => {}
     }
     if let Some(timeout) = &node.timeout {
@@ -63,7 +76,11 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
 fn below(plan: &Plan, kind: &NodeKind, depth: usize, out: &mut String) {
     match kind {
         NodeKind::Graph(graph) => graph.children.iter().for_each(|child| {
-            node(plan, child.node, depth, &afters(plan, graph, &child.after), out);
+            let mut after = afters(plan, graph, &child.after);
+            if let Some(condition) = child.condition {
+                let _ = write!(after, " if {}", expression(plan, condition));
+            }
+            node(plan, child.node, depth, &after, out);
         }),
         NodeKind::Branch(branch) => branched(plan, branch, depth, out),
         NodeKind::Loop(looping) => node(plan, looping.body, depth, "", out),
@@ -123,6 +140,18 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
     if let Some(delay) = &looping.delay {
         let _ = write!(out, " delay {}", amount(plan, delay));
     }
+    if let Some(condition) = looping.break_when {
+        let _ = write!(out, " break when {}", expression(plan, condition));
+    }
+    for budget in &limits.budget {
+        let _ = write!(out, " at most {} {}", amount(plan, &budget.most), budget.what);
+    }
+    if let Some(stall) = &looping.stall {
+        let _ = write!(out, " stalled after {} turns of {}", stall.turns, expression(plan, stall.watch));
+    }
+    if let Some(records) = &looping.records {
+        let _ = write!(out, " records {:?} {}", records.keep, expression(plan, records.value));
+    }
     let in_flight = amount(plan, &looping.in_flight);
     let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_turn_failure, looping.collect);
 }
@@ -130,20 +159,37 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
 fn task(plan: &Plan, task: &Task, out: &mut String) {
     let _ = match &task.action {
         Action::Evaluate(value) => write!(out, " = {}", expression(plan, *value)),
-        Action::Effect(effect) => write!(out, " {}({})", effect.tool, expression(plan, effect.input)),
-        Action::End { status, error } => {
-            let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();
-            write!(out, " ends {}{error}", status.as_str())
+        Action::Effect(effect) => {
+            let tool = match &effect.tool {
+                Name::Fixed(name) => name.to_string(),
+                Name::Computed { computed, among } => {
+                    format!("<{} among {}>", expression(plan, *computed), among.join(","))
+                }
+            };
+            write!(out, " {tool}({})", expression(plan, effect.input))
         }
         Action::Reply { value, good } => {
             let good = good.map(|good| format!(" good if {}", expression(plan, good))).unwrap_or_default();
             write!(out, " replies {}{good}", expression(plan, *value))
+        }
+        Action::End { status, error } => {
+            let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();
+            write!(out, " ends {}{error}", status.as_str())
         }
         Action::Write(change) => {
             let value = change.value.map(|value| format!(" {}", expression(plan, value))).unwrap_or_default();
             write!(out, " {:?} {}{value};", change.op, change.name)
         }
     };
+    for rule in &task.rules {
+        if let Directive::Fail { status, error } = &rule.directive {
+            let error = error.map(|error| format!(" {}", expression(plan, error))).unwrap_or_default();
+            let _ = write!(out, " then {}{error}", status.as_str());
+        }
+    }
+    if let Some(timeout) = &task.timeout {
+        let _ = write!(out, " each try {}", amount(plan, timeout));
+    }
     if let Some(again) = &task.retry {
         let _ = write!(out, " retry({})", retry(plan, again));
     }
@@ -166,5 +212,9 @@ fn amount<T: std::fmt::Display>(plan: &Plan, amount: &Amount<T>) -> String {
 }
 
 fn expression(plan: &Plan, id: ExprId) -> String {
-    to_json(&plan.expressions[id.0 as usize].source)
+    let expression = &plan.expressions[id.0 as usize];
+    match &*expression.language {
+        "wdl" => to_json(&expression.source),
+        language => format!("{language} {}", to_json(&expression.source)),
+    }
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Limits, TaskOutcome};
 use windlass_expr::wdl;
+use windlass_loom::{Activity, Target};
 use windlass_runtime::{Engine, EngineOptions, StartOptions, ToolCall, Tools};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, Source};
@@ -37,7 +38,17 @@ pub fn limits() -> Limits {
 pub fn loom(text: &str) -> Plan {
     let source = Source::new("test.json", text);
     let tools = ["noop", "http", "count", "flaky", "gate", "panic", "never", "big"].map(str::to_owned);
-    let options = windlass_loom::Options { limits: limits(), name: Some("test".to_owned()), tools: tools.to_vec() };
+    let options = windlass_loom::Options {
+        limits: limits(),
+        name: Some("test".to_owned()),
+        tools: tools.to_vec(),
+        activities: vec![
+            Activity { name: "count".to_owned(), target: Target::Tool },
+            Activity { name: "flaky".to_owned(), target: Target::Tool },
+            Activity { name: "helper".to_owned(), target: Target::Workflow("child".to_owned()) },
+        ],
+        ..Default::default()
+    };
     match windlass_loom::compile(&source, &options) {
         Ok(compiled) => compiled.plan,
         Err(problems) => panic!("{}", problems.render(&source, Colour::Never)),

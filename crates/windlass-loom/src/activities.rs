@@ -1,0 +1,188 @@
+//! Work under a name that whoever runs the engine has given: `activity`, `actor`, and `ai`.
+
+use std::sync::Arc;
+
+use windlass_core::Status;
+use windlass_core::plan::{Action, Branch, Case, Effect, ExprId, Name, NodeId, NodeKind, Pipeline, Test};
+use windlass_syntax::{Key, Kind, Node, Span, did_you_mean, expect_text, list_of, to_value};
+use windlass_value::{Mode, Value};
+
+use crate::actions::Current;
+use crate::calls::call_input;
+use crate::compiler::Compiler;
+use crate::expr::{self, Tongue};
+use crate::types::ActionType;
+use crate::{Target, codes};
+
+const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
+
+/// What a model can be told.
+const MODEL_INPUTS: &[&str] =
+    &["prompt", "systemPrompt", "messages", "model", "temperature", "topP", "maxTokens", "responseFormat"];
+
+impl Compiler<'_> {
+    pub fn activity(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
+        let name = current.fields.take_any(NAMES, &mut self.diagnostics);
+        self.effect_retry(current);
+        let input = self.activity_input(current);
+        let Some((key, node)) = name else {
+            let missing = if kind == ActionType::Actor { "actorType" } else { "activityName" };
+            current.fields.missing(missing, &mut self.diagnostics);
+            self.look_at(Tongue::Wdl, &input, Mode::Value, current.place.scope);
+            return None;
+        };
+        let text = &expect_text(node, &format!("`{}`", key.text), &mut self.diagnostics)?.text;
+        match expr::is_expression(text) {
+            true => Some(self.computed_activity(current, node, &input)),
+            false => self.named_activity(current, kind, (text, node.span), &input),
+        }
+    }
+
+    fn named_activity(
+        &mut self,
+        current: &Current,
+        kind: ActionType,
+        (name, span): (&str, Span),
+        input: &Node,
+    ) -> Option<NodeKind> {
+        let scope = current.place.scope;
+        let options = self.options;
+        let found = options.activities.iter().find(|activity| activity.name == name).map(|activity| &activity.target);
+        if let Some(Target::Workflow(definition)) = found {
+            let input = self.value(&call_input(Some(input), span), scope);
+            return Some(self.call((definition, span), input));
+        }
+        let input = self.value(input, scope);
+        let tool = kind == ActionType::Activity && options.tools.iter().any(|tool| tool == name);
+        if found.is_some() || tool {
+            return Some(NodeKind::lone(Action::Effect(Effect { tool: name.into(), input })));
+        }
+        let tools = options.tools.iter().filter(|_| kind == ActionType::Activity);
+        let known = || {
+            options.activities.iter().map(|activity| activity.name.as_str()).chain(tools.clone().map(String::as_str))
+        };
+        self.unknown_tool(name, span, known);
+        None
+    }
+
+    /// A name that a model may have written reaches the activities and nothing else. Those that are workflows are told
+    /// apart by a branch; what is left is the effect.
+    fn computed_activity(&mut self, current: &mut Current, node: &Node, input: &Node) -> NodeKind {
+        let scope = current.place.scope;
+        let computed = self.value(node, scope);
+        let activities = &self.options.activities;
+        if activities.is_empty() {
+            let message = "no activity is given here: whatever name this computes, the action fails";
+            self.warning(codes::NO_ACTIVITIES, node.span, message, "add it under `[activities]` in windlass.toml");
+        }
+        let of_tools = activities.iter().filter(|activity| activity.target == Target::Tool);
+        let among = of_tools.map(|activity| Arc::from(activity.name.as_str())).collect();
+        // The same text with one addition: its problems are told when the effect's is looked at.
+        let call_input = to_value(&call_input(Some(input), node.span));
+        let call_input = self.add_expression(Tongue::Wdl, call_input, Mode::Value, node.span);
+        let mut cases = Vec::new();
+        for activity in activities {
+            if let Target::Workflow(definition) = &activity.target {
+                let test = Test::Equals(self.constant(activity.name.as_str().into(), node.span));
+                let name = format!("{}#{}", current.name, activity.name);
+                let id = self.reserve_hidden(name, "call", current.id, node.span);
+                let kind = self.call((definition, node.span), call_input);
+                self.node(id).kind = kind;
+                cases.push(Case { test, node: id });
+            }
+        }
+        let input = self.value(input, scope);
+        let effect = NodeKind::lone(Action::Effect(Effect { tool: Name::Computed { computed, among }, input }));
+        if cases.is_empty() {
+            return effect;
+        }
+        let otherwise = self.reserve_hidden(format!("{}#tool", current.name), "tool", current.id, node.span);
+        self.node(otherwise).kind = effect;
+        let tried = cases.iter().map(|case| case.node).chain([otherwise]).collect();
+        self.try_each(current, tried);
+        NodeKind::Branch(Branch { on: Some(computed), cases, otherwise: Some(otherwise) })
+    }
+
+    /// Retries and the time of a try belong to whoever is tried, so that its key stays the same from try to try.
+    fn try_each(&mut self, current: &mut Current, tried: Vec<NodeId>) {
+        let retry = current.common.retry.take();
+        let timeout = current.common.timeout.take_if(|timeout| timeout.status == Status::TimedOut);
+        for id in tried {
+            self.put_retry(id, retry.clone());
+            let node = self.node(id);
+            match &mut node.kind {
+                NodeKind::Pipeline(Pipeline { tasks }) => {
+                    tasks.iter_mut().for_each(|task| task.timeout = timeout.clone().map(|timeout| timeout.after));
+                }
+                _ => node.timeout = timeout.clone(),
+            }
+        }
+    }
+
+    /// A value that is just what it is.
+    pub fn constant(&mut self, value: Value, span: Span) -> ExprId {
+        self.add_expression(Tongue::Wdl, expr::literal(&value), Mode::Value, span)
+    }
+
+    /// `input` alone is passed as it is; other inputs are passed on under their names.
+    fn activity_input(&mut self, current: &mut Current) -> Node {
+        let span = current.fields.span();
+        let input = current.fields.take_entry("input", &mut self.diagnostics);
+        let Some(inputs) = current.fields.inputs() else {
+            return input.map_or(Node::new(Span::at(span.start), Kind::Null), |(_, node)| node.clone());
+        };
+        let others: Vec<(Key, Node)> = inputs.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
+        inputs.take_rest();
+        match (input, others.is_empty()) {
+            (Some((_, node)), true) => node.clone(),
+            (None, true) => Node::new(Span::at(span.start), Kind::Null),
+            (input, false) => {
+                let input = input.map(|(key, node)| (key.clone(), node.clone()));
+                Node::new(span, Kind::Map(input.into_iter().chain(others).collect()))
+            }
+        }
+    }
+
+    pub fn ai(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let mut entries = Vec::new();
+        for name in MODEL_INPUTS {
+            if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
+                entries.push((*name, node.clone()));
+            }
+        }
+        if !entries.iter().any(|(name, _)| matches!(*name, "prompt" | "messages")) {
+            current.fields.missing("prompt", &mut self.diagnostics);
+        }
+        self.effect_retry(current);
+        let span = current.fields.span();
+        let input = self.value(&Node::object(span, entries), current.place.scope);
+        if !self.options.tools.iter().any(|tool| tool == "model") {
+            let at = Span::new(span.start, span.start + 1);
+            self.error(
+                codes::UNKNOWN_TOOL,
+                at,
+                "no model is given here",
+                "add `[model]` with its `base_url` to windlass.toml",
+            );
+            return None;
+        }
+        Some(NodeKind::lone(Action::Effect(Effect { tool: "model".into(), input })))
+    }
+
+    pub fn check_tool(&mut self, tool: &str, span: Span) -> Option<()> {
+        let tools = &self.options.tools;
+        if tools.iter().any(|known| known == tool) {
+            return Some(());
+        }
+        self.unknown_tool(tool, span, || tools.iter().map(String::as_str));
+        None
+    }
+
+    fn unknown_tool<'n, I: Iterator<Item = &'n str>>(&mut self, name: &str, span: Span, known: impl Fn() -> I) {
+        let hint = did_you_mean(name, known()).unwrap_or_else(|| match known().next() {
+            Some(_) => format!("provided: {}; add others under `[activities]` in windlass.toml", list_of(known())),
+            None => "add it under `[activities]` in windlass.toml".to_owned(),
+        });
+        self.error(codes::UNKNOWN_TOOL, span, format!("nothing provides `{name}` here"), hint);
+    }
+}

@@ -1,0 +1,85 @@
+//! What any loop may have besides: a way out after a turn, a budget, a watch for standstill. Extensions: off unless
+//! written.
+
+use windlass_core::plan::{Amount, Budget, ExprId, Stall};
+use windlass_syntax::{Kind, Node, Object, did_you_mean, list_of};
+use windlass_value::{Mode, Value};
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+use crate::scopes::ScopeId;
+
+/// What can be counted: the calls of tools, and what tools say they have used.
+const BUDGETS: &[&str] = &[windlass_core::plan::CALLS, "tokens"];
+
+#[derive(Default)]
+pub(crate) struct Bounds {
+    pub break_when: Option<ExprId>,
+    pub budget: Vec<Budget>,
+    pub stall: Option<Stall>,
+}
+
+impl Compiler<'_> {
+    /// `inner` is the scope of a turn; a budget is worked out before the first one.
+    pub fn bounds(&mut self, current: &mut Current, inner: ScopeId) -> Bounds {
+        let mut take = |name| current.fields.take(name, &mut self.diagnostics);
+        let (break_when, budget, stall) = (take("breakWhen"), take("budget"), take("stall"));
+        Bounds {
+            break_when: break_when.map(|node| self.expression(node, Mode::LoopCondition, inner)),
+            budget: budget.map(|node| self.budget(node, current.place.scope)).unwrap_or_default(),
+            stall: stall.and_then(|node| self.stall(node, inner)),
+        }
+    }
+
+    fn budget(&mut self, node: &Node, scope: ScopeId) -> Vec<Budget> {
+        let Some(object) = Object::read(node, "`budget`", &mut self.diagnostics) else { return Vec::new() };
+        let mut budgets = Vec::new();
+        for (key, node) in object.rest() {
+            let Some(what) = BUDGETS.iter().find(|known| known.eq_ignore_ascii_case(&key.text)) else {
+                let all = || format!("a budget may have: {}", list_of(BUDGETS.iter().copied()));
+                let hint = did_you_mean(&key.text, BUDGETS.iter().copied()).unwrap_or_else(all);
+                self.error(codes::UNKNOWN_KEY, key.span, format!("unknown key `{}` in `budget`", key.text), hint);
+                continue;
+            };
+            let Some(most) = self.whole_number(node, &format!("`budget.{what}`"), scope) else { continue };
+            if most == Amount::Fixed(0) {
+                let message = format!("`budget.{what}` cannot be 0");
+                self.error(codes::BAD_VALUE, node.span, message, "leave it out for no budget");
+            }
+            budgets.push(Budget { what: (*what).into(), most });
+        }
+        budgets
+    }
+
+    fn stall(&mut self, node: &Node, inner: ScopeId) -> Option<Stall> {
+        let mut object = Object::read(node, "`stall`", &mut self.diagnostics)?;
+        let (watch, turns) = (object.take("watch"), object.take("turns"));
+        object.finish(codes::UNKNOWN_KEY, "`stall`", &mut self.diagnostics);
+        for (found, name) in [(watch, "watch"), (turns, "turns")] {
+            if found.is_none() {
+                let hint = "write {\"watch\": \"@outputs('step')\", \"turns\": 3}";
+                self.error(codes::MISSING_KEY, node.span, format!("`stall` has no `{name}`"), hint);
+            }
+        }
+        let turns = turns.and_then(|node| self.stall_turns(node));
+        let watch = watch?;
+        if watch.as_str().is_some_and(|text| !expr::is_expression(text)) {
+            let hint = "watch an expression, such as \"@outputs('step')\"";
+            self.error(codes::BAD_VALUE, watch.span, "`watch` never changes", hint);
+        }
+        Some(Stall { watch: self.value(watch, inner), turns: turns? })
+    }
+
+    fn stall_turns(&mut self, node: &Node) -> Option<u64> {
+        match &node.kind {
+            Kind::Number(Value::Int(turns)) if *turns > 1 => Some(turns.unsigned_abs()),
+            _ => {
+                let message = format!("`turns` cannot be {}", node.describe());
+                self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 2");
+                None
+            }
+        }
+    }
+}

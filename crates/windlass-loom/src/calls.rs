@@ -1,0 +1,124 @@
+//! Child runs: `workflow`, and activities that are workflows.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Call, ExprId, NodeKind};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
+use windlass_value::Mode;
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr::{self, Tongue};
+
+impl Compiler<'_> {
+    pub fn workflow_action(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let scope = current.place.scope;
+        let definition = self.called(current);
+        let body = current.fields.take("body", &mut self.diagnostics);
+        for name in ["headers", "queries"] {
+            if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
+                self.look_at(Tongue::Wdl, node, Mode::Value, scope);
+                let message = format!("`{name}` of a child run have no effect: it gets the `body` only");
+                self.warning(codes::NO_EFFECT, node.span, message, "pass what it needs in the `body`");
+            }
+        }
+        self.effect_retry(current);
+        match definition {
+            Some((name, span)) => {
+                let input = call_input(body, span);
+                let input = self.value(&input, scope);
+                Some(self.call((&name, span), input))
+            }
+            None => {
+                body.map(|body| self.look_at(Tongue::Wdl, body, Mode::Value, scope));
+                None
+            }
+        }
+    }
+
+    /// A child run of a definition that is named here.
+    pub fn call(&mut self, (definition, span): (&str, Span), input: ExprId) -> NodeKind {
+        if !self.calls.iter().any(|(name, _)| *name == definition) {
+            self.calls.push((definition.into(), span));
+        }
+        let definition = self.constant(definition.into(), span);
+        NodeKind::Call(Call { definition, input })
+    }
+
+    /// Azure names the workflow by its resource under `host`; the short form gives its `name`.
+    fn called(&mut self, current: &mut Current) -> Option<(Arc<str>, Span)> {
+        let name = current.fields.inputs().and_then(|inputs| inputs.take_entry("name"));
+        let host = current.fields.take_entry("host", &mut self.diagnostics);
+        if let (Some((first, _)), Some((second, _))) = (host, name) {
+            let problem = Diagnostic::error(codes::CONFLICT, second.span, "`host` and `name` exclude each other");
+            self.push(problem.label(first.span, "the other").hint("keep one of the two"));
+        }
+        let node = match (host, name) {
+            (Some((_, host)), _) => self.host(host)?,
+            (None, Some((_, name))) => name,
+            (None, None) => {
+                current.fields.missing("host", &mut self.diagnostics);
+                return None;
+            }
+        };
+        self.definition_name(node).map(|name| (name, node.span))
+    }
+
+    fn host<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {
+        let mut host = Object::read(node, "`host`", &mut self.diagnostics)?;
+        let workflow = host.take("workflow");
+        host.ignore(&["triggerName"]);
+        host.finish(codes::UNKNOWN_KEY, "`host`", &mut self.diagnostics);
+        let Some(workflow) = workflow else {
+            let hint = "write {\"workflow\": {\"id\": \"child\"}}";
+            self.error(codes::MISSING_KEY, node.span, "`host` has no `workflow`", hint);
+            return None;
+        };
+        let mut object = Object::read(workflow, "`workflow`", &mut self.diagnostics)?;
+        let id = object.take("id");
+        object.finish(codes::UNKNOWN_KEY, "`workflow`", &mut self.diagnostics);
+        if id.is_none() {
+            self.error(
+                codes::MISSING_KEY,
+                workflow.span,
+                "`workflow` has no `id`",
+                "add the name of the workflow as `id`",
+            );
+        }
+        id
+    }
+
+    /// The name itself, or the last part of a resource's id.
+    fn definition_name(&mut self, node: &Node) -> Option<Arc<str>> {
+        let text = expect_text(node, "the name of a workflow", &mut self.diagnostics)?.text.trim();
+        if expr::is_expression(text) || text.starts_with('[') {
+            let hint = "write the name down; a `switch` can choose between workflows";
+            self.error(codes::NOT_SUPPORTED, node.span, "a computed workflow name is not supported", hint);
+            return None;
+        }
+        let name = text.rsplit('/').next().unwrap_or_default();
+        if name.is_empty() {
+            self.error(
+                codes::BAD_VALUE,
+                node.span,
+                "the name of a workflow is empty",
+                "give the name of its definition",
+            );
+            return None;
+        }
+        Some(name.into())
+    }
+}
+
+/// A run's input is an object: nothing becomes an empty one.
+pub(crate) fn call_input(input: Option<&Node>, span: Span) -> Node {
+    let Some(node) = input else { return Node::object(span, []) };
+    match &node.kind {
+        Kind::Null => Node::object(node.span, []),
+        Kind::Str(text) if expr::is_whole_expression(&text.text) => {
+            Node::new(node.span, Kind::Str(text.wrapped("@coalesce(", 1, ", json('{}'))")))
+        }
+        _ => node.clone(),
+    }
+}

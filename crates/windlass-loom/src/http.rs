@@ -1,0 +1,115 @@
+//! The `http` action.
+
+use windlass_core::plan::{Action, Effect, NodeKind};
+use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean, expect_text, list_of};
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+use crate::retry;
+
+const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"];
+
+/// Ways to log in that the tool has, and those that only Azure has.
+const LOGINS: &[&str] = &["Basic", "Raw"];
+const OTHER_LOGINS: &[&str] = &["ActiveDirectoryOAuth", "ClientCertificate", "ManagedServiceIdentity"];
+
+impl Compiler<'_> {
+    pub fn http(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let scope = current.place.scope;
+        let mut entries = Vec::new();
+        let method = current.fields.take("method", &mut self.diagnostics);
+        let start = Span::at(current.fields.span().start);
+        entries.push(("method", method.and_then(|node| self.method(node)).unwrap_or_else(|| Node::text("GET", start))));
+        match current.fields.take_any(&["uri", "url"], &mut self.diagnostics) {
+            Some((_, node)) => entries.push(("uri", self.uri(node))),
+            None => current.fields.missing("uri", &mut self.diagnostics),
+        }
+        for name in ["headers", "queries", "body", "cookie"] {
+            if let Some(node) = current.fields.take(name, &mut self.diagnostics) {
+                entries.push((name, node.clone()));
+            }
+        }
+        if let Some(node) = current.fields.take("authentication", &mut self.diagnostics)
+            && self.logs_in(node)
+        {
+            entries.push(("authentication", node.clone()));
+        }
+        if current.common.has_option("DisableAsyncPattern") {
+            entries.push(("async", Node::new(start, Kind::Bool(false))));
+        }
+        self.effect_retry(current);
+        if self.azure && current.common.retry.is_none() && !current.common.retry_given {
+            current.common.retry = Some(retry::azure_default());
+        }
+        let input = self.value(&Node::object(current.fields.span(), entries), scope);
+        let at = Span::new(start.start, start.start + 1);
+        self.check_tool("http", at)?;
+        Some(NodeKind::lone(Action::Effect(Effect { tool: "http".into(), input })))
+    }
+
+    /// `retry` is the seed's and was read already; `retryPolicy` is Azure's. Either, also as `none`, replaces a default.
+    pub fn effect_retry(&mut self, current: &mut Current) {
+        let policy = current.fields.take_entry("retryPolicy", &mut self.diagnostics);
+        let Some((key, node)) = policy else { return };
+        if let Some((other, _)) = current.fields.action().peek("retry") {
+            let problem = Diagnostic::error(codes::CONFLICT, key.span, "`retryPolicy` and `retry` exclude each other");
+            self.push(problem.label(other.span, "the other").hint("keep one of the two"));
+            return;
+        }
+        current.common.retry_given = true;
+        current.common.retry = self.azure_retry(node, current.place.scope);
+    }
+
+    /// Literal methods are upper-cased; an empty one, as templates have it, is the default.
+    fn method(&mut self, node: &Node) -> Option<Node> {
+        let text = expect_text(node, "`method`", &mut self.diagnostics)?.text.trim();
+        if expr::is_expression(text) {
+            return Some(node.clone());
+        }
+        if !text.is_empty() && !METHODS.iter().any(|known| known.eq_ignore_ascii_case(text)) {
+            let hint = did_you_mean(text, METHODS.iter().copied());
+            let all = || format!("methods: {}", list_of(METHODS.iter().copied()));
+            self.error(codes::BAD_VALUE, node.span, format!("there is no method `{text}`"), hint.unwrap_or_else(all));
+        }
+        let method = if text.is_empty() { "GET".to_owned() } else { text.to_uppercase() };
+        Some(Node::text(method, node.span))
+    }
+
+    fn uri(&mut self, node: &Node) -> Node {
+        if let Some(text) = expect_text(node, "`uri`", &mut self.diagnostics)
+            && text.text.trim().is_empty()
+        {
+            let message = "the `uri` is empty: the call will fail";
+            self.warning(codes::NO_EFFECT, node.span, message, "fill it in before running");
+        }
+        node.clone()
+    }
+
+    /// Whether there is anything to log in with; a type that is computed is left to the tool.
+    fn logs_in(&mut self, node: &Node) -> bool {
+        let Some(kind) = node.get("type") else { return true };
+        let Some(text) = expect_text(kind, "`type`", &mut self.diagnostics).map(|text| text.text.trim()) else {
+            return false;
+        };
+        let is = |known: &&&str| known.eq_ignore_ascii_case(text);
+        if expr::is_expression(text) || LOGINS.iter().any(|known| is(&known)) {
+            return true;
+        }
+        if text.eq_ignore_ascii_case("none") {
+            return false;
+        }
+        if OTHER_LOGINS.iter().any(|known| is(&known)) {
+            let message = format!("the authentication type `{text}` is not supported");
+            let hint =
+                "supported: `Basic`, `Raw`; a token may come from another action: {\"type\": \"Raw\", \"value\"}";
+            self.error(codes::NOT_SUPPORTED, kind.span, message, hint);
+            return false;
+        }
+        let all = || LOGINS.iter().chain(OTHER_LOGINS).copied().chain(["None"]);
+        let hint = did_you_mean(text, all()).unwrap_or_else(|| format!("types: {}", list_of(all())));
+        self.error(codes::BAD_VALUE, kind.span, format!("there is no authentication type `{text}`"), hint);
+        false
+    }
+}

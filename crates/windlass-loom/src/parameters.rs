@@ -1,0 +1,131 @@
+//! `parameters`: what a run may be given, and what it has otherwise.
+
+use windlass_core::plan::{Parameter, VariableKind};
+use windlass_syntax::{Node, Object, did_you_mean, expect_list, to_value};
+use windlass_value::Value;
+
+use crate::codes;
+use crate::compiler::{Compiler, locate};
+use crate::expr;
+use crate::variables::{described, holds, kind_name};
+
+impl Compiler<'_> {
+    /// Those of the definition, then the values that the file has beside it, as exports and Standard projects do.
+    pub fn parameters(&mut self, node: Option<&Node>, wrapper: Option<&Node>) {
+        let object = node.and_then(|node| Object::read(node, "`parameters`", &mut self.diagnostics));
+        for (key, node) in object.iter().flat_map(Object::rest) {
+            if let Some(parameter) = self.parameter(&key.text, node) {
+                self.plan.parameters.push(parameter);
+            }
+        }
+        let beside = wrapper.and_then(|node| {
+            let inner = || node.get("properties").and_then(|inner| inner.get("parameters"));
+            node.get("parameters").or_else(inner)
+        });
+        let beside = beside.and_then(|node| Object::read(node, "`parameters`", &mut self.diagnostics));
+        for (key, node) in beside.iter().flat_map(Object::rest) {
+            self.given_value(&key.text, node);
+        }
+        self.declared_parameters = self.plan.parameters.len();
+    }
+
+    /// A value from beside the file; one whose settings are not there is none.
+    pub fn given_parameter(&self, name: &str, kind: VariableKind) -> Option<Value> {
+        let (_, value) = self.options.parameters.iter().find(|(given, _)| given.eq_ignore_ascii_case(name))?;
+        let resolved = expr::with_settings(value, &self.options.settings).ok()?;
+        Some(if resolved == *value { resolved } else { as_kind(kind, resolved) })
+    }
+
+    fn parameter(&mut self, name: &str, node: &Node) -> Option<Parameter> {
+        let mut object = Object::read(node, "a parameter", &mut self.diagnostics)?;
+        let kind = object.take("type").and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
+        let default = object.take("defaultValue").or_else(|| object.take("value"));
+        let allowed = object.take("allowedValues");
+        object.ignore(&["metadata", "description"]);
+        object.finish(codes::UNKNOWN_KEY, "a parameter", &mut self.diagnostics);
+        let allowed = allowed.and_then(|node| {
+            let items = expect_list(node, "`allowedValues`", &mut self.diagnostics)?;
+            Some(items.iter().map(to_value).collect::<Vec<Value>>())
+        });
+        let mut parameter = Parameter { name: name.into(), kind, default: None, allowed };
+        parameter.default = match default {
+            Some(node) => self.default_value(&parameter, node),
+            None => self.given_parameter(name, kind),
+        };
+        Some(parameter)
+    }
+
+    /// `{"value": …}` beside the definition replaces the default of what is declared, or stands in for a declaration.
+    fn given_value(&mut self, name: &str, node: &Node) {
+        let place = self.plan.parameters.iter().position(|parameter| parameter.name.eq_ignore_ascii_case(name));
+        let Some(place) = place else {
+            let parameter = self.parameter(name, node);
+            self.plan.parameters.extend(parameter);
+            return;
+        };
+        if let Some(value) = node.get("value").or_else(|| node.get("defaultValue")) {
+            let parameter = self.plan.parameters[place].clone();
+            self.plan.parameters[place].default = self.default_value(&parameter, value);
+        }
+    }
+
+    /// A null where the type has none is as good as no default.
+    fn default_value(&mut self, parameter: &Parameter, node: &Node) -> Option<Value> {
+        let (name, kind) = (&parameter.name, parameter.kind);
+        let value = self.resolved(name, kind, node)?;
+        if value.is_null() && matches!(kind, VariableKind::Boolean | VariableKind::Integer | VariableKind::Float) {
+            return None;
+        }
+        if !holds(kind, &value) {
+            let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), described(&value));
+            self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
+        }
+        if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&value)) {
+            let message = format!("the default of `{name}` is not among its `allowedValues`");
+            self.error(codes::BAD_VALUE, node.span, message, "add it to the list, or choose one from the list");
+        }
+        Some(value)
+    }
+
+    /// The value with the settings it names in their places; any other expression has nothing to be evaluated from.
+    fn resolved(&mut self, name: &str, kind: VariableKind, node: &Node) -> Option<Value> {
+        let written = to_value(node);
+        let value = match expr::with_settings(&written, &self.options.settings) {
+            Ok(value) => value,
+            Err(missing) => {
+                for setting in missing {
+                    let span = locate(node, &setting.pointer, setting.range);
+                    let known = self.options.settings.keys().map(String::as_str);
+                    let hint = did_you_mean(&setting.name, known)
+                        .unwrap_or_else(|| "add it under `[settings]` in windlass.toml".to_owned());
+                    let message = format!("there is no app setting `{}`", setting.name);
+                    self.error(codes::UNKNOWN_SETTING, span, message, hint);
+                }
+                return None;
+            }
+        };
+        if value != written {
+            return Some(as_kind(kind, value));
+        }
+        if node.as_str().is_some_and(expr::is_expression) {
+            let message = format!("an expression as the default of the parameter `{name}` is not supported");
+            let hint = "write the value down, name an app setting, or give it when starting a run";
+            self.error(codes::NOT_SUPPORTED, node.span, message, hint);
+            return None;
+        }
+        Some(value)
+    }
+}
+
+/// Settings are texts: what they hold is read as what the parameter is, if it can be.
+fn as_kind(kind: VariableKind, value: Value) -> Value {
+    let Value::Str(text) = &value else { return value };
+    let read = match kind {
+        VariableKind::Any | VariableKind::String => None,
+        VariableKind::Boolean => text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::Bool),
+        VariableKind::Integer | VariableKind::Float | VariableKind::Array | VariableKind::Object => {
+            windlass_value::parse_json(text).ok()
+        }
+    };
+    read.unwrap_or(value)
+}

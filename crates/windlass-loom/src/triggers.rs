@@ -1,0 +1,334 @@
+//! What starts a run: kept in the plan for whoever listens.
+
+use windlass_core::plan::{ExprId, Trigger};
+use windlass_syntax::{
+    Diagnostic, Key, Kind, Node, Object, did_you_mean, expect_list, expect_text, list_of, nearest, to_value,
+};
+use windlass_value::{Map, Mode, Timestamp, Value};
+
+use crate::codes;
+use crate::compiler::{Compiler, source_span};
+use crate::expr;
+use crate::scopes::TRIGGER;
+
+/// Who can start a run by a trigger of this type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listens {
+    /// Somebody who may wait for an answer.
+    Caller,
+    Clock,
+    /// Nothing that belongs to this engine.
+    Nobody,
+}
+
+const TYPES: &[(&str, Listens)] = &[
+    ("apiConnection", Listens::Nobody),
+    ("apiConnectionNotification", Listens::Nobody),
+    ("apiConnectionWebhook", Listens::Nobody),
+    ("apiManagement", Listens::Nobody),
+    ("batch", Listens::Nobody),
+    ("http", Listens::Nobody),
+    ("httpWebhook", Listens::Nobody),
+    ("manual", Listens::Caller),
+    ("openApiConnection", Listens::Nobody),
+    ("openApiConnectionNotification", Listens::Nobody),
+    ("openApiConnectionWebhook", Listens::Nobody),
+    ("recurrence", Listens::Clock),
+    ("request", Listens::Caller),
+    ("serviceProvider", Listens::Nobody),
+    ("slidingWindow", Listens::Nobody),
+];
+
+const FREQUENCIES: &[&str] = &["Second", "Minute", "Hour", "Day", "Week", "Month", "Year"];
+const WEEK_DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const OPTIONS: &[&str] = &["SingleInstance", "EnableSchemaValidation", "SuppressWorkflowHeaders"];
+
+impl Compiler<'_> {
+    pub fn triggers(&mut self, node: &Node) {
+        let Some(object) = Object::read(node, "`triggers`", &mut self.diagnostics) else { return };
+        let most = self.limits().definition_triggers_max;
+        let mut kinds = Vec::new();
+        for (index, (key, node)) in object.rest().enumerate() {
+            if index == most {
+                let message = format!("the definition has more than {most} triggers");
+                self.over_limit(key.span, message, "definition_triggers_max");
+                break;
+            }
+            kinds.extend(self.trigger(key, node));
+        }
+        let somebody = kinds.iter().any(|(_, listens)| *listens == Listens::Caller);
+        self.nobody_to_answer = kinds.first().filter(|_| !somebody).map(|(name, _)| *name);
+    }
+
+    fn trigger(&mut self, key: &Key, node: &Node) -> Option<(&'static str, Listens)> {
+        let mut object = Object::read(node, "a trigger", &mut self.diagnostics)?;
+        let (kind, listens) = self.trigger_type(&mut object)?;
+        if listens == Listens::Nobody {
+            let message =
+                format!("nothing here starts a trigger of type `{kind}`: start the run by hand or by a request");
+            self.warning(
+                codes::NO_EFFECT,
+                key.span,
+                message,
+                "its settings are kept; a `Request` or `Recurrence` works",
+            );
+        }
+        let mut settings = Map::new();
+        object.ignore(&["description", "metadata", "splitOnConfiguration", "evaluatedRecurrence"]);
+        for name in ["kind", "inputs", "correlation"] {
+            if let Some(node) = object.take(name) {
+                settings.insert(name, to_value(node));
+            }
+        }
+        match object.take("recurrence") {
+            Some(node) => {
+                if let Some(recurrence) = self.recurrence(node) {
+                    settings.insert("recurrence", recurrence);
+                }
+            }
+            None if kind == "recurrence" || kind == "slidingWindow" => {
+                let hint = "add \"recurrence\": {\"frequency\": \"Hour\", \"interval\": 1}";
+                self.error(
+                    codes::MISSING_KEY,
+                    key.span,
+                    format!("the trigger `{}` has no `recurrence`", key.text),
+                    hint,
+                );
+            }
+            None => {}
+        }
+        if let Some(node) = object.take("operationOptions") {
+            self.trigger_options(node, &mut settings);
+        }
+        if let Some(node) = object.take("runtimeConfiguration") {
+            self.trigger_configuration(node, &mut settings);
+        }
+        let conditions = object.take("conditions").map(|node| self.trigger_conditions(node)).unwrap_or_default();
+        let split = object.take("splitOn").and_then(|node| self.split_on(node));
+        object.finish(codes::UNKNOWN_KEY, "a trigger", &mut self.diagnostics);
+        self.plan.triggers.push(Trigger {
+            name: key.text.as_str().into(),
+            kind: kind.into(),
+            conditions,
+            split,
+            settings: Value::map(settings),
+            span: source_span(node.span),
+        });
+        Some((kind, listens))
+    }
+
+    /// One that says nothing is started by hand.
+    fn trigger_type(&mut self, object: &mut Object) -> Option<(&'static str, Listens)> {
+        let names = || TYPES.iter().map(|(name, _)| *name);
+        let Some(node) = object.take("type") else { return Some(("manual", Listens::Caller)) };
+        let written = expect_text(node, "`type`", &mut self.diagnostics)?.text.trim();
+        let found = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(written)).copied();
+        if found.is_none() {
+            let close = nearest(written, names());
+            let hint = close.map(|name| format!("did you mean `{name}`?"));
+            let hint = hint.unwrap_or_else(|| format!("types: {}", list_of(names())));
+            self.error(codes::UNKNOWN_TYPE, node.span, format!("there is no trigger type `{written}`"), hint);
+        }
+        found
+    }
+
+    /// Conditions see what was delivered, and parameters; there is no run yet.
+    fn trigger_conditions(&mut self, node: &Node) -> Vec<ExprId> {
+        let items = expect_list(node, "`conditions`", &mut self.diagnostics).unwrap_or_default();
+        let condition = |item: &Node| {
+            let mut object = Object::read(item, "a condition", &mut self.diagnostics)?;
+            let expression = object.take("expression");
+            object.ignore(&["dependsOn"]);
+            object.finish(codes::UNKNOWN_KEY, "a condition", &mut self.diagnostics);
+            if expression.is_none() {
+                self.error(codes::MISSING_KEY, item.span, "the condition has no `expression`", "add an `expression`");
+            }
+            Some(self.expression(expression?, Mode::Condition, TRIGGER))
+        };
+        items.iter().filter_map(condition).collect()
+    }
+
+    fn split_on(&mut self, node: &Node) -> Option<ExprId> {
+        let text = expect_text(node, "`splitOn`", &mut self.diagnostics)?;
+        if !expr::is_whole_expression(&text.text) {
+            let hint = "such as \"@triggerBody()?['value']\"";
+            self.error(codes::BAD_VALUE, node.span, "`splitOn` must be an expression that gives an array", hint);
+            return None;
+        }
+        Some(self.value(node, TRIGGER))
+    }
+
+    fn trigger_options(&mut self, node: &Node, settings: &mut Map) {
+        let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return };
+        for option in text.text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
+            match OPTIONS.iter().find(|known| known.eq_ignore_ascii_case(option)) {
+                Some(&"SingleInstance") => {
+                    settings.insert("singleInstance", true);
+                }
+                Some(&"EnableSchemaValidation") => {
+                    settings.insert("validates", true);
+                }
+                Some(_) => {}
+                None => {
+                    let hint = did_you_mean(option, OPTIONS.iter().copied());
+                    let hint = hint.unwrap_or_else(|| format!("supported: {}", list_of(OPTIONS.iter().copied())));
+                    let message = format!("the operation option `{option}` of a trigger is not supported");
+                    self.error(codes::NOT_SUPPORTED, node.span, message, hint);
+                }
+            }
+        }
+    }
+
+    fn trigger_configuration(&mut self, node: &Node, settings: &mut Map) {
+        let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
+        if let Some((key, _)) = object.take_entry("secureData") {
+            self.warn_of_secure_data(key);
+        }
+        object.ignore(&["paginationPolicy", "staticResult"]);
+        let concurrency = object.take("concurrency");
+        object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
+        let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
+        let Some(mut concurrency) = concurrency else { return };
+        for (name, most) in [("runs", 100), ("maximumWaitingRuns", 200)] {
+            if let Some(node) = concurrency.take(name) {
+                match &node.kind {
+                    Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {
+                        settings.insert(name, *number);
+                    }
+                    _ => {
+                        let message = format!("`{name}` cannot be {}", node.describe());
+                        self.error(
+                            codes::BAD_VALUE,
+                            node.span,
+                            message,
+                            format!("it is a whole number from 1 to {most}"),
+                        );
+                    }
+                }
+            }
+        }
+        concurrency.finish(codes::UNKNOWN_KEY, "`concurrency` of a trigger", &mut self.diagnostics);
+    }
+
+    pub fn warn_of_secure_data(&mut self, key: &Key) {
+        let message = "`secureData` has no effect: inputs and outputs are stored and shown";
+        self.warning(codes::NO_EFFECT, key.span, message, "keep secrets out of inputs and outputs");
+    }
+
+    /// With the names and numbers in one spelling; what is computed stays as it is.
+    fn recurrence(&mut self, node: &Node) -> Option<Value> {
+        let mut object = Object::read(node, "`recurrence`", &mut self.diagnostics)?;
+        let mut kept = Map::new();
+        match object.take("frequency") {
+            Some(node) => {
+                if let Some(name) = self.one_of(node, "frequency", FREQUENCIES) {
+                    kept.insert("frequency", name);
+                }
+            }
+            None => self.error(codes::MISSING_KEY, node.span, "`recurrence` has no `frequency`", frequencies()),
+        }
+        let interval = object.take("interval");
+        kept.insert(
+            "interval",
+            interval.map_or(Some(1i64.into()), |node| self.interval_count(node)).unwrap_or_default(),
+        );
+        for name in ["startTime", "endTime"] {
+            if let Some(node) = object.take(name) {
+                self.check_start(node, name);
+                kept.insert(name, to_value(node));
+            }
+        }
+        if let Some(node) = object.take("timeZone") {
+            expect_text(node, "`timeZone`", &mut self.diagnostics);
+            kept.insert("timeZone", to_value(node));
+        }
+        if let Some(schedule) = object.take("schedule").and_then(|node| self.schedule(node)) {
+            kept.insert("schedule", schedule);
+        }
+        object.finish(codes::UNKNOWN_KEY, "`recurrence`", &mut self.diagnostics);
+        Some(Value::map(kept))
+    }
+
+    /// A name out of a list, in its own spelling; an expression is left alone.
+    fn one_of(&mut self, node: &Node, what: &str, names: &'static [&'static str]) -> Option<Value> {
+        let text = expect_text(node, &format!("`{what}`"), &mut self.diagnostics)?.text.trim();
+        let found = names.iter().find(|name| name.eq_ignore_ascii_case(text));
+        if found.is_none() && !expr::is_expression(text) {
+            let all = || format!("it is one of {}", names.join(", "));
+            let hint = did_you_mean(text, names.iter().copied()).unwrap_or_else(all);
+            self.error(codes::BAD_VALUE, node.span, format!("`{what}` cannot be `{text}`"), hint);
+            return None;
+        }
+        Some(Value::from(found.copied().unwrap_or(text)))
+    }
+
+    fn interval_count(&mut self, node: &Node) -> Option<Value> {
+        match &node.kind {
+            Kind::Number(Value::Int(number)) if *number >= 1 => Some((*number).into()),
+            Kind::Str(text) if expr::is_expression(&text.text) => Some(text.text.as_str().into()),
+            _ => {
+                let message = format!("`interval` cannot be {}", node.describe());
+                self.error(codes::BAD_VALUE, node.span, message, "it is a whole number from 1");
+                None
+            }
+        }
+    }
+
+    /// Azure's times may leave out the zone: then `timeZone` says which.
+    fn check_start(&mut self, node: &Node, name: &str) {
+        let Some(text) = expect_text(node, &format!("`{name}`"), &mut self.diagnostics) else { return };
+        let text = text.text.trim();
+        let readable = |text: &str| Timestamp::parse_rfc3339(text).is_some();
+        if !expr::is_expression(text) && !readable(text) && !readable(&format!("{text}Z")) {
+            let hint = "write it as 2030-01-01T08:00:00Z, or without the Z beside a `timeZone`";
+            self.error(codes::BAD_VALUE, node.span, format!("`{name}` is not a time: {text:?}"), hint);
+        }
+    }
+
+    fn schedule(&mut self, node: &Node) -> Option<Value> {
+        let mut object = Object::read(node, "`schedule`", &mut self.diagnostics)?;
+        let mut kept = Map::new();
+        for (name, least, most) in [("hours", 0, 23), ("minutes", 0, 59), ("monthDays", -31, 31)] {
+            if let Some(node) = object.take(name) {
+                kept.insert(name, self.numbers(node, name, least, most));
+            }
+        }
+        if let Some(node) = object.take("weekDays") {
+            let items = expect_list(node, "`weekDays`", &mut self.diagnostics).unwrap_or_default();
+            let days = items.iter().filter_map(|item| self.one_of(item, "weekDays", WEEK_DAYS)).collect();
+            kept.insert("weekDays", Value::list(days));
+        }
+        if let Some(node) = object.take("monthlyOccurrences") {
+            expect_list(node, "`monthlyOccurrences`", &mut self.diagnostics);
+            kept.insert("monthlyOccurrences", to_value(node));
+        }
+        object.finish(codes::UNKNOWN_KEY, "`schedule`", &mut self.diagnostics);
+        Some(Value::map(kept))
+    }
+
+    /// Designers write numbers as texts here, too.
+    fn numbers(&mut self, node: &Node, name: &str, least: i64, most: i64) -> Value {
+        let one = std::slice::from_ref(node);
+        let mut kept = Vec::new();
+        for item in node.as_list().unwrap_or(one) {
+            let number = match &item.kind {
+                Kind::Number(Value::Int(number)) => Some(*number),
+                Kind::Str(text) => text.text.trim().parse().ok(),
+                _ => None,
+            };
+            match number.filter(|number| (least..=most).contains(number)) {
+                Some(number) => kept.push(Value::from(number)),
+                None => {
+                    let message = format!("`{name}` cannot hold {}", item.describe());
+                    let problem = Diagnostic::error(codes::BAD_VALUE, item.span, message);
+                    self.push(problem.hint(format!("whole numbers from {least} to {most}")));
+                }
+            }
+        }
+        Value::list(kept)
+    }
+}
+
+fn frequencies() -> String {
+    format!("add one of {}", FREQUENCIES.join(", "))
+}

@@ -1,0 +1,92 @@
+//! Actions that only give a value which nobody reads.
+
+use std::collections::BTreeSet;
+
+use windlass_core::Status;
+use windlass_core::plan::{NodeId, NodeKind};
+use windlass_syntax::Span;
+
+use crate::codes;
+use crate::compiler::{Compiler, Use};
+use crate::expr::Refers;
+
+impl Compiler<'_> {
+    /// A value is read if an expression names its action, or if it is part of an output that is read. The run's own
+    /// output, when nothing else is said, holds those of all actions.
+    pub fn warn_of_unread(&mut self, uses: &[Use]) {
+        if self.any_action_read || self.diagnostics.has_errors() {
+            return;
+        }
+        let mut open: Vec<NodeId> = uses.iter().filter_map(|found| self.reads(found)).collect();
+        if self.plan.outputs.is_none() {
+            open.push(self.plan.root);
+        }
+        let mut read = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if read.insert(id) {
+                open.extend(self.gives_those_of(id));
+            }
+        }
+        let watched = self.watched();
+        for id in std::mem::take(&mut self.pure) {
+            if read.contains(&id) || self.matters(id, &watched) {
+                continue;
+            }
+            let node = self.plan.node(id);
+            let message = format!("nobody reads what `{}` gives", node.name);
+            let hint =
+                format!("read it with outputs('{}'), name it under the workflow's `outputs`, or remove it", node.name);
+            let start = node.span.start as usize;
+            self.warning(codes::NEVER_READ, Span::new(start, start + 1), message, hint);
+        }
+    }
+
+    /// The action, or the turns of the loop, whose output an expression reads.
+    fn reads(&self, found: &Use) -> Option<NodeId> {
+        match found.refers {
+            Refers::Action | Refers::Result => self.seen(found).flatten(),
+            Refers::Variable => {
+                let lower = found.name.to_lowercase();
+                let of = match lower.strip_suffix("loopresult")? {
+                    "" => None,
+                    outer => Some(outer.strip_suffix('_')?.to_owned()),
+                };
+                let wanted = |name: &str| of.as_ref().is_none_or(|of| name.to_lowercase() == *of);
+                self.scopes.loops(found.scope).find(|frame| wanted(&frame.name)).map(|frame| frame.node)
+            }
+            Refers::Loop | Refers::Parameter => None,
+        }
+    }
+
+    /// The nodes whose outputs a node's output is made of. One with an output of its own says itself what it reads.
+    fn gives_those_of(&self, id: NodeId) -> Vec<NodeId> {
+        let node = self.plan.node(id);
+        match node.output {
+            Some(_) => Vec::new(),
+            None => node.kind.children(),
+        }
+    }
+
+    /// Actions whose end somebody waits for in another way than succeeded: they are there to fail or not to fail. So is
+    /// a `parseJson` anywhere inside of such an action.
+    fn matters(&self, id: NodeId, watched: &BTreeSet<NodeId>) -> bool {
+        let mut line = std::iter::successors(Some(id), |id| self.plan.node(*id).parent);
+        match *self.plan.node(id).label == *"parseJson" {
+            true => line.any(|id| watched.contains(&id)),
+            false => watched.contains(&id),
+        }
+    }
+
+    fn watched(&self) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::new();
+        for node in &self.plan.nodes {
+            let NodeKind::Graph(graph) = &node.kind else { continue };
+            for after in graph.children.iter().flat_map(|child| &child.after) {
+                if after.accepts.iter().any(|status| status != Status::Succeeded) {
+                    found.insert(graph.children[after.child as usize].node);
+                }
+            }
+        }
+        found
+    }
+}
