@@ -55,6 +55,8 @@ pub enum Command {
     Replay(Replay),
     /// Draw a definition
     Graph(Graph),
+    /// Answer HTTP requests on this machine as a script says, for trials without a network
+    Mock(Mock),
     /// All limits with their values
     Limits,
     /// Look for runs that are stuck and for damage
@@ -106,6 +108,9 @@ pub struct Run {
     /// The run's id; the same id twice is the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
+    /// The trigger that gets the input, if there are several
+    #[arg(long, value_name = "NAME")]
+    pub trigger: Option<String>,
     /// Keep nothing
     #[arg(long)]
     pub ephemeral: bool,
@@ -234,6 +239,19 @@ pub struct Signal {
     /// A name for this request: the same twice counts once
     #[arg(long, value_name = "ID")]
     pub request_id: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Mock {
+    /// The script: routes with their replies, and rules for a model
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Where to listen on 127.0.0.1; 0 takes any port that is free
+    #[arg(long, default_value_t = 8090)]
+    pub port: u16,
+    /// Say nothing of the requests
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[derive(ClapArgs)]

@@ -1,16 +1,18 @@
 //! A definition from a file or standard input, compiled.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
 use windlass_core::Limits;
-use windlass_core::plan::Plan;
 use windlass_loom::Compiled;
 use windlass_syntax::{Diagnostic, Diagnostics, ParseLimits, Source, Span, parse_json};
+use windlass_value::Value;
 
 use crate::args::Dialect;
-use crate::failure::{Exit, Failure};
-use crate::out::{self, Paint};
+use crate::config::{Activity, Settings, Target};
+use crate::failure::Failure;
+use crate::project;
 
 /// The name a definition from standard input has in messages.
 const STDIN: &str = "<stdin>";
@@ -48,13 +50,23 @@ pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Compiles in the dialect that was named, or the one the content looks like.
-pub fn compile(source: &Source, dialect: Option<Dialect>, limits: &Limits) -> Result<Compiled, Diagnostics> {
+/// Compiles in the dialect that was named, or the one the content looks like. `app` are the settings that its parameters
+/// may read, `parameters` values for those that it does not declare.
+pub fn compile(
+    source: &Source,
+    dialect: Option<Dialect>,
+    settings: &Settings,
+    app: BTreeMap<String, String>,
+    parameters: BTreeMap<String, Value>,
+) -> Result<Compiled, Diagnostics> {
+    let limits = &settings.limits;
     let options = windlass_loom::Options {
         limits: limits.clone(),
         name: name_of(source),
-        tools: crate::tools::tools(limits).names().map(str::to_owned).collect(),
-        ..Default::default()
+        tools: crate::tools::NAMES.iter().map(|name| (*name).to_owned()).collect(),
+        activities: settings.activities.iter().map(activity).collect(),
+        settings: app,
+        parameters,
     };
     if dialect == Some(Dialect::Loom) {
         return windlass_loom::compile(source, &options);
@@ -71,6 +83,14 @@ pub fn compile(source: &Source, dialect: Option<Dialect>, limits: &Limits) -> Re
     }
 }
 
+fn activity(activity: &Activity) -> windlass_loom::Activity {
+    let target = match activity.target {
+        Target::Endpoint { .. } => windlass_loom::Target::Tool,
+        Target::Workflow(_) => windlass_loom::Target::Workflow(activity.name.clone()),
+    };
+    windlass_loom::Activity { name: activity.name.clone(), target }
+}
+
 fn looks_like_json(source: &Source) -> bool {
     source.text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '['])
 }
@@ -84,28 +104,17 @@ fn unknown_dialect() -> Diagnostics {
     found
 }
 
-/// The file's name without its ending.
+/// The file's name without its ending; in a Standard project that of its folder.
 fn name_of(source: &Source) -> Option<String> {
-    match &*source.name {
-        STDIN => None,
-        name => Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned()),
+    if is_from_stdin(source) {
+        return None;
     }
+    let path = Path::new(&*source.name);
+    let folder = path.canonicalize().ok().filter(|_| project::is_standard(path));
+    let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
+    folder.or_else(|| path.file_stem()).map(|name| name.to_string_lossy().into_owned())
 }
 
-/// For commands that need a plan: problems and warnings go to stderr, problems end the command.
-pub fn plan_of(source: &Source, dialect: Option<Dialect>, limits: &Limits, paint: Paint) -> Result<Plan, Failure> {
-    match compile(source, dialect, limits) {
-        Ok(Compiled { plan, warnings, .. }) => {
-            if !warnings.is_empty() {
-                out::note(&warnings.render(source, paint.syntax()));
-            }
-            Ok(plan)
-        }
-        Err(problems) => {
-            out::note(&problems.render(source, paint.syntax()));
-            let errors = problems.iter().filter(|problem| problem.severity == windlass_syntax::Severity::Error).count();
-            let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
-            Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)))
-        }
-    }
+pub fn is_from_stdin(source: &Source) -> bool {
+    &*source.name == STDIN
 }

@@ -29,7 +29,7 @@ pub fn runtime() -> Result<Runtime, Failure> {
 /// Must be called inside the runtime.
 pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) -> Result<Engine, Failure> {
     let options = EngineOptions {
-        tools: crate::tools::tools(&settings.limits),
+        tools: crate::tools::tools(settings)?,
         languages: crate::image::languages(),
         limits: settings.limits.clone(),
         release_after: NEVER,

@@ -1,11 +1,12 @@
 //! The program: a client of the engine that reads the terminal, the environment and files, which no other crate does.
 //!
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
-//!   and environment · `stores` opening a store, finding a run · `definition`, `inputs` what a run is made of · `host`
-//!   and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
+//!   and environment · `stores` opening a store, finding a run · `definition`, `project`, `inputs` what a run is made of · `host`,
+//!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
 //!   `loop_facts`, `out`, `text` what people see.
 
 mod args;
+mod children;
 mod commands;
 mod config;
 mod definition;
@@ -17,6 +18,7 @@ mod inputs;
 mod loop_facts;
 mod out;
 mod progress;
+mod project;
 mod report;
 mod stores;
 mod text;

@@ -1,11 +1,43 @@
 //! What tasks of `windlass run` can do. It trusts its file: private addresses are open.
 
-use windlass_core::Limits;
 use windlass_runtime::Tools;
-use windlass_tools::{HttpOptions, standard_tools};
+use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NoopTool, Secret};
 
-pub fn tools(limits: &Limits) -> Tools {
-    let options =
-        HttpOptions { allow_private: true, reply_bytes_max: limits.tool_reply_bytes_max, ..HttpOptions::default() };
-    standard_tools(options)
+use crate::config::{Settings, Target};
+use crate::failure::Failure;
+
+/// The tools that are always there. Activities come from the settings.
+pub const NAMES: [&str; 3] = ["http", "model", "noop"];
+
+/// Where models are if nobody says otherwise.
+const MODEL_URL: &str = "https://api.openai.com/v1";
+
+pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
+    let reply_bytes_max = settings.limits.tool_reply_bytes_max;
+    let http = HttpTool::new(HttpOptions { allow_private: true, reply_bytes_max, ..HttpOptions::default() });
+    let model = ModelTool::new(model_options(settings), http.clone());
+    let mut tools = Tools::new().with("http", http.clone()).with("model", model).with("noop", NoopTool);
+    for activity in &settings.activities {
+        let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), Secret::new(value.read()?))));
+        let headers = headers.collect::<Result<Vec<_>, Failure>>();
+        let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
+        let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
+        tools = tools.with(&activity.name, EndpointTool::new(endpoint, http.clone()));
+    }
+    Ok(tools)
+}
+
+/// The settings first, then what the environment of such services usually has.
+fn model_options(settings: &Settings) -> ModelOptions {
+    let model = &settings.model;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let key = variable(model.key_env.as_deref().unwrap_or("OPENAI_API_KEY"));
+    let usual = key.as_ref().map(|_| MODEL_URL.to_owned());
+    ModelOptions {
+        base_url: model.base_url.clone().or_else(|| variable("OPENAI_BASE_URL")).or(usual),
+        key: key.map(Secret::new),
+        default_model: model.model.clone(),
+        ..ModelOptions::default()
+    }
 }

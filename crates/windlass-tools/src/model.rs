@@ -87,23 +87,20 @@ impl Inner {
 fn service(options: &ModelOptions) -> Result<(String, Vec<(String, Secret)>), ErrorInfo> {
     let base = options.base_url.as_deref().map(str::trim).filter(|base| !base.is_empty());
     let base = base.ok_or_else(|| {
-        let hint = "add `base_url = \"https://…/v1\"` under `[model]` in windlass.toml, or set WINDLASS_MODEL_BASE_URL";
-        unconfigured("there is no address of a model service in the settings").hint(hint)
+        let hint = "set OPENAI_API_KEY, or give `base_url` under `[model]` in windlass.toml";
+        let message = "there is no model service in the settings";
+        ErrorInfo::new("ModelNotConfigured", "model", message).hint(hint)
     })?;
-    let key = options.key.as_ref().filter(|key| !key.reveal().trim().is_empty()).ok_or_else(|| {
-        let hint = "set WINDLASS_MODEL_KEY; for a service that asks for none, any text will do";
-        unconfigured("there is no key for the model service in the settings").hint(hint)
-    })?;
+    // Services on one's own machine mostly ask for none; others say so themselves.
+    let key = options.key.as_ref().map(|key| key.reveal().trim()).filter(|key| !key.is_empty());
     // A version or the like may stand behind the path, where the completion must not.
     let (path, query) = base.split_once('?').map_or((base, String::new()), |(path, query)| (path, format!("?{query}")));
     let url = format!("{}/chat/completions{query}", path.trim_end_matches('/'));
     let mut headers = options.headers.clone();
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
-        headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {}", key.reveal().trim()))));
+    if let Some(key) = key
+        && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    {
+        headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {key}"))));
     }
     Ok((url, headers))
-}
-
-fn unconfigured(message: &str) -> ErrorInfo {
-    ErrorInfo::new("ModelNotConfigured", "model", message)
 }

@@ -148,7 +148,7 @@ async fn what_the_service_refuses_has_its_status_and_its_words() {
     assert_eq!(class(&outcome), ("429", "model", true));
     assert!(error(&outcome).message.ends_with("answered 429 Too Many Requests: slow down"), "{:?}", outcome.error);
     assert_eq!(to_json(&outcome.meta), r#"{"retryAfterMs":3000}"#);
-    for (code, words) in [("404", "base_url"), ("401", "WINDLASS_MODEL_KEY")] {
+    for (code, words) in [("404", "base_url"), ("401", "OPENAI_API_KEY")] {
         let outcome = ask(&service, r#"{"prompt": "x"}"#).await;
         assert_eq!(class(&outcome), (code, "model", true));
         assert!(error(&outcome).hint.as_ref().unwrap().contains(words), "{:?}", outcome.error);
@@ -212,9 +212,14 @@ async fn no_service_no_time_no_connection() {
     let outcome = ask_with(none, r#"{"prompt": "x"}"#).await;
     assert_eq!(class(&outcome), ("ModelNotConfigured", "model", false));
     assert!(error(&outcome).hint.as_ref().unwrap().contains("base_url"));
-    let outcome = ask_with(ModelOptions { key: None, ..model_options("http://h/v1") }, r#"{"prompt": "x"}"#).await;
-    assert_eq!(class(&outcome), ("ModelNotConfigured", "model", false));
-    assert!(error(&outcome).hint.as_ref().unwrap().contains("WINDLASS_MODEL_KEY"));
+}
+
+#[tokio::test]
+async fn a_service_on_ones_own_machine_needs_no_key() {
+    let service = service(r#"{"model": [{"reply": "x"}]}"#);
+    let outcome =
+        ask_with(ModelOptions { key: None, ..model_options(service.model_url()) }, r#"{"prompt": "x"}"#).await;
+    assert_eq!(outcome.error, None);
 }
 
 #[tokio::test]

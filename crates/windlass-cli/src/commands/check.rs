@@ -7,6 +7,7 @@ use crate::config::Settings;
 use crate::definition;
 use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
+use crate::project::Project;
 
 /// All files are looked at, whatever is wrong with one of them.
 pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
@@ -22,14 +23,16 @@ pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
                 continue;
             }
         };
-        let found = match definition::compile(&source, args.dialect, &settings.limits) {
-            Ok(compiled) => compiled.warnings,
-            Err(problems) => problems,
-        };
-        invalid |= found.has_errors();
-        match global.json {
-            true => reports.extend(found.reports(&source)),
-            false => show(global, &source, &found)?,
+        let project = Project::read(source, args.dialect, &settings);
+        invalid |= project.has_errors();
+        // Those that it calls have their own line only if there is something to say of them.
+        let called = |at: usize, found: &Diagnostics| at > 0 && found.is_empty();
+        let told = project.found.iter().enumerate().filter(|(at, (_, found))| !called(*at, found));
+        for (_, (source, found)) in told {
+            match global.json {
+                true => reports.extend(found.reports(source)),
+                false => show(global, source, found)?,
+            }
         }
     }
     if global.json {

@@ -1,11 +1,13 @@
 //! One file a command.
 
 mod check;
+mod delivery;
 mod doctor;
 mod events;
 mod graph;
 mod limits;
 mod list;
+mod mock;
 mod replay;
 mod requests;
 mod resume;
@@ -32,6 +34,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Signal(args) => requests::signal(global, &args),
         Command::Replay(args) => replay::replay(global, &args),
         Command::Graph(args) => graph::graph(global, &args),
+        Command::Mock(args) => mock::mock(global, &args),
         Command::Limits => limits::limits(global),
         Command::Doctor => doctor::doctor(global),
         Command::Workflow(args) => match args.command {

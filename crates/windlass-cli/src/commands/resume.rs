@@ -13,7 +13,7 @@ use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
-use crate::{image, out, stores};
+use crate::{children, image, out, stores};
 
 pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
@@ -56,7 +56,11 @@ async fn go_on(
         };
         progress.seed(begun.as_ref());
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
-            Watched::Ended(report) => Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None),
+            Watched::Ended(report) => {
+                let exit = Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None)?;
+                children::outlast(global, &engine, &**store, (&row.run, &program.plan), &mut interrupts).await?;
+                Ok(exit)
+            }
             Watched::Interrupted => Ok(interrupted(global, &row.run, false)),
         };
     }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_core::plan::Plan;
 use windlass_runtime::{RuntimeError, StartOptions};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::Value;
 
-use super::resume;
+use super::{delivery, resume};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
@@ -16,20 +15,27 @@ use crate::follow::look;
 use crate::host::{self, Interrupts, Watched};
 use crate::out::{self, Paint};
 use crate::progress::Progress;
+use crate::project::Project;
 use crate::report::Ended;
-use crate::{definition, inputs, stores, text};
+use crate::{children, definition, inputs, stores, text};
 
 pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     inputs::check_stdin(args)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
-    let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
+    let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
     let input = inputs::gather(args)?;
-    inputs::unread(&plan, &input).iter().for_each(|warning| out::note(warning));
+    inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
+    let trigger = delivery::trigger_of(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;
-    host::runtime()?.block_on(start(global, args, &settings, store, plan, input))
+    host::runtime()?.block_on(async {
+        match trigger {
+            Some(trigger) => delivery::deliver(global, args, &settings, store, project, &trigger, input).await,
+            None => start(global, args, &settings, store, project, input).await,
+        }
+    })
 }
 
 /// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
@@ -57,12 +63,12 @@ async fn start(
     args: &args::Run,
     settings: &Settings,
     store: Arc<dyn Store>,
-    plan: Plan,
+    project: Project,
     input: Value,
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(&store, settings, &args.testing)?;
-    let (hash, program) = engine.add_plan(plan)?;
+    let (hash, program) = project.add_to(&engine)?;
     let options = StartOptions {
         id: args.id.clone(),
         virtual_time: args.virtual_time,
@@ -88,7 +94,10 @@ async fn start(
         Watched::Ended(report) => {
             // The run's own times, as `status` has them: virtual time is not that of the clock.
             let took = store.run(&run)?.map(|row| text::span(row.changed_at.since(row.created_at)));
-            Ended::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)
+            let exit =
+                Ended::new(&*store, &run, &program.plan, &report)?.ephemeral(args.ephemeral).print(global, took)?;
+            children::outlast(global, &engine, &*store, (&run, &program.plan), &mut interrupts).await?;
+            Ok(exit)
         }
         Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral)),
     }

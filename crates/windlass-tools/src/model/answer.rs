@@ -57,7 +57,9 @@ fn refused(error: ErrorInfo, status: i64, body: &Value) -> ErrorInfo {
 
 fn hint_for(status: i64) -> Option<&'static str> {
     match status {
-        401 | 403 => Some("the service does not accept the key in the settings (WINDLASS_MODEL_KEY)"),
+        401 | 403 => Some(
+            "the service does not accept the key: look at OPENAI_API_KEY, or at `key_env` under `[model]` in windlass.toml",
+        ),
         404 => Some("is `base_url` right (it often ends in `/v1`), and does the service have this model?"),
         429 => {
             Some("too many requests, or the account has no credit left; a `retry` waits as long as the service asks")

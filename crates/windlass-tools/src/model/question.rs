@@ -51,7 +51,7 @@ fn model(input: &Map, default_model: Option<&str>) -> Result<Value, ErrorInfo> {
         Some(Value::Str(name)) => Ok(Value::Str(name.clone())),
         Some(other) => Err(bad("Name", format!("`model` is {}, not a string", other.kind()), "give the model's name")),
         None => default_model.map(Value::from).ok_or_else(|| {
-            let hint = "give `model`, or add `default_model` under `[model]` in windlass.toml";
+            let hint = "give `model`, or add `model` under `[model]` in windlass.toml";
             bad("Name", "no model is named, and the settings name none", hint)
         }),
     }

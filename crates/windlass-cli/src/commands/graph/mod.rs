@@ -11,14 +11,15 @@ use crate::config::Settings;
 use crate::definition;
 use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
+use crate::project::Project;
 use drawing::Drawing;
 
 pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
-    let plan = definition::plan_of(&source, args.source.dialect, &settings.limits, paint)?;
-    let drawing = Drawing::of(&plan);
+    let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
+    let drawing = Drawing::of(project.plan()?);
     if global.json {
         out::print_json(&json::value(&drawing))?;
         return Ok(Exit::Good);

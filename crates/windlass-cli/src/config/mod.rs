@@ -1,7 +1,13 @@
 //! Settings: `windlass.toml`, then the environment.
 
+mod services;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+use services::Secret;
+pub use services::{Activity, Model, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
 use windlass_value::Duration;
@@ -10,22 +16,29 @@ use crate::args::Global;
 use crate::failure::Failure;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 1] = ["limits"];
+const SECTIONS: [&str; 4] = ["limits", "activities", "model", "settings"];
 
+#[derive(Default)]
 pub struct Settings {
     pub limits: Limits,
+    /// What definitions may call by name.
+    pub activities: Vec<Activity>,
+    pub model: Model,
+    /// What `appsetting` reads.
+    pub app: BTreeMap<String, String>,
 }
 
 impl Settings {
     pub fn load(global: &Global) -> Result<Settings, Failure> {
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+        let mut settings = Settings::default();
         if let Some((path, text)) = settings_file(global)? {
-            read_file(&path, &text, &mut limits)?;
+            read_file(&path, &text, &mut limits, &mut settings)?;
         }
         read_environment(&mut limits)?;
         check(&limits)?;
-        let limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Settings { limits })
+        settings.limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(settings)
     }
 }
 
@@ -46,27 +59,42 @@ fn beside(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("")).join("windlass.toml")
 }
 
-fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value) -> Result<(), Failure> {
+fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: &mut Settings) -> Result<(), Failure> {
     let place = path.display().to_string();
     let table: toml::Table = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
         Failure::usage(format!("the settings are not valid TOML: {}", error.message())).place(format!("{place}:{line}"))
     })?;
-    for (section, content) in &table {
-        let ("limits", toml::Value::Table(entries)) = (section.as_str(), content) else {
-            return Err(unknown("section", section, SECTIONS).place(place));
+    for (section, content) in table {
+        let line = line_of(text, &section);
+        let read = match (section.as_str(), content) {
+            ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
+            ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
+            ("model", entries) => services::model(entries).map(|read| settings.model = read),
+            ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
+            _ => Err(unknown("section", &section, SECTIONS)),
         };
-        for (name, value) in entries {
-            let given = match value {
-                toml::Value::Integer(number) => Given::Number(*number),
-                toml::Value::String(text) => Given::Text(text),
-                other => {
-                    let kind = other.type_str();
-                    return Err(Failure::usage(format!("the limit `{name}` cannot be of kind {kind}")).place(place));
-                }
-            };
-            set(limits, name, given).map_err(|failure| failure.place(place.clone()))?;
-        }
+        read.map_err(|failure| failure.place(format!("{place}:{line}")))?;
+    }
+    Ok(())
+}
+
+/// Where a section begins: near enough to find what is wrong in it.
+fn line_of(text: &str, section: &str) -> usize {
+    let begins = |line: &str| line.trim_start().trim_start_matches('[').trim_start().starts_with(section);
+    text.lines().position(begins).map_or(1, |line| line + 1)
+}
+
+fn read_limits(entries: &toml::Table, limits: &mut serde_json::Value) -> Result<(), Failure> {
+    for (name, value) in entries {
+        let given = match value {
+            toml::Value::Integer(number) => Given::Number(*number),
+            toml::Value::String(text) => Given::Text(text),
+            other => {
+                return Err(Failure::usage(format!("the limit `{name}` cannot be of kind {}", other.type_str())));
+            }
+        };
+        set(limits, name, given)?;
     }
     Ok(())
 }
@@ -145,7 +173,8 @@ mod tests {
 
     fn limits_of(text: &str) -> Result<Limits, String> {
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| error.to_string())?;
-        read_file(Path::new("windlass.toml"), text, &mut limits).map_err(|failure| format!("{failure:?}"))?;
+        read_file(Path::new("windlass.toml"), text, &mut limits, &mut Settings::default())
+            .map_err(|failure| format!("{failure:?}"))?;
         check(&limits).map_err(|failure| format!("{failure:?}"))?;
         serde_json::from_value(limits).map_err(|error| error.to_string())
     }
@@ -174,5 +203,40 @@ mod tests {
         assert!(limits_of("[limits]\nloop_turns_max = \"many\"\n").is_err());
         assert!(limits_of("[limits]\nloop_turns_max = -1\n").is_err());
         assert!(limits_of("[limits\n").expect_err("not TOML").contains("windlass.toml:1"));
+    }
+
+    fn activities_of(text: &str) -> Result<Vec<Activity>, String> {
+        let mut settings = Settings::default();
+        let read = read_file(Path::new("here/windlass.toml"), text, &mut serde_json::Value::Null, &mut settings);
+        read.map(|()| settings.activities).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn activities_are_services_or_definitions() {
+        let read = activities_of(
+            "[activities.search]\nurl = \"http://127.0.0.1:1/s\"\nheaders = { a = \"b\", c = { env = \"D\" } }\n\
+             [activities.child]\nworkflow = \"child.json\"\n",
+        );
+        let read = read.expect("valid");
+        assert_eq!(read[0].target, Target::Workflow("here/child.json".into()), "relative to the settings");
+        let Target::Endpoint { method, headers, .. } = &read[1].target else { panic!("a service") };
+        assert_eq!(method, "POST");
+        assert_eq!(headers[1], ("c".to_owned(), Secret::Environment { env: "D".to_owned() }));
+    }
+
+    #[test]
+    fn activities_that_cannot_be_are_refused() {
+        for (text, why) in [
+            ("[activities.a]\n", "goes nowhere"),
+            ("[activities.a]\nurl = \"x\"\n", "no address"),
+            ("[activities.a]\nurl = \"http://x\"\nworkflow = \"y\"\n", "keep one"),
+            ("[activities.a]\nadress = \"http://x\"\n", "unknown field"),
+            ("[activities.a]\nurl = \"http://x\"\ntimeout = \"soon\"\n", "no span of time"),
+            ("[limits]\n\n[activities.a]\n", "windlass.toml:3"),
+            ("activities = 3\n", "must be a section"),
+        ] {
+            let wrong = activities_of(text).expect_err(text);
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
     }
 }

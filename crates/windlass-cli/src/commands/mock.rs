@@ -1,0 +1,39 @@
+//! `windlass mock FILE`
+
+use windlass_syntax::Severity;
+use windlass_tools::mock::{MockService, Script, Served};
+
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::definition;
+use crate::failure::{Exit, Failure};
+use crate::host::{self, Interrupts};
+use crate::out::{self, Paint};
+
+/// Answers on loopback as the script says, until it is stopped.
+pub fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
+    let settings = Settings::load(global)?;
+    let source = definition::read(&args.file, &settings.limits)?;
+    let script = Script::parse(&source).map_err(|problems| {
+        out::note(&problems.render(&source, Paint::stderr(global.no_color).syntax()));
+        let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+        Failure::new(Exit::Invalid, format!("{} has {errors} problem(s)", source.name))
+    })?;
+    host::runtime()?.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        let quiet = args.quiet;
+        let tell = move |Served { method, path, status, by }: &Served| {
+            if !quiet {
+                out::note(&format!("{method} {path} → {status} ({by})"));
+            }
+        };
+        let service = MockService::watched(script, args.port, tell);
+        let service = service.map_err(|error| {
+            Failure::usage(format!("could not listen on port {}: {error}", args.port))
+                .hint("choose another with --port; 0 takes any that is free")
+        })?;
+        out::print(&format!("listening on {}", service.url("")))?;
+        interrupts.next().await;
+        Ok(Exit::Good)
+    })
+}

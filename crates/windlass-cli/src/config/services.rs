@@ -1,0 +1,142 @@
+//! What definitions may call by name, and how: `[activities]`, `[model]`, `[settings]`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use windlass_value::Duration;
+
+use crate::failure::Failure;
+
+/// An activity or actor that definitions can name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    pub name: String,
+    pub target: Target,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// A service that takes the input as JSON and answers with the result.
+    Endpoint { url: String, method: String, headers: Vec<(String, Secret)>, timeout: Option<Duration> },
+    /// Another definition, run as a child.
+    Workflow(PathBuf),
+}
+
+/// A text from the file, or the name of an environment variable that holds it. Read only when it is needed, so that
+/// `check` works where the secrets are not.
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Secret {
+    Text(String),
+    Environment { env: String },
+}
+
+/// A secret is shown to nobody, not even to whoever looks for a defect.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Secret::Text(_) => formatter.write_str("Secret::Text(…)"),
+            Secret::Environment { env } => write!(formatter, "Secret::Environment({env})"),
+        }
+    }
+}
+
+impl Secret {
+    pub fn read(&self) -> Result<String, Failure> {
+        match self {
+            Secret::Text(text) => Ok(text.clone()),
+            Secret::Environment { env } => std::env::var(env).map_err(|_| {
+                Failure::usage(format!("the environment variable `{env}` is not set, or is not text"))
+                    .hint("windlass.toml names it: set it before running")
+            }),
+        }
+    }
+}
+
+/// Where models are: an address that speaks chat completions.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    pub base_url: Option<String>,
+    /// The model of those who name none.
+    pub model: Option<String>,
+    /// The environment variable that holds the key.
+    pub key_env: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActivityEntry {
+    url: Option<String>,
+    workflow: Option<PathBuf>,
+    method: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, Secret>,
+    timeout: Option<String>,
+}
+
+pub fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Failure> {
+    let table = match table {
+        toml::Value::Table(table) => table,
+        other => return Err(wrong_kind("activities", &other)),
+    };
+    table.into_iter().map(|(name, entry)| activity(name, entry, place)).collect()
+}
+
+fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, Failure> {
+    let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
+    let hint = "give `url` for a service, or `workflow` for a definition to run as a child";
+    let target = match (entry.url, entry.workflow) {
+        (Some(url), None) => Target::Endpoint {
+            url: http_address(url, &name)?,
+            method: entry.method.unwrap_or_else(|| "POST".to_owned()).to_uppercase(),
+            headers: entry.headers.into_iter().collect(),
+            timeout: entry.timeout.map(|text| span(&text, &name)).transpose()?,
+        },
+        (None, Some(file)) => {
+            if entry.method.is_some() || entry.timeout.is_some() || !entry.headers.is_empty() {
+                let message =
+                    format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` mean nothing");
+                return Err(Failure::usage(message).hint("remove them"));
+            }
+            Target::Workflow(place.parent().unwrap_or(Path::new("")).join(file))
+        }
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage(format!("the activity `{name}` has `url` and `workflow`")).hint("keep one"));
+        }
+        (None, None) => return Err(Failure::usage(format!("the activity `{name}` goes nowhere")).hint(hint)),
+    };
+    Ok(Activity { name, target })
+}
+
+fn http_address(url: String, name: &str) -> Result<String, Failure> {
+    match url.starts_with("http://") || url.starts_with("https://") {
+        true => Ok(url),
+        false => Err(Failure::usage(format!("the `url` of the activity `{name}` is no address: {url}"))
+            .hint("it begins with http:// or https://")),
+    }
+}
+
+fn span(text: &str, name: &str) -> Result<Duration, Failure> {
+    Duration::parse_iso(text).ok_or_else(|| {
+        Failure::usage(format!("the `timeout` of the activity `{name}` is no span of time: {text}"))
+            .hint("such as \"PT30S\"")
+    })
+}
+
+pub fn model(table: toml::Value) -> Result<Model, Failure> {
+    read(table, "model")
+}
+
+pub fn app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
+    read(table, "settings")
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, Failure> {
+    value.try_into().map_err(|error: toml::de::Error| Failure::usage(format!("in [{section}]: {}", error.message())))
+}
+
+fn wrong_kind(section: &str, found: &toml::Value) -> Failure {
+    Failure::usage(format!("`{section}` must be a section, not of kind {}", found.type_str()))
+}

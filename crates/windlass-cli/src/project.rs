@@ -1,0 +1,261 @@
+//! A definition with everything around it: the definitions it calls, and the files of a Logic Apps Standard project.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_core::Program;
+use windlass_core::plan::Plan;
+use windlass_runtime::Engine;
+use windlass_syntax::{Diagnostic, Diagnostics, Severity, Source, Span, nearest};
+use windlass_value::{BlobHash, Value, parse_json};
+
+use crate::args::Dialect;
+use crate::config::{Settings, Target};
+use crate::definition;
+use crate::failure::{Exit, Failure};
+use crate::out::{self, Paint};
+
+/// A call of a definition that is not there, or cannot be used.
+const NO_SUCH_WORKFLOW: &str = "WND-1116";
+
+/// What was compiled: definitions before whoever calls them, the one that was asked for last.
+pub struct Project {
+    definitions: Vec<Definition>,
+    /// Every file that was read, with what is wrong with it, in the order of reading.
+    pub found: Vec<(Source, Diagnostics)>,
+}
+
+struct Definition {
+    plan: Plan,
+    /// The names it calls others by, and which those are.
+    calls: Vec<(Arc<str>, usize)>,
+}
+
+impl Project {
+    /// Reads nothing but files beside the definition, and those that the settings name.
+    pub fn read(source: Source, dialect: Option<Dialect>, settings: &Settings) -> Project {
+        let mut project = Project { definitions: Vec::new(), found: Vec::new() };
+        let mut reader = Reader { project: &mut project, settings, done: BTreeMap::new(), open: Vec::new() };
+        let path = (!definition::is_from_stdin(&source)).then(|| PathBuf::from(&*source.name));
+        reader.definition(source, path, dialect);
+        project
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.found.iter().any(|(_, found)| found.has_errors())
+    }
+
+    /// For commands that need a plan: problems and warnings go to stderr, problems end the command.
+    pub fn or_fail(self, paint: Paint) -> Result<Project, Failure> {
+        let shown = self.found.iter().filter(|(_, found)| !found.is_empty());
+        shown.for_each(|(source, found)| out::note(&found.render(source, paint.syntax())));
+        match self.found.iter().find(|(_, found)| found.has_errors()) {
+            None => Ok(self),
+            Some((source, found)) => {
+                let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
+                let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
+                Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)))
+            }
+        }
+    }
+
+    /// The plan of the definition that was asked for.
+    pub fn plan(&self) -> Result<&Plan, Failure> {
+        // Without one there are problems, and they have been told.
+        self.definitions.last().map(|definition| &definition.plan).ok_or_else(|| Failure::silent(Exit::Invalid))
+    }
+
+    /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
+    pub fn add_to(self, engine: &Engine) -> Result<(BlobHash, Arc<Program>), Failure> {
+        let mut added: Vec<(BlobHash, Arc<Program>)> = Vec::new();
+        for Definition { mut plan, calls } in self.definitions {
+            plan.pins = calls.into_iter().map(|(name, at)| (name, added[at].0)).collect();
+            added.push(engine.add_plan(plan)?);
+        }
+        added.pop().ok_or_else(|| Failure::silent(Exit::Invalid))
+    }
+}
+
+struct Reader<'a> {
+    project: &'a mut Project,
+    settings: &'a Settings,
+    /// Files that were compiled, and what came of it.
+    done: BTreeMap<PathBuf, Option<usize>>,
+    /// Files whose calls are being followed, outermost first.
+    open: Vec<PathBuf>,
+}
+
+impl Reader<'_> {
+    /// The place of the compiled definition, if nothing is wrong with it.
+    fn definition(&mut self, source: Source, path: Option<PathBuf>, dialect: Option<Dialect>) -> Option<usize> {
+        let around = path.as_deref().map(Surroundings::of).unwrap_or_default();
+        let mut app = around.settings;
+        app.extend(self.settings.app.clone());
+        let compiled = definition::compile(&source, dialect, self.settings, app, around.parameters);
+        let (plan, mut found, calls) = match compiled {
+            Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls),
+            Err(problems) => (None, problems, Vec::new()),
+        };
+        self.open.extend(path.clone().map(same_file));
+        let at = self.project.found.len();
+        self.project.found.push((source, Diagnostics::new()));
+        let mut resolved = Vec::new();
+        for (name, span) in calls {
+            let own = plan.as_ref().is_some_and(|plan| *plan.name == *name);
+            match self.called(&name, span, path.as_deref(), own) {
+                Ok(called) => resolved.extend(called.map(|called| (Arc::from(name), called))),
+                Err(problem) => found.push(*problem),
+            }
+        }
+        if path.is_some() {
+            self.open.pop();
+        }
+        let usable = !found.has_errors();
+        self.project.found[at].1 = found.sorted();
+        let plan = plan.filter(|_| usable)?;
+        self.project.definitions.push(Definition { plan, calls: resolved });
+        Some(self.project.definitions.len() - 1)
+    }
+
+    /// None for a definition that calls itself by its own name: the engine knows that one.
+    fn called(
+        &mut self,
+        name: &str,
+        span: Span,
+        from: Option<&Path>,
+        own: bool,
+    ) -> Result<Option<usize>, Box<Diagnostic>> {
+        let problem =
+            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).hint(hint));
+        let places = self.places(name, from);
+        let Some(path) = places.iter().find(|path| path.is_file()).cloned() else {
+            if own {
+                return Ok(None);
+            }
+            let looked = places.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+            let near = from.and_then(|from| near_file(name, from)).map(|near| format!("did you mean `{near}`?"));
+            let hint = match (near, looked.is_empty()) {
+                (Some(near), _) => near,
+                (None, false) => format!("put it beside this file; looked for {looked}"),
+                (None, true) => "a definition from standard input has no files beside it".to_owned(),
+            };
+            return Err(problem(format!("there is no workflow `{name}`"), hint));
+        };
+        let file = same_file(path.clone());
+        if self.open.last() == Some(&file) && own {
+            return Ok(None);
+        }
+        if self.open.contains(&file) {
+            let message = format!("the workflow `{name}` leads back to itself");
+            let hint = "a workflow can call itself by its own name; a circle of several files cannot be kept together";
+            return Err(problem(message, hint.to_owned()));
+        }
+        let known = match self.done.get(&file) {
+            Some(known) => *known,
+            None => {
+                let read = definition::read(&path, &self.settings.limits);
+                let source = read.map_err(|failure| {
+                    problem(format!("the workflow `{name}` cannot be read: {}", failure.message()), String::new())
+                })?;
+                let made = self.definition(source, Some(path.clone()), None);
+                self.done.insert(file, made);
+                made
+            }
+        };
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => {
+                let message = format!("the workflow `{name}` has problems of its own");
+                Err(problem(message, format!("`windlass check {}` shows them", path.display())))
+            }
+        }
+    }
+
+    /// Where a definition of this name may be: where the settings say, beside the caller, or in a folder of its own.
+    fn places(&self, name: &str, from: Option<&Path>) -> Vec<PathBuf> {
+        let configured = self.settings.activities.iter().find_map(|activity| match &activity.target {
+            Target::Workflow(path) if activity.name == name => Some(path.clone()),
+            _ => None,
+        });
+        if let Some(path) = configured {
+            return vec![path];
+        }
+        let Some(folder) = from.map(folder_of) else { return Vec::new() };
+        // A name that is a path would reach any file.
+        if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
+            return Vec::new();
+        }
+        let mut places = vec![folder.join(format!("{name}.json")), folder.join(name).join("workflow.json")];
+        if from.is_some_and(is_standard) {
+            places.push(folder_of(&folder).join(name).join("workflow.json"));
+        }
+        places
+    }
+}
+
+/// The folder a file is in; the current one has no name.
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        Some(_) => PathBuf::from("."),
+        None => path.join(".."),
+    }
+}
+
+fn same_file(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
+}
+
+fn near_file(name: &str, from: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder_of(from)).ok()?;
+    let names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "json"))
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
+}
+
+/// A Standard project has a folder per workflow, with the definition in `workflow.json`.
+pub fn is_standard(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "workflow.json")
+}
+
+/// What a Standard project keeps beside its workflows.
+#[derive(Default)]
+struct Surroundings {
+    settings: BTreeMap<String, String>,
+    parameters: BTreeMap<String, Value>,
+}
+
+impl Surroundings {
+    fn of(path: &Path) -> Surroundings {
+        if !is_standard(path) {
+            return Surroundings::default();
+        }
+        let folder = folder_of(path);
+        // From inside the workflow's folder, the project is the one above.
+        let project = folder.canonicalize().map_or_else(|_| folder.join(".."), |folder| folder_of(&folder));
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(project.join(name)).ok()?;
+            parse_json(text.trim_start_matches('\u{feff}')).ok()
+        };
+        let entries = |value: Option<Value>| match value {
+            Some(Value::Map(map)) => map.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
+            _ => Vec::new(),
+        };
+        let settings = entries(read("local.settings.json").and_then(|file| file.get("Values").cloned()));
+        let parameters = entries(read("parameters.json"));
+        Surroundings {
+            settings: settings
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+                .collect(),
+            parameters: parameters
+                .into_iter()
+                .filter_map(|(name, entry)| Some((name, entry.get("value")?.clone())))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The use cases of the first seed: as written they load; the repaired file beside each succeeds, over real connections.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Place, Running};
+
+/// Name, what is given to it, and what it must give.
+fn repaired() -> Vec<(&'static str, Value)> {
+    vec![
+        ("1-retry-until-success", json!({"status": "complete", "turns": 3})),
+        ("2-queue-until-empty", json!({"done": [{"label": "ANCHOR"}, {"label": "ROPE"}, {"label": "DRUM"}]})),
+        ("3-pages", json!({"found": ["hull", "mast", "keel", "sail", "rope"], "pages": 3})),
+        ("4-agent", json!({"answer": "42 sails", "observations": "{\"found\":\"a ship has 3 masts of 14 sails\"}; "})),
+        ("5-polling", json!({"job": {"status": "complete", "result": 42}})),
+        ("6-agent-with-tools", json!({"answer": "42 sails", "turns": 3})),
+        ("7-batches", json!({"batches": 2, "last": [{"processItem": {"label": "KEEL"}}]})),
+    ]
+}
+
+/// The folder of examples, with a service of its own in place of the usual port.
+fn examples(place: &Place) -> (Running, String) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/loom/seed");
+    for entry in std::fs::read_dir(folder).expect("the examples") {
+        let entry = entry.expect("an entry");
+        let text = std::fs::read(entry.path()).expect("read");
+        place.write(&entry.file_name().to_string_lossy(), text);
+    }
+    let mut mock = place.start(&["mock", "service.json", "--port", "0"]);
+    let line = mock.line();
+    let address = line.strip_prefix("listening on ").expect("the address").trim_end_matches('/').to_owned();
+    let settings = std::fs::read_to_string(place.path("windlass.toml")).expect("the settings");
+    place.write("windlass.toml", settings.replace("http://127.0.0.1:8090", &address));
+    (mock, address)
+}
+
+#[test]
+fn repaired_they_succeed() {
+    let place = Place::new();
+    let (_mock, address) = examples(&place);
+    for (name, wanted) in repaired() {
+        let (file, service) = (format!("{name}.repaired.json"), format!("service={address}"));
+        let mut words = vec!["run", &file, "--json", "--virtual-time", "-q"];
+        if std::fs::read_to_string(place.path(&file)).expect("the file").contains("\"service\"") {
+            words.extend(["--set", &service]);
+        }
+        let done = place.windlass(&words);
+        assert_eq!(done.code, Some(0), "{name}: {}{}", done.out, done.err);
+        assert_eq!(done.json()["output"], wanted, "{name}");
+    }
+}
+
+#[test]
+fn as_written_they_load() {
+    let place = Place::new();
+    let (_mock, _) = examples(&place);
+    for (name, _) in repaired() {
+        place.windlass(&["check", &format!("{name}.json")]).exits(0);
+    }
+    // What the settings provide is what they name: without them, the place and the reason.
+    place.write("windlass.toml", "");
+    place.windlass(&["check", "2-queue-until-empty.json"]).exits(2).has("processor").has("2-queue-until-empty.json:8:");
+}
+
+/// Killed around each of its commits in turn, a run with calls, a model and child runs gives what it gives undisturbed.
+#[test]
+fn killed_at_any_commit_they_go_on_where_they_stood() {
+    let place = Place::new();
+    let (_mock, address) = examples(&place);
+    let service = format!("service={address}");
+    // Those whose service answers the same however often it is asked.
+    for (name, wanted) in repaired().into_iter().filter(|(name, _)| !matches!(name.as_bytes()[0], b'1' | b'5')) {
+        for moment in ["before", "after"] {
+            let mut commits = 0;
+            loop {
+                commits += 1;
+                let (file, id) = (format!("{name}.repaired.json"), format!("{name}-{moment}-{commits}"));
+                let crash = format!("{moment}:{commits}");
+                let mut words = vec!["run", &file, "--id", &id, "-q", "--virtual-time", "--crash-at", &crash];
+                if matches!(name.as_bytes()[0], b'3' | b'7') {
+                    words.extend(["--set", &service]);
+                }
+                if place.windlass(&words).code.is_some() {
+                    break;
+                }
+                // Before the first commit there is nothing yet to go on with.
+                if (moment, commits) != ("before", 1) {
+                    let object = place.json(&["resume", &id, "--json", "-q"]);
+                    assert_eq!(object["output"], wanted, "{name}, killed {moment} commit {commits}");
+                }
+            }
+            assert!(commits > 3, "{name} has no more than {commits} commits");
+        }
+    }
+}
