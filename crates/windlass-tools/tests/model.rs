@@ -253,7 +253,7 @@ async fn inputs_that_cannot_be_asked() {
     }
     let nameless = ModelOptions { default_model: None, ..model_options("http://127.0.0.1:1/v1") };
     let outcome = ask_with(nameless, r#"{"prompt": "x"}"#).await;
-    assert!(error(&outcome).hint.as_ref().unwrap().contains("default_model"));
+    assert!(error(&outcome).hint.as_ref().unwrap().contains("`model` under"));
 }
 
 #[tokio::test]
