@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use windlass_core::plan::{NodeId, Parameter, VariableKind, WriteOp};
 use windlass_syntax::{Diagnostic, did_you_mean, list_of};
+use windlass_value::Value;
 
 use crate::codes;
 use crate::compiler::{Compiler, Use};
-use crate::expr::Refers;
+use crate::expr::{self, Refers};
 use crate::scopes::TRIGGER;
 use crate::variables::kind_name;
 
@@ -38,6 +39,7 @@ impl Compiler<'_> {
                 Refers::Variable => self.check_variable(found),
                 Refers::Loop => self.check_loop(found),
                 Refers::Parameter => self.check_parameter(found),
+                Refers::Setting => self.check_setting(found),
             }
         }
         self.uses = uses;
@@ -157,6 +159,33 @@ impl Compiler<'_> {
             name: found.name.as_str().into(),
             kind: VariableKind::Any,
             default: None,
+            allowed: None,
+        });
+    }
+
+    /// A setting becomes a parameter of the plan, so that a run keeps the value it began with.
+    fn check_setting(&mut self, found: &Use) {
+        let key = expr::setting_key(&found.name);
+        if self.plan.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(&key)) {
+            return;
+        }
+        let settings = &self.options.settings;
+        let in_any_case = settings.iter().find(|(name, _)| name.eq_ignore_ascii_case(&found.name));
+        let value = settings.get(&found.name).or(in_any_case.map(|(_, value)| value));
+        if value.is_none() {
+            let message = format!("there is no app setting `{}`", found.name);
+            let hint = did_you_mean(&found.name, settings.keys().map(String::as_str))
+                .unwrap_or_else(|| "add it under `[settings]` in windlass.toml".to_owned());
+            let problem = match self.outside_parameters {
+                true => Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message),
+                false => Diagnostic::error(codes::UNKNOWN_SETTING, found.span, message),
+            };
+            self.push(problem.hint(hint));
+        }
+        self.plan.parameters.push(Parameter {
+            name: key.into(),
+            kind: VariableKind::String,
+            default: value.map(|value| Value::from(value.as_str())),
             allowed: None,
         });
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use windlass_expr::wdl;
-pub(crate) use windlass_expr::wdl::with_settings;
+pub(crate) use windlass_expr::wdl::{setting_key, with_settings};
 use windlass_value::{CompileError, Language, Mode, PathPart, Value};
 
 /// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
@@ -45,6 +45,7 @@ pub(crate) enum Refers {
     Variable,
     Loop,
     Parameter,
+    Setting,
 }
 
 pub(crate) struct Reference {
@@ -88,6 +89,7 @@ pub(crate) fn references(source: &Value) -> References {
         (Refers::Variable, found.variables),
         (Refers::Loop, found.loops),
         (Refers::Parameter, found.parameters),
+        (Refers::Setting, found.settings),
     ];
     let with_kind = |(refers, list): (Refers, Vec<wdl::Ref>)| {
         list.into_iter().map(move |one| Reference {

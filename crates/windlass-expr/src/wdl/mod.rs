@@ -32,7 +32,7 @@ use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode,
 
 pub use data::languages;
 pub use functions::nearest;
-pub use settings::with_settings;
+pub use settings::{setting_key, with_settings};
 pub use source::{Ref, References, references, warnings};
 
 use compile::{Compiler, truth};

@@ -1,4 +1,5 @@
-//! `appsetting('name')` in the values of parameters: replaced before the parameters are used.
+//! `appsetting('name')`: in the values of parameters it is replaced before the parameters are used; elsewhere it reads a
+//! parameter that no author can declare.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,6 +9,17 @@ use windlass_value::{PathPart, Value};
 use super::compile::Compiler;
 use super::node::Node;
 use super::source::{Ref, TREE_DEPTH_MAX, calls};
+
+const KEY: &str = "appsetting:";
+
+/// What the parameter that holds an app setting is called.
+pub fn setting_key(name: &str) -> String {
+    format!("{KEY}{name}")
+}
+
+pub(crate) fn is_setting_key(name: &str) -> bool {
+    name.starts_with(KEY)
+}
 
 /// The value with every setting it names in its place: `@appsetting('x')` as a whole, `@{appsetting('x')}` inside a text,
 /// or within calls of functions that need nothing else. All names that are not among the settings are told at once.

@@ -33,6 +33,8 @@ pub struct References {
     pub loops: Vec<Ref>,
     /// `parameters('x')`
     pub parameters: Vec<Ref>,
+    /// `appsetting('x')`
+    pub settings: Vec<Ref>,
     /// Some name of a node is computed: any of them may be meant.
     pub any_node: bool,
 }
@@ -48,6 +50,7 @@ pub fn references(source: &Value) -> References {
             "result" => (&mut found.results, true),
             "items" | "iterationindexes" => (&mut found.loops, false),
             "parameters" => (&mut found.parameters, false),
+            "appsetting" => (&mut found.settings, false),
             _ => return,
         };
         match call.arguments.first() {

@@ -13,7 +13,7 @@
 //!   with every turn's, `plain` with none
 //! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
 //!   around it `Outer` at turn 9, item "o"
-//! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3}, parameters {"Region":"eu","retries":4}
+//! - run: id "run-1", name "orders", input {"customer":"Bob","Limit":3}, parameters {"Region":"eu","retries":4,"appsetting:Port":"80"}
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl MockScope {
             id: "run-1".into(),
             name: "orders".into(),
             input: json(r#"{"customer":"Bob","Limit":3}"#),
-            parameters: json(r#"{"Region":"eu","retries":4}"#),
+            parameters: json(r#"{"Region":"eu","retries":4,"appsetting:Port":"80"}"#),
             started_at: NOW,
         };
         MockScope { run, in_loop: true, drawn: Cell::new(0) }

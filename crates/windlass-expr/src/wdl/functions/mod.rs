@@ -171,10 +171,7 @@ const FAMILIES: &[&[Function]] = &[
 ];
 
 /// Functions of the language that are known by name only, and what to do instead.
-const UNSUPPORTED: &[(&str, &str)] = &[
-    ("appsetting", "it stands in the values of parameters only: declare a parameter and read that"),
-    ("secret", "declare a parameter"),
-];
+const UNSUPPORTED: &[(&str, &str)] = &[("secret", "declare a parameter")];
 
 pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
     FAMILIES.iter().flat_map(|family| family.iter())

@@ -4,11 +4,13 @@ use windlass_value::{EvalError, EvalErrorKind, Map, NodeView, RunView, TurnRecor
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
+use crate::wdl::settings::{is_setting_key, setting_key};
 use crate::wdl::values::{Context, Gathering, Outcome, is_stored_list};
 use crate::wdl::variable::{VariableName, read_variable};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     state("parameters", 1, 1, parameters).reading(),
+    state("appsetting", 1, 1, app_setting).reading(),
     state("variables", 1, 1, variables).reading(),
     state("outputs", 1, 1, outputs).reading(),
     state("body", 1, 1, body).reading(),
@@ -38,16 +40,36 @@ fn missing(message: impl Into<String>) -> EvalError {
     EvalError::new(EvalErrorKind::Missing, message)
 }
 
+fn declared_parameters(context: &mut Context) -> Outcome {
+    let scope = context.scope;
+    match &scope.run().parameters {
+        Value::Stored(stored) => context.look(stored),
+        other => Ok(other.clone()),
+    }
+}
+
+/// Settings are among the run's parameters, under names that no parameter has.
+fn app_setting(context: &mut Context, arguments: &[Value]) -> Outcome {
+    let name = text_at("appsetting", arguments, 0)?;
+    let declared = declared_parameters(context)?;
+    let found = declared.as_map().and_then(|map| property(map, &setting_key(name))).cloned();
+    found.ok_or_else(|| {
+        missing(format!("there is no app setting `{name}`")).hint("add it under `[settings]` in windlass.toml")
+    })
+}
+
 fn parameters(context: &mut Context, arguments: &[Value]) -> Outcome {
     let name = text_at("parameters", arguments, 0)?;
-    let scope = context.scope;
-    let declared = match &scope.run().parameters {
-        Value::Stored(stored) => context.look(stored)?,
-        other => other.clone(),
-    };
+    let declared = declared_parameters(context)?;
     let found = declared.as_map().and_then(|map| property(map, name)).cloned();
     found.ok_or_else(|| {
-        let known = declared.as_map().map_or_else(|| "none".to_owned(), names);
+        let own = |map: &Map| {
+            map.iter()
+                .filter(|(name, _)| !is_setting_key(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect::<Map>()
+        };
+        let known = declared.as_map().map_or_else(|| "none".to_owned(), |map| names(&own(map)));
         missing(format!("there is no parameter `{name}`; declared: {known}"))
             .hint("declare it under `parameters` with a type or a default")
     })
