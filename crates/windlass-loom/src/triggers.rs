@@ -16,6 +16,7 @@ use crate::scopes::TRIGGER;
 enum Listens {
     /// Somebody who may wait for an answer.
     Caller,
+    /// A schedule, or asking again and again.
     Clock,
     /// Nothing that belongs to this engine.
     Nobody,
@@ -27,7 +28,7 @@ const TYPES: &[(&str, Listens)] = &[
     ("apiConnectionWebhook", Listens::Nobody),
     ("apiManagement", Listens::Nobody),
     ("batch", Listens::Nobody),
-    ("http", Listens::Nobody),
+    ("http", Listens::Clock),
     ("httpWebhook", Listens::Nobody),
     ("manual", Listens::Caller),
     ("openApiConnection", Listens::Nobody),
@@ -64,14 +65,8 @@ impl Compiler<'_> {
         let mut object = Object::read(node, "a trigger", &mut self.diagnostics)?;
         let (kind, listens) = self.trigger_type(&mut object)?;
         if listens == Listens::Nobody {
-            let message =
-                format!("nothing here starts a trigger of type `{kind}`: start the run by hand or by a request");
-            self.warning(
-                codes::NO_EFFECT,
-                key.span,
-                message,
-                "its settings are kept; a `Request` or `Recurrence` works",
-            );
+            let message = format!("nothing here starts a trigger of type `{kind}`");
+            self.warning(codes::NO_EFFECT, key.span, message, "its settings are kept; start the run by hand");
         }
         let mut settings = Map::new();
         object.ignore(&["description", "metadata", "splitOnConfiguration", "evaluatedRecurrence"]);
