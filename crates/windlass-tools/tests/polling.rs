@@ -102,6 +102,9 @@ async fn a_poll_may_lead_elsewhere_or_fail() {
     let (asked, outcome) = to_the_end(&tool(), &post(&service, "/async/b?times=1&end=503", "")).await;
     assert_eq!((asked.len(), class(&outcome)), (1, ("503", "http", true)));
     assert_eq!(part(&outcome, "body.method"), r#""GET""#);
+    // A poll that is not told another place asks at the same one.
+    let outcome = tool().call(next(Value::object([("uri", Value::from(service.url("/status/202")))]))).await;
+    assert_eq!(again(&outcome).input.get("uri"), Some(&Value::from(service.url("/status/202"))));
     let outcome = send(&post(&service, "/async/c?to=ftp://u:hush@h/", "")).await;
     assert_eq!(class(&outcome), ("BadLocation", "http", true));
     assert!(!error(&outcome).message.contains("hush") && error(&outcome).hint.is_some(), "{outcome:?}");

@@ -32,8 +32,12 @@ impl Pending {
         if !request.follows_up || response.status() != StatusCode::ACCEPTED {
             return None;
         }
-        let location = response.headers().get(header::LOCATION)?;
-        let location = join(&request.uri, &String::from_utf8_lossy(location.as_bytes()));
+        let location = match response.headers().get(header::LOCATION) {
+            Some(location) => join(&request.uri, &String::from_utf8_lossy(location.as_bytes())),
+            // Where it was asked for it is still to be found.
+            None if request.is_poll => request.uri.to_string(),
+            None => return None,
+        };
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
         let after = wait.unwrap_or(WAIT_DEFAULT).clamp(WAIT_MIN, WAIT_MAX);
         Some(Pending { location, after, by: request.uri.clone() })

@@ -32,6 +32,8 @@ pub(super) struct Request {
     pub(super) redirects_max: Option<usize>,
     /// An accepted request is followed up where its server says.
     pub(super) follows_up: bool,
+    /// It asks for the result of an accepted request.
+    pub(super) is_poll: bool,
     /// Headers from the settings: whatever they are called, they may hold secrets.
     configured: Vec<HeaderName>,
 }
@@ -67,6 +69,7 @@ impl Request {
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
             redirects_max: redirects_max(input)?,
             follows_up: poll::is_wanted(input)?,
+            is_poll: call.goes_on,
             configured: Vec::new(),
         })
     }
@@ -97,6 +100,7 @@ impl Request {
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
             redirects_max: Some(REDIRECTS_MAX),
             follows_up: true,
+            is_poll: call.goes_on,
             configured,
         })
     }
