@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout};
-use windlass_syntax::{Diagnostic, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
+use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
 
 use crate::codes;
 use crate::compiler::Compiler;
@@ -192,7 +192,10 @@ impl Compiler<'_> {
 
     fn common(&mut self, current: &mut Current, kind: ActionType) {
         let action = current.fields.action();
-        action.ignore(&["description", "metadata", "trackedProperties", "correlation", "kind", "runAfter"]);
+        action.ignore(&["description", "metadata", "correlation", "kind", "runAfter"]);
+        if let Some((key, _)) = action.take_entry("trackedProperties") {
+            self.warn_of_no_effect(key);
+        }
         let scope = current.place.scope;
         if let Some(options) = action.take("operationOptions") {
             current.common.options = self.operation_options(options);
@@ -224,6 +227,11 @@ impl Compiler<'_> {
         }
     }
 
+    fn warn_of_no_effect(&mut self, key: &Key) {
+        let message = format!("`{}` has no effect here", key.text);
+        self.warning(codes::NO_EFFECT, key.span, message, "remove it, or do what it asks for in actions");
+    }
+
     fn operation_options(&mut self, node: &Node) -> Vec<String> {
         let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return Vec::new() };
         let options: Vec<&str> = text.text.split(',').map(str::trim).filter(|option| !option.is_empty()).collect();
@@ -240,7 +248,11 @@ impl Compiler<'_> {
 
     fn runtime_configuration<'n>(&mut self, node: &'n Node, common: &mut Common<'n>) {
         let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
-        object.ignore(&["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"]);
+        for name in ["contentTransfer", "paginationPolicy", "requestOptions", "lifetime"] {
+            if let Some((key, _)) = object.take_entry(name) {
+                self.warn_of_no_effect(key);
+            }
+        }
         if let Some((key, _)) = object.take_entry("secureData") {
             self.warn_of_secure_data(key);
         }

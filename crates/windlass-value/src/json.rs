@@ -36,6 +36,19 @@ pub fn to_json_pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned())
 }
 
+/// A float in text, outside of JSON: the shortest that gives the number again. Whole numbers have no point, and there
+/// is an exponent where .NET has one.
+pub fn float_text(number: f64) -> String {
+    let size = number.abs();
+    if number == 0.0 || (1e-4..1e15).contains(&size) {
+        return format!("{number}");
+    }
+    let text = format!("{number:E}");
+    let (digits, exponent) = text.split_once('E').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{digits}E{sign}{exponent:0>2}")
+}
+
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !serializer.is_human_readable() {

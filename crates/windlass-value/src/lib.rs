@@ -17,7 +17,7 @@ pub use eval::{
     CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Meter, Mode, NodeView, PathPart, RunView,
     Scope, TurnRecords, TurnView,
 };
-pub use json::{JsonError, parse_json, to_json, to_json_pretty};
+pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
 pub use map::Map;
 pub use time::{Duration, Timestamp};
 pub use value::{BlobHash, Stored, Value};

@@ -162,6 +162,7 @@ fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Bool(flag) => if *flag { "True" } else { "False" }.to_owned(),
+        Value::Float(number) => windlass_value::float_text(*number),
         other => windlass_value::to_json(other),
     }
 }

@@ -1,10 +1,9 @@
 //! Numbers as text, by the formats of .NET. A number is what its shortest digits say; halves round away from zero.
 
-use windlass_value::{Digits, Value};
+use windlass_value::{Digits, Value, float_text};
 
 use super::locale::Locale;
 use super::number_pattern;
-use super::values::float_text;
 
 const PRECISION_MAX: usize = 99;
 /// How far from the point a digit may be: farther than those of any float, near enough to be written out.

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, Scope, Stored, Value};
+use windlass_value::{BlobHash, Digits, EvalError, EvalErrorKind, Meter, Scope, Stored, Value, float_text};
 
 use super::xml;
 
@@ -331,18 +331,6 @@ pub(crate) fn text_of(context: &mut Context, value: &Value) -> Result<Arc<str>, 
             }
         }
     })
-}
-
-/// Shortest text that gives the number again; whole numbers without a point, an exponent where .NET has one.
-pub(crate) fn float_text(number: f64) -> String {
-    let size = number.abs();
-    if number == 0.0 || (1e-4..1e15).contains(&size) {
-        return format!("{number}");
-    }
-    let text = format!("{number:E}");
-    let (digits, exponent) = text.split_once('E').unwrap_or((&text, "0"));
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-    format!("{digits}E{sign}{exponent:0>2}")
 }
 
 /// Deep equality: numbers by what they mean, objects whatever the order of their keys.

@@ -115,10 +115,62 @@ fn status_name(status: &'static str) -> &'static str {
     }
 }
 
+/// Azure's word for how an action ended. Where the cause lies in an action inside, the outer one says so only.
+fn code(node: &NodeView) -> Value {
+    let text = |key: &str| node.error.get(key).and_then(Value::as_str);
+    match node.status {
+        "succeeded" => return Value::from("OK"),
+        "skipped" => return Value::from("ActionSkipped"),
+        _ => {}
+    }
+    let last = text("path").and_then(|path| path.rsplit('.').next()).and_then(|step| step.split('[').next());
+    if last.is_some_and(|last| last != &*node.name) {
+        return Value::from("ActionFailed");
+    }
+    let code = node.error.get("code").cloned().unwrap_or_default();
+    let status = code.as_str().filter(|_| text("kind") == Some("http"));
+    let named = status.and_then(|status| HTTP_CODES.iter().find(|(number, _)| *number == status));
+    named.map_or(code, |(_, name)| Value::from(*name))
+}
+
+/// The names that .NET has for the statuses that fail a request.
+const HTTP_CODES: [(&str, &str); 30] = [
+    ("300", "MultipleChoices"),
+    ("301", "MovedPermanently"),
+    ("302", "Found"),
+    ("303", "SeeOther"),
+    ("304", "NotModified"),
+    ("307", "TemporaryRedirect"),
+    ("308", "PermanentRedirect"),
+    ("400", "BadRequest"),
+    ("401", "Unauthorized"),
+    ("402", "PaymentRequired"),
+    ("403", "Forbidden"),
+    ("404", "NotFound"),
+    ("405", "MethodNotAllowed"),
+    ("406", "NotAcceptable"),
+    ("408", "RequestTimeout"),
+    ("409", "Conflict"),
+    ("410", "Gone"),
+    ("411", "LengthRequired"),
+    ("412", "PreconditionFailed"),
+    ("413", "RequestEntityTooLarge"),
+    ("414", "RequestUriTooLong"),
+    ("415", "UnsupportedMediaType"),
+    ("422", "UnprocessableEntity"),
+    ("428", "PreconditionRequired"),
+    ("429", "TooManyRequests"),
+    ("500", "InternalServerError"),
+    ("501", "NotImplemented"),
+    ("502", "BadGateway"),
+    ("503", "ServiceUnavailable"),
+    ("504", "GatewayTimeout"),
+];
+
 /// A node's end, the way actions() and result() show it.
-fn record(run: &RunView, node: NodeView) -> Vec<(&'static str, Value)> {
-    let tracking = Value::from(format!("{}/{}", run.id, node.name));
-    vec![
+fn record(run: &RunView, node: NodeView) -> Value {
+    let (tracking, code) = (Value::from(format!("{}/{}", run.id, node.name)), code(&node));
+    Value::object([
         ("name", Value::Str(node.name)),
         ("startTime", Value::from(node.started_at.to_string())),
         ("endTime", Value::from(node.ended_at.to_string())),
@@ -129,15 +181,13 @@ fn record(run: &RunView, node: NodeView) -> Vec<(&'static str, Value)> {
         ("error", node.error),
         ("trackingId", tracking),
         ("clientTrackingId", Value::Str(run.id.clone())),
-    ]
+        ("code", code),
+    ])
 }
 
 fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
     let Some(node) = node_at("actions", context, arguments)? else { return Ok(Value::Null) };
-    let code = node.error.get("code").cloned().unwrap_or_default();
-    let mut entries = record(context.scope.run(), node);
-    entries.push(("code", code));
-    Ok(Value::object(entries))
+    Ok(record(context.scope.run(), node))
 }
 
 fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
@@ -152,7 +202,7 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
         Some(children) => {
             context.room_for_items(children.len())?;
             let run = context.scope.run();
-            Ok(Value::list(children.into_iter().map(|(_, node)| Value::object(record(run, node))).collect()))
+            Ok(Value::list(children.into_iter().map(|(_, node)| record(run, node)).collect()))
         }
         None if context.lenient => Ok(Value::Null),
         None => Err(missing(format!("`result('{name}')`: there is no scope or loop `{name}` that has run"))
