@@ -205,3 +205,235 @@ async fn records_of_turns() {
     ])
     .await;
 }
+
+/// The leaves decide: actions that nobody waits for, and in place of a skipped one those that it waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_of_a_run() {
+    const OK: &str = r#""type": "compose", "inputs": 1"#;
+    const BAD: &str = r#""type": "compose", "inputs": "@div(1, 0)""#;
+    const SLOW: &str = r#""type": "wait", "inputs": {"interval": "PT5S"}"#;
+    for (actions, expected) in [
+        (r#""a": {OK}"#, Status::Succeeded),
+        (r#""a": {BAD}"#, Status::Failed),
+        (r#""a": {BAD}, "b": {OK}"#, Status::Failed),
+        // A handler alone deals with the failure; in any letter case.
+        (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::Succeeded),
+        (r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["FAILED"]}}"#, Status::Succeeded),
+        (r#""a": {BAD}, "h": {BAD, "runAfter": {"a": ["Failed"]}}"#, Status::Failed),
+        (
+            r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}, "i": {OK, "runAfter": {"h": ["Succeeded"]}}"#,
+            Status::Succeeded,
+        ),
+        // Beside a branch that was skipped it does not, unless both join again.
+        (
+            r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}, "n": {OK, "runAfter": {"a": ["Succeeded"]}}"#,
+            Status::Failed,
+        ),
+        (
+            r#""a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}, "n": {OK, "runAfter": {"a": ["Succeeded"]}},
+            "j": {OK, "runAfter": {"h": ["Succeeded", "Skipped"], "n": ["Succeeded", "Skipped"]}}"#,
+            Status::Succeeded,
+        ),
+        (r#""a": {BAD}, "n": {OK, "runAfter": {"a": ["Succeeded"]}}"#, Status::Failed),
+        (
+            r#""a": {BAD}, "n": {OK, "runAfter": {"a": ["Succeeded"]}}, "m": {OK, "runAfter": {"n": ["Succeeded"]}}"#,
+            Status::Failed,
+        ),
+        (r#""a": {OK}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::Succeeded),
+        (r#""a": {OK}, "b": {BAD}, "j": {OK, "runAfter": {"a": ["Succeeded"], "b": ["Succeeded"]}}"#, Status::Failed),
+        // Failed before TimedOut before Cancelled.
+        (r#""a": {SLOW, "timeout": "PT1S"}"#, Status::TimedOut),
+        (r#""a": {SLOW, "timeout": "PT1S"}, "b": {BAD}"#, Status::Failed),
+        (r#""a": {SLOW, "timeout": "PT1S"}, "h": {OK, "runAfter": {"a": ["TimedOut"]}}"#, Status::Succeeded),
+        (r#""a": {SLOW, "timeout": "PT1S"}, "h": {OK, "runAfter": {"a": ["Failed"]}}"#, Status::TimedOut),
+        (r#""a": {SLOW, "limit": {"timeout": "PT1S"}}"#, Status::Cancelled),
+        (r#""a": {SLOW, "limit": {"timeout": "PT1S"}}, "b": {OK}"#, Status::Cancelled),
+        (r#""a": {SLOW, "limit": {"timeout": "PT1S"}}, "b": {SLOW, "timeout": "PT1S"}"#, Status::TimedOut),
+        (
+            r#""a": {SLOW, "limit": {"timeout": "PT1S"}}, "h": {OK, "runAfter": {"a": ["Cancelled"]}}"#,
+            Status::Succeeded,
+        ),
+        // The same rule for a scope, a branch, a turn.
+        (
+            r#""s": {"type": "scope", "actions": {"a": {BAD}, "h": {OK, "runAfter": {"a": ["Failed"]}}}}"#,
+            Status::Succeeded,
+        ),
+        (r#""s": {"type": "scope", "actions": {"a": {SLOW, "timeout": "PT1S"}}}"#, Status::TimedOut),
+        (r#""s": {"type": "if", "expression": "@equals(1, 2)", "actions": {"a": {BAD}}}"#, Status::Succeeded),
+        (
+            r#""s": {"type": "foreach", "foreach": [1, 0], "actions": {"a": {"type": "compose", "inputs": "@div(1, item())"}}}"#,
+            Status::Failed,
+        ),
+        (
+            r#""t": {"type": "terminate", "inputs": {"runStatus": "Succeeded"}, "runAfter": {"a": ["Failed"]}}, "a": {BAD}"#,
+            Status::Succeeded,
+        ),
+    ] {
+        let text =
+            format!(r#"{{"actions": {{{actions}}}}}"#).replace("OK", OK).replace("BAD", BAD).replace("SLOW", SLOW);
+        let (report, _) = ended(&text, "{}").await;
+        assert_eq!(report.status, expected, "{text} {:?}", report.error);
+    }
+}
+
+/// What an action's record says, in the words that definitions compare with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_actions() {
+    check(&[
+        (
+            r#"{"actions": {"a": {"type": "compose", "inputs": "@div(1, 0)"},
+                "s": {"type": "scope", "actions": {"x": {"type": "compose", "inputs": "@div(1, 0)"}, "y": {"type": "compose", "inputs": 1, "runAfter": {"x": ["Succeeded"]}}}},
+                "h": {"type": "compose", "runAfter": {"a": ["Failed"], "s": ["Failed"]}, "inputs": ["@equals(actions('a').status, 'Failed')", "@actions('a').code",
+                    "@actions('s').status", "@actions('s').code", "@result('s')[0].status", "@result('s')[0].code", "@result('s')[1].status", "@result('s')[1].code", "@result('s')[1].error.code"]}},
+                "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":[true,"InvalidTemplate","Failed","ActionFailed","Failed","InvalidTemplate","Skipped","ActionSkipped","ActionDependencyFailed"]}"#,
+        ),
+        // A scope that was skipped has no results.
+        (
+            r#"{"actions": {"a": {"type": "compose", "inputs": 1}, "s": {"type": "scope", "actions": {"x": {"type": "compose", "inputs": 1}}, "runAfter": {"a": ["Failed"]}},
+                "h": {"type": "compose", "inputs": "@result('s')", "runAfter": {"s": ["Skipped"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":[]}"#,
+        ),
+        // Inputs are kept where something was called with them.
+        (
+            r#"{"actions": {"c": {"type": "compose", "inputs": 1}, "q": {"type": "join", "inputs": {"from": [1], "joinWith": "-"}}, "t": {"type": "activity", "inputs": {"activityName": "count", "input": 5}},
+                "h": {"type": "compose", "inputs": ["@actions('c').inputs", "@actions('q').inputs", "@actions('t').inputs", "@actions('c').code"], "runAfter": {"c": ["Succeeded"], "q": ["Succeeded"], "t": ["Succeeded"]}}},
+                "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":[null,null,5,"OK"]}"#,
+        ),
+        // In a branch that was not taken; and what holds other actions has an output.
+        (
+            r#"{"actions": {"i": {"type": "if", "expression": {"equals": [1, 2]}, "actions": {"x": {"type": "compose", "inputs": 1}}, "else": {"actions": {"y": {"type": "compose", "inputs": 2}}}},
+                "h": {"type": "compose", "inputs": ["@actions('x').error.code", "@actions('x').code", "@outputs('i')"], "runAfter": {"i": ["Succeeded"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":["ActionBranchingConditionNotSatisfied","ActionSkipped",{"y":2}]}"#,
+        ),
+        (
+            r#"{"triggers": {"When_called": {"type": "Request"}}, "actions": {"c": {"type": "compose", "inputs": ["@trigger().name", "@triggerOutputs()"]}}, "outputs": {"o": "@outputs('c')"}}"#,
+            r#"{"n": 1}"#,
+            r#"{"o":["manual",{"body":{"n":1}}]}"#,
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_variables() {
+    const CHANGE: &str = r#"{"actions": {"i": {"type": "initializeVariable", "inputs": {"variables": [{"name": "w", "type": "integer"}, {"name": "v", "type": "KIND", "value": FIRST}]}},
+        "c": {"type": "TYPE", "inputs": {"name": "v", "value": VALUE}, "runAfter": {"i": ["Succeeded"]}}}, "outputs": {"o": "@variables('v')"}}"#;
+    for (kind, first, change, value, expected) in [
+        ("array", "[1]", "appendToArrayVariable", "null", r#"{"o":[1,null]}"#),
+        ("array", "[1]", "appendToArrayVariable", "[2, 3]", r#"{"o":[1,[2,3]]}"#),
+        ("array", "null", "appendToArrayVariable", "2", r#"{"o":[2]}"#),
+        ("array", "[1]", "setVariable", r#""@union(variables('v'), createArray(2))""#, r#"{"o":[1,2]}"#),
+        ("array", "[1]", "setVariable", r#""@null""#, r#"{"o":null}"#),
+        ("string", r#""a""#, "setVariable", r#""@concat(variables('v'), 'b')""#, r#"{"o":"ab"}"#),
+        ("string", r#""a""#, "setVariable", r#""@5""#, "failed VariableKind"),
+        ("string", r#""a""#, "appendToStringVariable", r#""@5.0""#, r#"{"o":"a5"}"#),
+        ("string", r#""a""#, "appendToStringVariable", "true", r#"{"o":"aTrue"}"#),
+        ("string", r#""a""#, "appendToStringVariable", r#"{"x": 5.0}"#, r#"{"o":"a{\"x\":5.0}"}"#),
+        ("string", "null", "appendToStringVariable", r#""@null""#, r#"{"o":""}"#),
+        ("float", "1.5", "setVariable", "3", r#"{"o":3}"#),
+        ("integer", "1", "setVariable", r#""@3.0""#, "failed VariableKind"),
+        ("integer", "1", "setVariable", r#""@null""#, "failed VariableKind"),
+        ("boolean", "true", "setVariable", r#""@null""#, "failed VariableKind"),
+        ("integer", "1", "incrementVariable", "0.5", "failed VariableKind"),
+        ("float", "1.5", "decrementVariable", "1", r#"{"o":0.5}"#),
+    ] {
+        let text = CHANGE.replace("KIND", kind).replace("FIRST", first).replace("TYPE", change).replace("VALUE", value);
+        let (report, _) = ended(&text, "{}").await;
+        let said = match &report.error {
+            None => to_json(&report.output),
+            Some(error) => format!("{} {}", report.status.as_str(), error.code),
+        };
+        assert_eq!(said, expected, "{change} {value} {:?}", report.error);
+    }
+}
+
+/// How long loops inside each other take, with turns of one second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_side_by_side() {
+    const TURN: &str = r#""actions": {"w": {"type": "wait", "inputs": {"interval": "PT1S"}}}"#;
+    const THREE: &str = r#""type": "foreach", "foreach": [1, 2, 3]"#;
+    for (action, expected) in [
+        ("{THREE, TURN}", "00:00:01"),
+        (r#"{THREE, "operationOptions": "Sequential", TURN}"#, "00:00:03"),
+        (r#"{THREE, "actions": {"in": {THREE, TURN}}}"#, "00:00:03"),
+        (r#"{THREE, "actions": {"s": {"type": "scope", "actions": {"in": {THREE, TURN}}}}}"#, "00:00:03"),
+        (
+            r#"{THREE, "actions": {"in": {THREE, "runtimeConfiguration": {"concurrency": {"repetitions": 3}}, TURN}}}"#,
+            "00:00:01",
+        ),
+        (r#"{"type": "until", "expression": "@true", "actions": {"in": {THREE, TURN}}}"#, "00:00:01"),
+        (r#"{"type": "until", "expression": "@false", "limit": {"timeout": "PT0.5S"}, TURN}"#, "00:00:01"),
+    ] {
+        let action = action.replace("THREE", THREE).replace("TURN", TURN);
+        let text = format!(
+            r#"{{"actions": {{"l": {action}, "d": {{"type": "compose", "inputs": "@dateDifference(actions('l').startTime, actions('l').endTime)", "runAfter": {{"l": ["Succeeded"]}}}}}}, "outputs": {{"o": "@outputs('d')"}}}}"#
+        );
+        let (report, _) = ended(&text, "{}").await;
+        assert_eq!(to_json(&report.output), format!(r#"{{"o":"{expected}"}}"#), "{text} {:?}", report.error);
+    }
+    check(&[
+        (
+            r#"{"actions": {"l": {"type": "foreach", "foreach": ["a", "b"], "actions": {"x": {"type": "compose", "inputs": "@iterationIndexes('l')"}}}}, "outputs": {"o": "@outputs('l')"}}"#,
+            "{}",
+            r#"{"o":[{"x":0},{"x":1}]}"#,
+        ),
+        (
+            r#"{"actions": {"l": {"type": "until", "expression": "@equals(iterationIndexes('l'), 2)", "actions": {"x": {"type": "compose", "inputs": "@iterationIndexes('l')"}}}}, "outputs": {"o": "@outputs('l').results"}}"#,
+            "{}",
+            r#"{"o":[{"x":0},{"x":1}]}"#,
+        ),
+        // The condition reads an action that failed: null, and the loop goes on.
+        (
+            r#"{"actions": {"l": {"type": "until", "expression": "@equals(outputs('x').n, 2)", "limit": {"count": 3}, "actions": {"x": {"type": "compose", "inputs": "@json('{').n"}}},
+                "h": {"type": "compose", "inputs": "@outputs('l').iterations", "runAfter": {"l": ["Failed"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":3}"#,
+        ),
+        // One turn, and nothing of the others: a failure in an earlier turn is forgotten.
+        (
+            r#"{"actions": {"l": {"type": "until", "expression": "@equals(iterationIndexes('l'), 2)", "actions": {"x": {"type": "compose", "inputs": "@div(1, iterationIndexes('l'))"}}}}, "outputs": {"o": "@outputs('l').lastResult"}}"#,
+            "{}",
+            r#"{"o":{"x":1}}"#,
+        ),
+        (r#"{"actions": {"l": {"type": "foreach", "foreach": "@null", "actions": {}}}}"#, "{}", "failed NotAnArray"),
+        (
+            r#"{"actions": {"a": {"type": "response"}, "b": {"type": "response"}}}"#,
+            "{}",
+            "failed AlreadyReplied",
+        ),
+    ])
+    .await;
+}
+
+/// Bounds of Azure that are none here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_than_azure_allows() {
+    let many = |count: usize, one: &dyn Fn(usize) -> String| (0..count).map(one).collect::<Vec<_>>().join(", ");
+    let deep = (0..12).fold(r#"{"type": "compose", "inputs": 1}"#.to_owned(), |inner, level| {
+        format!(r#"{{"type": "scope", "actions": {{"level{level}": {inner}}}}}"#)
+    });
+    let text = format!(
+        r#"{{"parameters": {{{}}}, "actions": {{
+            "variables": {{"type": "initializeVariable", "inputs": {{"variables": [{}]}}}},
+            "cases": {{"type": "switch", "expression": "@25", "cases": {{{}}}}},
+            "deep": {deep},
+            "{}": {{"type": "compose", "inputs": 1}}}},
+            "outputs": {{{}}}}}"#,
+        many(51, &|n| format!(r#""p{n}": {{"type": "int", "defaultValue": {n}}}"#)),
+        many(251, &|n| format!(r#"{{"name": "v{n}", "type": "integer", "value": {n}}}"#)),
+        many(26, &|n| format!(
+            r#""c{n}": {{"case": {n}, "actions": {{"say{n}": {{"type": "compose", "inputs": {n}}}}}}}"#
+        )),
+        "n".repeat(81),
+        many(11, &|n| format!(r#""o{n}": "@add(parameters('p50'), variables('v250'))""#)),
+    );
+    let (report, _) = ended(&text, "{}").await;
+    assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    assert_eq!(report.output.get("o10").and_then(|value| value.as_int()), Some(300));
+}

@@ -140,6 +140,44 @@ const CASES: &[Case] = &[
         step: r#"{"status": "succeeded", "loop": {"turns": 2, "reason": "count"}}"#,
         lasts_ms: 0,
     },
+    Case {
+        name: "an until in Azure's form may fail when all turns are used",
+        action: r#"{"type": "Until", "expression": "@equals(1, 2)", "limit": {"count": 2}, "operationOptions": "FailWhenLimitsReached",
+            "actions": {"work": {"type": "Compose", "inputs": 1}}}"#,
+        step: r#"{"status": "failed", "error": {"code": "LoopCountExceeded"}, "loop": {"turns": 2, "reason": "count"}}"#,
+        lasts_ms: 0,
+    },
+    Case {
+        name: "an until in Azure's form may fail when its time is over",
+        action: r#"{"type": "Until", "expression": "@equals(1, 2)", "limit": {"timeout": "PT2S"}, "operationOptions": "FailWhenLimitsReached",
+            "actions": {"work": {"type": "Wait", "inputs": {"interval": "PT1S"}}}}"#,
+        step: r#"{"status": "failed", "error": {"code": "LoopTimeout"}, "loop": {"turns": 2, "reason": "timeout"}}"#,
+        lasts_ms: 2_000,
+    },
+    Case {
+        name: "a condition that holds after the last allowed turn is met",
+        action: r#"{"type": "until", "condition": "@equals(variables('loopIndex'), 2)", "limit": {"count": 2}, "actions": {"work": {"type": "compose", "inputs": 1}}}"#,
+        step: r#"{"status": "succeeded", "output": {"iterations": 2, "conditionMet": true}}"#,
+        lasts_ms: 0,
+    },
+    Case {
+        name: "a while whose condition is false at once runs no turn",
+        action: r#"{"type": "While", "inputs": {"condition": "false", "actions": {"work": {"type": "Compose", "inputs": 1}}}}"#,
+        step: r#"{"status": "succeeded", "output": {"iterations": 0, "results": []}}"#,
+        lasts_ms: 0,
+    },
+    Case {
+        name: "a failed turn ends a loop with a condition",
+        action: r#"{"type": "until", "condition": "@equals(variables('loopIndex'), 3)", "actions": {"work": {"type": "compose", "inputs": "@div(1, variables('loopIndex'))"}}}"#,
+        step: r#"{"status": "failed", "loop": {"turns": 1, "reason": "failed"}}"#,
+        lasts_ms: 0,
+    },
+    Case {
+        name: "a retry that runs out of tries has failed",
+        action: r#"{"type": "Retry", "inputs": {"action": {"type": "Compose", "inputs": "@div(1, 0)"}, "retryPolicy": {"type": "fixed", "count": 2, "interval": "PT1S"}}}"#,
+        step: r#"{"status": "failed", "output": {"status": "failed", "attempts": 3, "error": {"code": "InvalidTemplate"}}}"#,
+        lasts_ms: 2_000,
+    },
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
