@@ -18,6 +18,7 @@ pub fn tidy() -> bool {
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(file_problems(&name, &text));
     }
+    problems.extend(compatibility(root));
     for problem in &problems {
         println!("tidy: {problem}");
     }
@@ -33,6 +34,42 @@ fn core_dependencies(root: &Path) -> Vec<String> {
         .filter(|name| !CORE_MAY_USE.contains(name))
         .map(|name| format!("windlass-core depends on {name}: the reducer knows no such thing"))
         .collect()
+}
+
+/// Every row of the page names a test as `path::name`, and every such test is there.
+fn compatibility(root: &Path) -> Vec<String> {
+    let page = "COMPATIBILITY.md";
+    let text = fs::read_to_string(root.join(page)).unwrap_or_default();
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let tests: Vec<(&str, &str)> =
+            line.split('`').skip(1).step_by(2).filter_map(|span| span.split_once("::")).collect();
+        let heading = line.starts_with("|---") || line.ends_with("| test |");
+        if line.starts_with('|') && !heading && tests.is_empty() {
+            problems.push(format!("{page}:{}: a row without a test", number + 1));
+        }
+        for (path, name) in tests {
+            let place = format!("{page}:{}: {path}", number + 1);
+            match fs::read_to_string(root.join(path)) {
+                Err(_) => problems.push(format!("{place} is not there")),
+                Ok(file) if !holds(path, &file, name) => problems.push(format!("{place} has no `{name}`")),
+                Ok(_) => {}
+            }
+        }
+    }
+    if text.is_empty() {
+        problems.push(format!("{page} is not there"));
+    }
+    problems
+}
+
+/// A plain name in a file of Rust is a test function; anything else is a text that stands in the file.
+fn holds(path: &str, file: &str, name: &str) -> bool {
+    let plain = name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+    match path.ends_with(".rs") && plain {
+        true => file.contains(&format!("fn {name}()")),
+        false => !name.is_empty() && file.contains(name),
+    }
 }
 
 fn file_problems(name: &str, text: &str) -> Vec<String> {

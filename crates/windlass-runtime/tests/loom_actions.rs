@@ -131,10 +131,17 @@ async fn ends_and_waits() {
         let found = report.error.as_ref().map(|error| &*error.code).unwrap_or_default();
         assert_eq!((report.status, found), (status, code), "{input}");
     }
+    // What runs is cancelled; what was not reached is not listed.
+    const AMID: &str = r#"{"actions": {"t": {"type": "terminate", "inputs": {"runStatus": "Succeeded"}}, "w": {"type": "wait", "inputs": {"interval": "PT5S"}},
+        "n": {"type": "compose", "inputs": 1, "runAfter": {"w": ["Succeeded"]}}}}"#;
+    let (report, _) = ended(AMID, "{}").await;
+    let steps: Vec<String> =
+        report.steps.iter().map(|(path, step)| format!("{path} {}", step.status.as_str())).collect();
+    assert_eq!(steps, ["t succeeded", "w cancelled"]);
     check(&[(
         r#"{"actions": {"before": {"type": "compose", "inputs": "@utcNow()"},
-            "w": {"type": "wait", "inputs": {"interval": {"count": 2, "unit": "Month"}}, "runAfter": {"before": ["Succeeded"]}},
-            "after": {"type": "compose", "inputs": "@equals(utcNow('yyyy-MM'), formatDateTime(addToTime(outputs('before'), 2, 'Month'), 'yyyy-MM'))", "runAfter": {"w": ["Succeeded"]}}},
+            "w": {"type": "wait", "inputs": {"interval": {"count": 4, "unit": "Month"}}, "runAfter": {"before": ["Succeeded"]}},
+            "after": {"type": "compose", "inputs": "@equals(utcNow('yyyy-MM'), formatDateTime(addToTime(outputs('before'), 4, 'Month'), 'yyyy-MM'))", "runAfter": {"w": ["Succeeded"]}}},
             "outputs": {"o": "@outputs('after')"}}"#,
         "{}",
         r#"{"o":true}"#,
@@ -400,6 +407,13 @@ async fn loops_side_by_side() {
             r#"{"actions": {"l": {"type": "until", "expression": "@equals(iterationIndexes('l'), 2)", "actions": {"x": {"type": "compose", "inputs": "@div(1, iterationIndexes('l'))"}}}}, "outputs": {"o": "@outputs('l').lastResult"}}"#,
             "{}",
             r#"{"o":{"x":1}}"#,
+        ),
+        // A failure beside them does not end the others.
+        (
+            r#"{"actions": {"p": {"type": "parallel", "actions": {"bad": {"type": "compose", "inputs": "@div(1, 0)"}, "w": {"type": "wait", "inputs": {"interval": "PT5S"}},
+                "late": {"type": "compose", "inputs": 2, "runAfter": {"w": ["Succeeded"]}}}}, "h": {"type": "compose", "inputs": "@outputs('p').late", "runAfter": {"p": ["Failed"]}}}, "outputs": {"o": "@outputs('h')"}}"#,
+            "{}",
+            r#"{"o":2}"#,
         ),
         (r#"{"actions": {"l": {"type": "foreach", "foreach": "@null", "actions": {}}}}"#, "{}", "failed NotAnArray"),
         (
