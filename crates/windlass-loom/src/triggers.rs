@@ -184,7 +184,7 @@ impl Compiler<'_> {
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration` of a trigger", &mut self.diagnostics);
         let concurrency = concurrency.and_then(|node| Object::read(node, "`concurrency`", &mut self.diagnostics));
         let Some(mut concurrency) = concurrency else { return };
-        for (name, most) in [("runs", 100), ("maximumWaitingRuns", 200)] {
+        for (name, most) in [("runs", 50), ("maximumWaitingRuns", 200)] {
             if let Some(node) = concurrency.take(name) {
                 match &node.kind {
                     Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {

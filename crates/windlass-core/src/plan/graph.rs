@@ -35,7 +35,7 @@ pub struct After {
 /// How the children's statuses make the graph's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// By the children nobody waits for; a skipped one is replaced by those it waited for.
+    /// By the children nobody waits for: failed, timed out, else succeeded. A skipped one is replaced by those it waited for.
     Leaves,
     /// Any failed child fails the graph.
     Any,

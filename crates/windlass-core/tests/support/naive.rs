@@ -700,6 +700,7 @@ fn decide_for(graph: &Graph, statuses: &[Status], at: usize, found: &mut Vec<Sta
         Status::Skipped => {
             graph.children[at].after.iter().for_each(|after| decide_for(graph, statuses, after.child as usize, found));
         }
+        Status::Cancelled => {}
         status => found.push(status),
     }
 }

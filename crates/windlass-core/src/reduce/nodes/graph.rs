@@ -209,7 +209,8 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// The children nobody waits for decide; a skipped one hands the decision to those it waited for.
+/// The children nobody waits for decide; a skipped one hands the decision to those it waited for. One that was cut off
+/// decides nothing: whoever gave it a limit has foreseen that.
 fn status_by_leaves(graph: &Graph, body: &GraphFrame, dependents: &[Vec<u32>]) -> Status {
     let mut open: Vec<u32> =
         (0..graph.children.len() as u32).filter(|child| dependents[*child as usize].is_empty()).collect();
@@ -221,8 +222,8 @@ fn status_by_leaves(graph: &Graph, body: &GraphFrame, dependents: &[Vec<u32>]) -
         }
         match body.children[child as usize].status {
             Some(Status::Skipped) => open.extend(graph.children[child as usize].after.iter().map(|after| after.child)),
+            Some(Status::Cancelled) | None => {}
             Some(status) => deciding.push(status),
-            None => {}
         }
     }
     worst(deciding.into_iter())
