@@ -161,6 +161,9 @@ pub struct List {
     /// All of them
     #[arg(long, conflicts_with = "limit")]
     pub all: bool,
+    /// Also runs that other runs have started
+    #[arg(long)]
+    pub children: bool,
 }
 
 #[derive(ClapArgs)]

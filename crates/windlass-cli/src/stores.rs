@@ -38,7 +38,12 @@ pub fn find(store: &dyn Store, wanted: &str) -> Result<RunRow, Failure> {
         return Ok(row);
     }
     if wanted == "last" {
-        let newest = store.runs(&RunFilter::default(), None, 1)?.pop();
+        let mut newest = None;
+        // One that another run has started is not what anybody means by it.
+        each_run(store, &RunFilter::default(), |row| {
+            newest = Some(row).filter(|row| row.parent.is_none());
+            newest.is_none()
+        })?;
         return newest
             .ok_or_else(|| Failure::usage("there is no run in this store").hint("`windlass run FILE` makes one"));
     }

@@ -36,9 +36,11 @@ fn a_child_is_found_beside_its_parent_and_answers_it() {
         squares.as_array().expect("a list").iter().map(|turn| turn["square"]["body"].clone()).collect();
     assert_eq!(bodies, [json!(1), json!(4), json!(9)]);
     // The children have answered, and then ended too.
-    let runs = place.json(&["list", "--json"]);
+    let runs = place.json(&["list", "--json", "--children"]);
     let runs = runs.as_array().expect("a list");
     assert_eq!(runs.len(), 4);
+    assert_eq!(place.json(&["list", "--json"]).as_array().map(Vec::len), Some(1));
+    place.windlass(&["status", "last"]).exits(0).has("Workflow: parent");
     assert!(runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
 }
 
@@ -76,7 +78,11 @@ fn calls_inside_each_other_have_a_limit() {
     place.write("windlass.toml", "[limits]\ncall_depth_max = 3\n");
     let done = place.windlass(&["run", "self.json", "--json", "-q"]);
     done.exits(1);
-    assert_eq!(place.json(&["list", "--json"]).as_array().map(Vec::len), Some(4), "the first and three inside it");
+    assert_eq!(
+        place.json(&["list", "--json", "--children"]).as_array().map(Vec::len),
+        Some(4),
+        "the first and three inside it"
+    );
 }
 
 /// A change of the child's file reaches only runs that begin after it.

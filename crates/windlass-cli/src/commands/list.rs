@@ -15,7 +15,9 @@ pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
     let mut rows = Vec::new();
     if most > 0 {
         stores::each_run(&*store, &RunFilter { status, ..RunFilter::default() }, |row| {
-            rows.push(row);
+            if args.children || row.parent.is_none() {
+                rows.push(row);
+            }
             // One more than shown, to know whether there are more.
             rows.len() <= most
         })?;

@@ -1,33 +1,42 @@
 //! `windlass turns RUN [LOOP]`
 
-use windlass_core::TurnRecord;
+use std::collections::BTreeMap;
+
+use windlass_core::{Reason, Status, TurnRecord};
 use windlass_runtime::codec::{self, TurnPack};
-use windlass_store::{Store, TurnRow};
+use windlass_store::{RunRow, Store, TurnRow};
 use windlass_syntax::nearest;
 use windlass_value::{Map, Value};
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{out, stores, text};
+use crate::{image, out, stores, text};
 
 /// Rows read at first; doubled until the page is full.
 const ROWS_AT_FIRST: u32 = 64;
 
 pub fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
-    let run = stores::find(&*store, &args.run)?.run;
+    let row = stores::find(&*store, &args.run)?;
     match &args.r#loop {
-        None => loops(global, &*store, &run),
-        Some(path) => page(global, &*store, &run, path, args),
+        None => loops(global, &*store, &row),
+        Some(path) => page(global, &*store, &row.run, path, args),
     }
 }
 
-fn loops(global: &Global, store: &dyn Store, run: &str) -> Result<Exit, Failure> {
+fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failure> {
+    let run = &*row.run;
+    // A loop that ends between two turns says why in the run's result only.
+    let report = image::report_of(row)?;
+    let steps = report.iter().flat_map(|report| &report.steps);
+    let ends: BTreeMap<&str, Reason> =
+        steps.filter_map(|(name, step)| Some((&**name, step.looping.as_ref()?.reason))).collect();
     let mut found = Vec::new();
     for path in store.loops(run)? {
         let kept = unpacked(store.turns(run, &path, 0, u32::MAX)?)?;
-        let failed = kept.iter().filter(|turn| turn.status.is_bad()).count();
-        let reason = kept.iter().rev().find_map(|turn| turn.reason);
+        // One that the loop itself has cut off has not failed.
+        let failed = kept.iter().filter(|turn| matches!(turn.status, Status::Failed | Status::TimedOut)).count();
+        let reason = kept.iter().rev().find_map(|turn| turn.reason).or_else(|| ends.get(path.as_str()).copied());
         let turns = kept.last().map_or(0, |turn| turn.index + 1);
         found.push((path, turns, kept.len(), failed, reason.map(|reason| reason.as_str())));
     }
@@ -134,7 +143,7 @@ fn read(store: &dyn Store, run: &str, path: &str, args: &args::Turns) -> Result<
 
 /// In order, each index once: after a crash a turn may have been written twice, the later one counts.
 fn unpacked(rows: Vec<TurnRow>) -> Result<Vec<TurnRecord>, Failure> {
-    let mut turns = std::collections::BTreeMap::new();
+    let mut turns = BTreeMap::new();
     for row in rows {
         let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
         turns.extend(pack.into_iter().map(|turn| (turn.index, turn)));

@@ -43,10 +43,11 @@ fn is_json(media: &str) -> bool {
     matches!(media, "application/json" | "text/json") || media.ends_with("+json")
 }
 
+/// XML is content like any other, as in Azure: `xml(…)` and texts read it.
 fn is_text(media: &str) -> bool {
-    let names = ["xml", "javascript", "yaml", "graphql", "ndjson", "jsonl", "sql", "toml"];
+    let names = ["javascript", "yaml", "graphql", "ndjson", "jsonl", "sql", "toml"];
     let subtype = media.strip_prefix("application/").unwrap_or_default().trim_start_matches("x-");
-    media.starts_with("text/") || media.ends_with("+xml") || media.ends_with("+yaml") || names.contains(&subtype)
+    media.starts_with("text/") || media.ends_with("+yaml") || names.contains(&subtype)
 }
 
 /// The text in the charset that the server names; UTF-8 if it names none. The bytes come back if they are no such text,
@@ -134,8 +135,9 @@ mod tests {
             ("Application/JSON", b"\xef\xbb\xbf[]", "[]"),
             ("application/json", b"", "null"),
             ("application/json; charset=latin1", b"\"\xfc\"", r#""ü""#),
-            ("application/xml", b"<a/>", r#""<a/>""#),
-            ("image/svg+xml", b"<a/>", r#""<a/>""#),
+            ("application/xml", b"<a/>", r#"{"$content-type":"application/xml","$content":"PGEvPg=="}"#),
+            ("image/svg+xml", b"<a/>", r#"{"$content-type":"image/svg+xml","$content":"PGEvPg=="}"#),
+            ("text/xml", b"<a/>", r#""<a/>""#),
             ("text/plain; charset=ISO-8859-1", b"\xfc", r#""ü""#),
             ("text/plain; Charset=\"utf-8\"", b"\xc3\xbc", r#""ü""#),
             ("text/plain; charset=utf-16", b"\xff\xfe\xfc\x00", r#""ü""#),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Branch, Check, ExprId, Graph, Loop, Net, Node, NodeId, NodeKind, Plan, Test};
+use windlass_core::plan::{
+    Action, Amount, Branch, Check, Effect, ExprId, Graph, Loop, Name, Net, Node, NodeId, NodeKind, Plan, Test,
+};
 use windlass_core::{Status, StatusSet};
 
 use crate::text;
@@ -155,13 +157,25 @@ impl Painter<'_> {
     }
 
     fn detail(&self, node: &Node) -> String {
-        match &node.kind {
-            NodeKind::Loop(looping) => format!("{}{}", node.label, self.loop_detail(looping)),
-            _ if node.retry.is_some() => format!("{}, retried", node.label),
-            NodeKind::Pipeline(pipeline) if pipeline.tasks.iter().any(|task| task.retry.is_some()) => {
-                format!("{}, retried", node.label)
+        let (what, retried) = match &node.kind {
+            NodeKind::Loop(looping) => (self.loop_detail(looping), false),
+            NodeKind::Pipeline(pipeline) => {
+                let tools = pipeline.tasks.iter().find_map(|task| self.tool(&task.action));
+                let called = tools.filter(|tool| *tool != *node.label).map(|tool| format!(": {tool}"));
+                (called.unwrap_or_default(), pipeline.tasks.iter().any(|task| task.retry.is_some()))
             }
-            _ => node.label.to_string(),
+            NodeKind::Call(call) => (format!(": {}", self.source(call.definition)), false),
+            _ => (String::new(), false),
+        };
+        let retried = if retried || node.retry.is_some() { ", retried" } else { "" };
+        format!("{}{what}{retried}", node.label)
+    }
+
+    fn tool(&self, action: &Action) -> Option<String> {
+        match action {
+            Action::Effect(Effect { tool: Name::Fixed(tool), .. }) => Some(tool.to_string()),
+            Action::Effect(Effect { tool: Name::Computed { computed, .. }, .. }) => Some(self.source(*computed)),
+            _ => None,
         }
     }
 

@@ -121,7 +121,7 @@ fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
     let turns = if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) };
     match reason {
         Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns}"))
-            .hint("raise limit.timeout, or look why its condition is not met: `windlass events RUN`"),
+            .hint("raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`"),
         Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}"))
             .hint("look what stays the same from turn to turn: `windlass events RUN`"),
         Reason::Budget => budget::exceeded(body, &turns),
