@@ -12,7 +12,7 @@ use windlass_value::Value;
 use crate::args::Dialect;
 use crate::config::{Activity, Settings, Target};
 use crate::failure::Failure;
-use crate::project;
+use crate::standard;
 
 /// The name a definition from standard input has in messages.
 const STDIN: &str = "<stdin>";
@@ -110,7 +110,7 @@ fn name_of(source: &Source) -> Option<String> {
         return None;
     }
     let path = Path::new(&*source.name);
-    let folder = path.canonicalize().ok().filter(|_| project::is_standard(path));
+    let folder = path.canonicalize().ok().filter(|_| standard::is_standard(path));
     let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
     folder.or_else(|| path.file_stem()).map(|name| name.to_string_lossy().into_owned())
 }

@@ -20,6 +20,7 @@ mod out;
 mod progress;
 mod project;
 mod report;
+mod standard;
 mod stores;
 mod text;
 mod tools;

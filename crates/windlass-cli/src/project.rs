@@ -8,13 +8,14 @@ use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::Engine;
 use windlass_syntax::{Diagnostic, Diagnostics, Severity, Source, Span, nearest};
-use windlass_value::{BlobHash, Value, parse_json};
+use windlass_value::BlobHash;
 
 use crate::args::Dialect;
 use crate::config::{Settings, Target};
 use crate::definition;
 use crate::failure::{Exit, Failure};
 use crate::out::{self, Paint};
+use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
 const NO_SUCH_WORKFLOW: &str = "WND-1116";
@@ -89,7 +90,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The place of the compiled definition, if nothing is wrong with it.
     fn definition(&mut self, source: Source, path: Option<PathBuf>, dialect: Option<Dialect>) -> Option<usize> {
-        let around = path.as_deref().map(Surroundings::of).unwrap_or_default();
+        let around = path.as_deref().map(|path| Surroundings::of(path, &self.settings.limits)).unwrap_or_default();
+        self.project.found.extend(around.found);
         let mut app = around.settings;
         app.extend(self.settings.app.clone());
         let compiled = definition::compile(&source, dialect, self.settings, app, around.parameters);
@@ -111,7 +113,7 @@ impl Reader<'_> {
         if path.is_some() {
             self.open.pop();
         }
-        let usable = !found.has_errors();
+        let usable = !found.has_errors() && !self.project.has_errors();
         self.project.found[at].1 = found.sorted();
         let plan = plan.filter(|_| usable)?;
         self.project.definitions.push(Definition { plan, calls: resolved });
@@ -194,15 +196,6 @@ impl Reader<'_> {
     }
 }
 
-/// The folder a file is in; the current one has no name.
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        Some(_) => PathBuf::from("."),
-        None => path.join(".."),
-    }
-}
-
 fn same_file(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
@@ -215,47 +208,4 @@ fn near_file(name: &str, from: &Path) -> Option<String> {
         .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
         .collect();
     nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
-}
-
-/// A Standard project has a folder per workflow, with the definition in `workflow.json`.
-pub fn is_standard(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "workflow.json")
-}
-
-/// What a Standard project keeps beside its workflows.
-#[derive(Default)]
-struct Surroundings {
-    settings: BTreeMap<String, String>,
-    parameters: BTreeMap<String, Value>,
-}
-
-impl Surroundings {
-    fn of(path: &Path) -> Surroundings {
-        if !is_standard(path) {
-            return Surroundings::default();
-        }
-        let folder = folder_of(path);
-        // From inside the workflow's folder, the project is the one above.
-        let project = folder.canonicalize().map_or_else(|_| folder.join(".."), |folder| folder_of(&folder));
-        let read = |name: &str| {
-            let text = std::fs::read_to_string(project.join(name)).ok()?;
-            parse_json(text.trim_start_matches('\u{feff}')).ok()
-        };
-        let entries = |value: Option<Value>| match value {
-            Some(Value::Map(map)) => map.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
-            _ => Vec::new(),
-        };
-        let settings = entries(read("local.settings.json").and_then(|file| file.get("Values").cloned()));
-        let parameters = entries(read("parameters.json"));
-        Surroundings {
-            settings: settings
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-                .collect(),
-            parameters: parameters
-                .into_iter()
-                .filter_map(|(name, entry)| Some((name, entry.get("value")?.clone())))
-                .collect(),
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! What tasks of `windlass run` can do. It trusts its file: private addresses are open.
 
+use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NoopTool, Secret};
 
@@ -26,6 +27,25 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, http.clone()));
     }
     Ok(tools)
+}
+
+/// A run that goes on needs what it began with: without it, it would fail for good.
+pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
+    let known = |tool: &str| NAMES.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
+    let tasks = plan.nodes.iter().flat_map(|node| match &node.kind {
+        NodeKind::Pipeline(pipeline) => pipeline.tasks.as_slice(),
+        _ => &[],
+    });
+    let names = tasks.flat_map(|task| match &task.action {
+        Action::Effect(Effect { tool: Name::Fixed(tool), .. }) => std::slice::from_ref(tool),
+        Action::Effect(Effect { tool: Name::Computed { among, .. }, .. }) => among.as_slice(),
+        _ => &[],
+    });
+    match names.into_iter().find(|tool| !known(tool)) {
+        None => Ok(()),
+        Some(tool) => Err(Failure::usage(format!("the run calls `{tool}`, which the settings do not name"))
+            .hint("give the settings that it was started with: windlass.toml beside the store, or --config FILE")),
+    }
 }
 
 /// The settings first, then what the environment of such services usually has.

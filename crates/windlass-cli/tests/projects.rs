@@ -124,6 +124,19 @@ fn a_standard_project_has_its_parameters_settings_and_neighbours() {
     let done = place.json(&["run", "Orders/workflow.json", "--json", "-q"]);
     assert_eq!(done["definition"], "Orders", "called by its folder");
     assert_eq!(done["output"], json!({"said": "ahoy 2", "mail": {"sent": "x"}}));
+    // What is beside the workflows is looked at as they are.
+    for (file, text, why) in [
+        ("parameters.json", r#"{"greeting": {"value": "x"},}"#, "parameters.json:1:"),
+        ("parameters.json", r#"{"greeting": {"valeu": "x"}}"#, "has no `value`"),
+        ("parameters.json", "[]", "this file"),
+        ("local.settings.json", r#"{"Values": {"PORT": 80}}"#, "not a text"),
+    ] {
+        place.write("parameters.json", r#"{"greeting": {"value": "x"}, "times": {"value": 1}}"#);
+        place.write("local.settings.json", "{}");
+        place.write(file, text);
+        place.windlass(&["check", "Orders/workflow.json"]).exits(2).has(why);
+        place.windlass(&["run", "Orders/workflow.json"]).exits(2).has(why);
+    }
 }
 
 const SPLIT: &str = r#"{

@@ -62,6 +62,19 @@ fn as_written_they_load() {
     place.windlass(&["check", "2-queue-until-empty.json"]).exits(2).has("processor").has("2-queue-until-empty.json:8:");
 }
 
+/// A run that calls what the settings name cannot go on without them, and is not lost for that.
+#[test]
+fn settings_that_are_gone_stop_a_resume_and_nothing_else() {
+    let place = Place::new();
+    let (_mock, _) = examples(&place);
+    let settings = std::fs::read(place.path("windlass.toml")).expect("the settings");
+    place.windlass(&["run", "6-agent-with-tools.repaired.json", "--id", "r", "-q", "--crash-at", "after:2"]);
+    place.write("windlass.toml", "");
+    place.windlass(&["resume", "r"]).exits(3).has("`search`").has("--config");
+    place.write("windlass.toml", settings);
+    assert_eq!(place.json(&["resume", "r", "--json", "-q"])["output"]["answer"], "42 sails");
+}
+
 /// Killed around each of its commits in turn, a run with calls, a model and child runs gives what it gives undisturbed.
 #[test]
 fn killed_at_any_commit_they_go_on_where_they_stood() {

@@ -48,10 +48,8 @@ impl Compiler<'_> {
             Some(items.iter().map(to_value).collect::<Vec<Value>>())
         });
         let mut parameter = Parameter { name: name.into(), kind, default: None, allowed };
-        parameter.default = match default {
-            Some(node) => self.default_value(&parameter, node),
-            None => self.given_parameter(name, kind),
-        };
+        let default = default.and_then(|node| self.default_value(&parameter, node));
+        parameter.default = self.given_parameter(name, kind).or(default);
         Some(parameter)
     }
 

@@ -13,7 +13,7 @@ use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
-use crate::{children, image, out, stores};
+use crate::{children, image, out, stores, tools};
 
 pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
@@ -36,6 +36,7 @@ async fn go_on(
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     tell_id(global, &row.run)?;
+    tools::check(&stored_program(&**store, &row.run, settings)?.plan, settings)?;
     outweigh_kept_pauses(store, &row.run)?;
     let engine = host::engine(store, settings, &args.testing)?;
     loop {

@@ -228,6 +228,7 @@ mod tests {
     fn activities_that_cannot_be_are_refused() {
         for (text, why) in [
             ("[activities.a]\n", "goes nowhere"),
+            ("[activities.http]\nurl = \"http://x\"\n", "cannot be called"),
             ("[activities.a]\nurl = \"x\"\n", "no address"),
             ("[activities.a]\nurl = \"http://x\"\nworkflow = \"y\"\n", "keep one"),
             ("[activities.a]\nadress = \"http://x\"\n", "unknown field"),

@@ -85,6 +85,12 @@ pub fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Fai
 }
 
 fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, Failure> {
+    if name.trim().is_empty() || crate::tools::NAMES.contains(&name.as_str()) {
+        let message = format!("an activity cannot be called `{name}`");
+        return Err(
+            Failure::usage(message).hint(format!("the tools {} are there already", crate::tools::NAMES.join(", ")))
+        );
+    }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
     let hint = "give `url` for a service, or `workflow` for a definition to run as a child";
     let target = match (entry.url, entry.workflow) {
