@@ -160,6 +160,8 @@ pub enum EvalErrorKind {
     Missing,
     /// A value of the wrong kind, or out of range.
     Type,
+    /// Content that a schema does not allow.
+    Invalid,
     /// Fuel, depth or size.
     Limit,
     /// Not an error of the expression: blobs must be loaded first, then the evaluation is repeated.
