@@ -234,7 +234,7 @@ impl Compiler<'_> {
             }
         }
         if let Some(node) = object.take("timeZone") {
-            expect_text(node, "`timeZone`", &mut self.diagnostics);
+            self.check_zone(node);
             kept.insert("timeZone", to_value(node));
         }
         if let Some(schedule) = object.take("schedule").and_then(|node| self.schedule(node)) {
@@ -277,6 +277,13 @@ impl Compiler<'_> {
         if !expr::is_expression(text) && !readable(text) && !readable(&format!("{text}Z")) {
             let hint = "write it as 2030-01-01T08:00:00Z, or without the Z beside a `timeZone`";
             self.error(codes::BAD_VALUE, node.span, format!("`{name}` is not a time: {text:?}"), hint);
+        }
+    }
+
+    fn check_zone(&mut self, node: &Node) {
+        let Some(text) = expect_text(node, "`timeZone`", &mut self.diagnostics) else { return };
+        if let Some((message, hint)) = expr::zone_problem(&text.text).filter(|_| !expr::is_expression(&text.text)) {
+            self.error(codes::BAD_VALUE, node.span, message, hint);
         }
     }
 
