@@ -135,7 +135,7 @@ pub(crate) fn literal(value: &Value) -> Value {
 }
 
 /// Within a text only `@{` is special; at its beginning `@` is, and from `@@` on nothing is.
-fn literal_text(text: &str) -> String {
+pub(crate) fn literal_text(text: &str) -> String {
     match text.starts_with('@') && text.len() > 1 {
         true => format!("@{text}"),
         false => text.replace("@{", "@@{"),
