@@ -321,7 +321,7 @@ async fn records_of_actions() {
         (
             r#"{"triggers": {"When_called": {"type": "Request"}}, "actions": {"c": {"type": "compose", "inputs": ["@trigger().name", "@triggerOutputs()"]}}, "outputs": {"o": "@outputs('c')"}}"#,
             r#"{"n": 1}"#,
-            r#"{"o":["manual",{"body":{"n":1}}]}"#,
+            r#"{"o":["When_called",{"body":{"n":1}}]}"#,
         ),
     ])
     .await;

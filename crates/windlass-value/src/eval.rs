@@ -95,6 +95,10 @@ pub trait Scope {
     /// The innermost loop, or the enclosing loop of that name (any letter case).
     fn turn(&self, loop_name: Option<&str>) -> Option<TurnView>;
     fn run(&self) -> &RunView;
+    /// The name of what starts runs, if there is just one.
+    fn trigger(&self) -> Option<Arc<str>> {
+        None
+    }
     fn now(&self) -> Timestamp;
     /// The next random number of this tick. The same tick gives the same numbers.
     fn random(&self) -> u64;

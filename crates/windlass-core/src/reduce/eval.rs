@@ -228,6 +228,13 @@ impl ScopeTrait for View<'_> {
         &self.state.run
     }
 
+    fn trigger(&self) -> Option<Arc<str>> {
+        match self.program.plan.triggers.as_slice() {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        }
+    }
+
     fn now(&self) -> Timestamp {
         self.state.now
     }
