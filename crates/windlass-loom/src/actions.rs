@@ -99,12 +99,7 @@ impl Compiler<'_> {
         self.actions <= most
     }
 
-    fn action_type(
-        &mut self,
-        object: &mut Object,
-        name: &str,
-        name_span: Span,
-    ) -> Option<(&'static str, ActionType)> {
+    fn action_type(&mut self, object: &mut Object, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {
         let Some(node) = object.take("type") else {
             let hint = format!("types: {}", list_of(types::supported_names()));
             self.error(codes::MISSING_KEY, name_span, "this action has no `type`", hint);

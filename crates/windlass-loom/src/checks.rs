@@ -73,9 +73,8 @@ impl Compiler<'_> {
         }
         let visible = self.scopes.chain(found.scope).flat_map(|scope| scope.names.values());
         let names: Vec<Arc<str>> = visible.map(|named| named.name.clone()).collect();
-        let hint = did_you_mean(&found.name, names.iter().map(|name| &**name)).unwrap_or_else(|| {
-            format!("actions here: {}", list_of(names.iter().map(|name| &**name)))
-        });
+        let hint = did_you_mean(&found.name, names.iter().map(|name| &**name))
+            .unwrap_or_else(|| format!("actions here: {}", list_of(names.iter().map(|name| &**name))));
         self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
     }
 
@@ -146,7 +145,8 @@ impl Compiler<'_> {
             return;
         }
         let message = "`item()` stands outside of any loop: there is no element";
-        let hint = "it is for the actions of a `foreach`, and for what a `query`, `select` or `table` does with each element";
+        let hint =
+            "it is for the actions of a `foreach`, and for what a `query`, `select` or `table` does with each element";
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 

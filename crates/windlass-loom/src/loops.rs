@@ -78,7 +78,8 @@ impl Compiler<'_> {
     /// Which of the two it is decides how the loop runs, so both are told.
     fn no_condition(&mut self, current: &Current) {
         let start = current.fields.span().start;
-        let message = "an `Until` needs `expression` (checked after each turn, as in Azure) or `condition` (checked first)";
+        let message =
+            "an `Until` needs `expression` (checked after each turn, as in Azure) or `condition` (checked first)";
         self.error(codes::MISSING_KEY, Span::new(start, start + 1), message, "add one of the two");
     }
 

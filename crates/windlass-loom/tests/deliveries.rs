@@ -23,7 +23,8 @@ impl Values for Nothing {
 
 /// `ok`, or the code and the message of the refusal.
 fn delivered(trigger: &str, input: &str) -> String {
-    let text = format!(r#"{{"triggers": {{"in": {trigger}}}, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}"#);
+    let text =
+        format!(r#"{{"triggers": {{"in": {trigger}}}, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}"#);
     let source = Source::new("t.json", text);
     let compiled = compile(&source, &Options::default());
     let plan = compiled.map_err(|problems| problems.render(&source, Colour::Never)).unwrap().plan;
@@ -48,10 +49,26 @@ fn a_schema_is_held_against_deliveries_when_that_is_asked_for() {
     for (trigger, input, wanted) in [
         (checked, r#"{"n": 1, "@odata.id": "x"}"#, "ok"),
         (checked, r#"{"n": 2}"#, "unmet"),
-        (checked, r#"{"n": "1"}"#, r#"ValidationFailed: the content is not as the schema wants it: /n: found string "1", wanted integer"#),
-        (checked, r#"{"n": 1, "@odata.id": 5}"#, "ValidationFailed: the content is not as the schema wants it: /@odata.id: found number 5"),
-        (checked, r#"{"n": 1, "@odata.tag": 5}"#, "ValidationFailed: the content is not as the schema wants it: /@odata.tag: found number 5"),
-        (checked, "[]", "ValidationFailed: the content is not as the schema wants it: the content: found an array of 0"),
+        (
+            checked,
+            r#"{"n": "1"}"#,
+            r#"ValidationFailed: the content is not as the schema wants it: /n: found string "1", wanted integer"#,
+        ),
+        (
+            checked,
+            r#"{"n": 1, "@odata.id": 5}"#,
+            "ValidationFailed: the content is not as the schema wants it: /@odata.id: found number 5",
+        ),
+        (
+            checked,
+            r#"{"n": 1, "@odata.tag": 5}"#,
+            "ValidationFailed: the content is not as the schema wants it: /@odata.tag: found number 5",
+        ),
+        (
+            checked,
+            "[]",
+            "ValidationFailed: the content is not as the schema wants it: the content: found an array of 0",
+        ),
         (checked, "null", "ValidationFailed: `content` is null"),
         (free, "{}", "ok"),
         (without, "5", "ok"),

@@ -110,7 +110,8 @@ fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Val
 
 fn items(program: &Program, list: &Value) -> Result<Vec<Value>, Refused> {
     let Value::List(items) = list else {
-        let message = format!("a trigger is split on an array; it got {} {list:?}", list.kind());
+        let got = if list.is_null() { "null".to_owned() } else { format!("{} {list:?}", list.kind()) };
+        let message = format!("a trigger is split on an array; it got {got}");
         let hint = "name the array in the delivery: @triggerBody().items";
         return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
     };
