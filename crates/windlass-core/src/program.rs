@@ -187,7 +187,13 @@ fn check_triggers(plan: &Plan) -> Result<(), PlanError> {
         if plan.triggers[..at].iter().any(|other| other.name == trigger.name) {
             return Err(PlanError(format!("two triggers are called `{}`", trigger.name)));
         }
-        if trigger.conditions.iter().chain(&trigger.split).any(|id| id.0 as usize >= plan.expressions.len()) {
+        if trigger
+            .conditions
+            .iter()
+            .chain(&trigger.split)
+            .chain(&trigger.validates)
+            .any(|id| id.0 as usize >= plan.expressions.len())
+        {
             return Err(PlanError(format!("the trigger `{}` has an expression that is not there", trigger.name)));
         }
     }

@@ -21,6 +21,7 @@ fn triggered(conditions: &[&str], split: Option<&str>) -> Program {
     b.plan.triggers.push(Trigger {
         name: "manual".into(),
         kind: "request".into(),
+        validates: None,
         conditions,
         split,
         settings: Value::Null,
@@ -84,6 +85,20 @@ fn what_cannot_be_looked_at_is_refused() {
 }
 
 #[test]
+fn a_delivery_that_is_not_valid_is_refused_before_the_conditions() {
+    let program = |validates: &str| {
+        let mut plan = triggered(&["false"], None).plan;
+        let id = ExprId(plan.expressions.len() as u32);
+        plan.expressions.push(ExpressionSource { source: json(validates), ..plan.expressions[0].clone() });
+        plan.triggers[0].validates = Some(id);
+        Program::load(plan, &[&TestLanguage], Limits::default()).unwrap()
+    };
+    let error = delivered(&program(r#"{"$fail": "n is missing"}"#), "null").expect_err("not valid");
+    assert_eq!((&*error.code, &*error.message), ("ValidationFailed", "n is missing"));
+    assert!(delivered(&program(r#"{"$input": "n"}"#), r#"{"n": 1}"#).unwrap().unmet.is_some());
+}
+
+#[test]
 fn a_condition_that_is_not_met_comes_before_the_list() {
     let program = triggered(&["false"], Some(r#"{"$fail": "never asked"}"#));
     assert!(delivered(&program, "null").unwrap().unmet.is_some());
@@ -125,5 +140,6 @@ fn a_trigger_that_points_nowhere_is_not_loaded() {
     let nowhere = |text: Option<String>| assert!(text.unwrap().contains("an expression that is not there"));
     nowhere(load(|plan| plan.triggers[0].conditions.push(ExprId(99))));
     nowhere(load(|plan| plan.triggers[0].split = Some(ExprId(99))));
+    nowhere(load(|plan| plan.triggers[0].validates = Some(ExprId(99))));
     assert!(load(|plan| plan.triggers.push(plan.triggers[0].clone())).unwrap().contains("two triggers"));
 }

@@ -144,6 +144,12 @@ fn what_is_no_list_and_what_is_too_long_is_refused() {
         error_code(&ran(&program))
     };
     assert_eq!(with("5", 10), "NotAnArray");
+    let program = looped_with(Limits::default(), |b, id| {
+        let items = b.expr("null");
+        each(items, 1, b.evaluate(id, "body", "0"))
+    });
+    let nothing = ran(&program).result().error.clone().unwrap();
+    assert_eq!(&*nothing.message, "a foreach needs an array; it got null");
     assert_eq!(with(r#"{"$range": 11}"#, 10), "TooManyItems");
     assert_eq!(with(r#"{"$range": 10}"#, 10), "");
 }

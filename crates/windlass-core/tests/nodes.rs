@@ -225,6 +225,25 @@ fn writes_change_variables_by_their_own_rules() {
 }
 
 #[test]
+fn counting_goes_by_one_unless_told_and_never_by_null() {
+    let counted = |value: Option<&str>| {
+        let mut b = Builder::new();
+        b.sequence(None, "root", |b, id| {
+            let zero = b.write(id, "zero", "count", WriteOp::Set, "5");
+            let write = Write { value: value.map(|value| b.expr(value)), ..b.writes("count", WriteOp::Subtract, "0") };
+            vec![zero, b.node(id, "less", |_, _| NodeKind::lone(Action::Write(write)))]
+        });
+        let program = b.load();
+        let sim = ran(&program);
+        let error = sim.result().error.as_ref().map(|error| error.message.to_string());
+        error.unwrap_or_else(|| format!("{:?}", sim.output().get("less").and_then(|less| less.get("value"))))
+    };
+    assert_eq!(counted(None), "Some(4)");
+    assert_eq!(counted(Some("2")), "Some(3)");
+    assert_eq!(counted(Some("null")), "the variable `count` must be changed by a number; found null");
+}
+
+#[test]
 fn a_rules_writes_are_made_once_even_if_a_value_must_be_fetched_in_between() {
     let mut b = Builder::new();
     b.sequence(None, "root", |b, id| {
@@ -313,6 +332,33 @@ fn wired(ending: Ending, wiring: &[Wiring]) -> (Status, Vec<String>) {
         sim.status(),
         sim.paths("step.started").iter().filter_map(|path| path.strip_prefix("graph.")).map(str::to_owned).collect(),
     )
+}
+
+#[test]
+fn what_is_skipped_names_the_dependency_that_did_not_end_well() {
+    let mut b = Builder::new();
+    b.node(None, "graph", |b, id| {
+        let (good, bad) = (Status::Succeeded, Status::Failed);
+        let after = |child, on: &[Status]| After { child, accepts: StatusSet::of(on.iter().copied()) };
+        let child = |node, after| Child { node, after, condition: None };
+        let id = Some(id);
+        NodeKind::Graph(graph(vec![
+            child(b.evaluate(id, "fine", "0"), vec![]),
+            child(b.evaluate(id, "fetch", r#"{"$fail": "as told"}"#), vec![]),
+            child(b.evaluate(id, "use", "0"), vec![after(0, &[good]), after(1, &[good, Status::TimedOut])]),
+            child(b.evaluate(id, "store", "0"), vec![after(2, &[good, bad])]),
+            child(
+                b.evaluate(id, "seen", r#"[{"$error": "use"}, {"$error": "store"}]"#),
+                vec![after(3, &[Status::Skipped])],
+            ),
+        ]))
+    });
+    let program = b.load();
+    let output = ran(&program).output();
+    let seen = output.get("seen").and_then(Value::as_list).unwrap();
+    let message = |at: usize| seen[at].get("message").and_then(Value::as_str).unwrap().to_owned();
+    assert_eq!(message(0), "`fetch` ended as Failed, and this runs only after Succeeded or TimedOut");
+    assert_eq!(message(1), "`use` ended as Skipped, and this runs only after Succeeded or Failed");
 }
 
 #[test]

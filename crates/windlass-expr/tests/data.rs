@@ -50,6 +50,17 @@ fn problems_are_told_with_their_place() {
 }
 
 #[test]
+fn content_that_the_schema_refuses_is_told_apart() {
+    let kind = |source: &str| {
+        let expression = compile("wdl.parse", &json(source)).unwrap_or_else(|errors| panic!("{errors:?}"));
+        expression.eval(&MockScope::new(), &mut Meter::new(10_000, 1_000_000)).expect_err(source).kind
+    };
+    assert_eq!(kind(r#"{"content": "@item()", "schema": {"type": "array"}}"#), EvalErrorKind::Invalid);
+    assert_eq!(kind(r#"{"content": "{", "schema": {}}"#), EvalErrorKind::Type);
+    assert_eq!(kind(r#"{"content": "@variables('nothing')", "schema": {}}"#), EvalErrorKind::Type);
+}
+
+#[test]
 fn fuel_is_spent_for_each_item() {
     let source = json(r#"{"from": "@range(0, 1000)", "where": "@greater(item(), 500)"}"#);
     let expression = compile("wdl.query", &source).unwrap_or_else(|errors| panic!("{errors:?}"));

@@ -173,13 +173,15 @@ fn errors_name_the_expression() {
 fn references_are_found_wherever_they_stand() {
     let source = json(
         r#"{"x": "@if(true, variables('V'), outputs('n')?[string(items('L'))])", "y": ["a @{parameters('p')} b"],
-            "dynamic": "@body(variables('which'))"}"#,
+            "dynamic": "@body(variables('which'))", "turn": "@add(iterationIndexes('I'), item())"}"#,
     );
     let found = references(&source);
     let names = |list: &[windlass_expr::wdl::Ref]| list.iter().map(|one| one.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&found.variables), ["V", "which"]);
     assert_eq!(names(&found.nodes), ["n"]);
-    assert_eq!(names(&found.loops), ["L"]);
+    assert_eq!(names(&found.items), ["L"]);
+    assert_eq!(names(&found.loops), ["I"]);
+    assert_eq!((names(&found.elements), found.elements[0].range.clone()), (vec!["item".to_owned()], 28..32));
     assert_eq!(names(&found.parameters), ["p"]);
     assert_eq!(found.variables[0].range, 20..23);
     assert_eq!(found.parameters[0].pointer, [PathPart::Key("y".into()), PathPart::Index(0)]);

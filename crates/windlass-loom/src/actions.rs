@@ -8,6 +8,7 @@ use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_
 
 use crate::codes;
 use crate::compiler::Compiler;
+use crate::connectors;
 use crate::fields::Fields;
 use crate::scopes::Place;
 use crate::statics::StaticResult;
@@ -65,7 +66,7 @@ impl Compiler<'_> {
             return self.reserve(name.clone(), "unknown", place, node.span);
         }
         let found = Object::read(node, "an action", &mut self.diagnostics)
-            .and_then(|mut object| self.action_type(&mut object, name_span).map(|kind| (object, kind)));
+            .and_then(|mut object| self.action_type(&mut object, name, name_span).map(|kind| (object, kind)));
         let Some((object, (label, kind))) = found else {
             return self.reserve(name.clone(), "unknown", place, node.span);
         };
@@ -98,7 +99,7 @@ impl Compiler<'_> {
         self.actions <= most
     }
 
-    fn action_type(&mut self, object: &mut Object, name_span: Span) -> Option<(&'static str, ActionType)> {
+    fn action_type(&mut self, object: &mut Object, name: &str, name_span: Span) -> Option<(&'static str, ActionType)> {
         let Some(node) = object.take("type") else {
             let hint = format!("types: {}", list_of(types::supported_names()));
             self.error(codes::MISSING_KEY, name_span, "this action has no `type`", hint);
@@ -112,7 +113,7 @@ impl Compiler<'_> {
             return Some((label, ActionType::Mocked));
         }
         if let Some(instead) = types::instead_of(written.trim()) {
-            let message = format!("the action type `{written}` is not supported");
+            let message = connectors::not_supported(name, written.trim(), object);
             self.error(codes::NOT_SUPPORTED, node.span, message, instead);
             return None;
         }

@@ -37,7 +37,8 @@ impl Compiler<'_> {
                     self.keep_records(found);
                 }
                 Refers::Variable => self.check_variable(found),
-                Refers::Loop => self.check_loop(found),
+                Refers::Loop | Refers::Item => self.check_loop(found),
+                Refers::Element => self.check_element(found),
                 Refers::Parameter => self.check_parameter(found),
                 Refers::Setting => self.check_setting(found),
             }
@@ -72,12 +73,8 @@ impl Compiler<'_> {
         }
         let visible = self.scopes.chain(found.scope).flat_map(|scope| scope.names.values());
         let names: Vec<Arc<str>> = visible.map(|named| named.name.clone()).collect();
-        let hint = did_you_mean(&found.name, names.iter().map(|name| &**name)).unwrap_or_else(|| {
-            let mut some: Vec<&str> = names.iter().map(|name| &**name).collect();
-            some.sort_unstable();
-            some.truncate(12);
-            format!("actions here: {}", list_of(some))
-        });
+        let hint = did_you_mean(&found.name, names.iter().map(|name| &**name))
+            .unwrap_or_else(|| format!("actions here: {}", list_of(names.iter().map(|name| &**name))));
         self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
     }
 
@@ -119,16 +116,37 @@ impl Compiler<'_> {
     }
 
     fn check_loop(&mut self, found: &Use) {
-        let around: Vec<Arc<str>> = self.scopes.loops(found.scope).map(|frame| frame.name.clone()).collect();
-        if around.iter().any(|name| name.eq_ignore_ascii_case(&found.name)) {
+        let meant = self.scopes.loops(found.scope).find(|frame| frame.name.eq_ignore_ascii_case(&found.name));
+        if let Some(frame) = meant {
+            if found.refers == Refers::Item && !frame.foreach {
+                let label = &self.plan.node(frame.node).label;
+                let message = format!("the loop `{}` has no items: its type is `{label}`", frame.name);
+                let hint = format!(
+                    "iterationIndexes('{}') counts its turns; only a `foreach` has items",
+                    frame.name.replace('\'', "''")
+                );
+                self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
+            }
             return;
         }
+        let around: Vec<Arc<str>> = self.scopes.loops(found.scope).map(|frame| frame.name.clone()).collect();
         let message = format!("no loop `{}` is around this expression", found.name);
         let names = || around.iter().map(|name| &**name);
         let hint = did_you_mean(&found.name, names()).unwrap_or_else(|| match names().next() {
             Some(_) => format!("loops around it: {}", list_of(names())),
             None => "it is not inside any loop".to_owned(),
         });
+        self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
+    }
+
+    /// There is an element in every loop, null in those without items, and in the operations on lists.
+    fn check_element(&mut self, found: &Use) {
+        if found.element || self.scopes.loops(found.scope).next().is_some() {
+            return;
+        }
+        let message = "`item()` stands outside of any loop: there is no element";
+        let hint =
+            "it is for the actions of a `foreach`, and for what a `query`, `select` or `table` does with each element";
         self.error(codes::UNKNOWN_LOOP, found.span, message, hint);
     }
 

@@ -199,8 +199,9 @@ impl<'a> Compiler<'a> {
         }
         let found = expr::references(&source);
         self.any_action_read |= found.any_action;
-        let (node_of, element) = (self.current, tongue.has_element());
+        let node_of = self.current;
         for found in found.list {
+            let element = tongue.has_element(&found.pointer);
             let span = locate(node, &found.pointer, found.range);
             self.uses.push(Use { refers: found.refers, name: found.name, span, scope, node: node_of, element });
         }

@@ -50,7 +50,9 @@ impl Compiler<'_> {
         Some(NodeKind::evaluate(match complete {
             true => self.expression_in(tongue, &source, Mode::Value, scope),
             false => {
+                let before = self.uses.len();
                 self.look_at(Tongue::Wdl, &source, Mode::Value, scope);
+                self.uses[before..].iter_mut().for_each(|found| found.element = tongue.has_element(&[]));
                 return None;
             }
         }))

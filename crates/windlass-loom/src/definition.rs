@@ -163,6 +163,7 @@ impl Compiler<'_> {
         }
     }
 
+    /// Designers write empty ones into every file: those say nothing.
     fn outputs(&mut self, node: &Node) -> Option<Vec<(Arc<str>, ExprId)>> {
         let object = Object::read(node, "`outputs`", &mut self.diagnostics)?;
         let mut outputs = Vec::new();
@@ -175,7 +176,7 @@ impl Compiler<'_> {
                 outputs.push((Arc::from(key.text.as_str()), self.value(value, RUN)));
             }
         }
-        Some(outputs)
+        (node.as_map().is_some_and(|entries| !entries.is_empty())).then_some(outputs)
     }
 
     fn output_value<'n>(&mut self, node: &'n Node) -> Option<&'n Node> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use windlass_expr::wdl;
-pub(crate) use windlass_expr::wdl::{setting_key, with_settings};
+pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_problem};
 use windlass_value::{CompileError, Language, Mode, PathPart, Value};
 
 /// The language of a source: the expressions themselves, or an operation on whole lists that holds some.
@@ -30,9 +30,10 @@ impl Tongue {
         }
     }
 
-    /// Inside, `item()` is the element at hand, whatever loop is around.
-    pub fn has_element(self) -> bool {
-        matches!(self, Tongue::Query | Tongue::Select | Tongue::Table)
+    /// Whether `item()` is the element at hand there, whatever loop is around: not in what the elements come from.
+    pub fn has_element(self, pointer: &[PathPart]) -> bool {
+        let list = matches!(pointer.first(), Some(PathPart::Key(key)) if **key == *"from");
+        matches!(self, Tongue::Query | Tongue::Select | Tongue::Table) && !list
     }
 }
 
@@ -44,6 +45,10 @@ pub(crate) enum Refers {
     Result,
     Variable,
     Loop,
+    /// A loop whose item is asked for by the loop's name.
+    Item,
+    /// The element at hand.
+    Element,
     Parameter,
     Setting,
 }
@@ -88,6 +93,8 @@ pub(crate) fn references(source: &Value) -> References {
         (Refers::Result, found.results),
         (Refers::Variable, found.variables),
         (Refers::Loop, found.loops),
+        (Refers::Item, found.items),
+        (Refers::Element, found.elements),
         (Refers::Parameter, found.parameters),
         (Refers::Setting, found.settings),
     ];
@@ -128,7 +135,7 @@ pub(crate) fn literal(value: &Value) -> Value {
 }
 
 /// Within a text only `@{` is special; at its beginning `@` is, and from `@@` on nothing is.
-fn literal_text(text: &str) -> String {
+pub(crate) fn literal_text(text: &str) -> String {
     match text.starts_with('@') && text.len() > 1 {
         true => format!("@{text}"),
         false => text.replace("@{", "@@{"),

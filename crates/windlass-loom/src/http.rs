@@ -77,12 +77,16 @@ impl Compiler<'_> {
         Some(Node::text(method, node.span))
     }
 
+    /// A literal one must be complete: nothing is added to it.
     fn uri(&mut self, node: &Node) -> Node {
-        if let Some(text) = expect_text(node, "`uri`", &mut self.diagnostics)
-            && text.text.trim().is_empty()
-        {
+        let Some(text) = expect_text(node, "`uri`", &mut self.diagnostics) else { return node.clone() };
+        let text = text.text.trim();
+        if text.is_empty() {
             let message = "the `uri` is empty: the call will fail";
             self.warning(codes::NO_EFFECT, node.span, message, "fill it in before running");
+        } else if !expr::is_expression(text) && !has_scheme(text) {
+            let message = format!("the `uri` {text:?} begins with neither http:// nor https://");
+            self.error(codes::BAD_VALUE, node.span, message, "did you forget http://?");
         }
         node.clone()
     }
@@ -112,4 +116,9 @@ impl Compiler<'_> {
         self.error(codes::BAD_VALUE, kind.span, format!("there is no authentication type `{text}`"), hint);
         false
     }
+}
+
+fn has_scheme(uri: &str) -> bool {
+    let begins = |scheme: &str| uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    begins("http://") || begins("https://")
 }

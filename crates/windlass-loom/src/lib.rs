@@ -5,7 +5,8 @@
 //!
 //! - `definition` the file's layouts and outputs · `parameters`, `triggers`, `statics` the rest of a file · `actions` one
 //!   action · `graph` runAfter · one file per family of actions: `loops`, `foreach`, `branches`, `blocks`, `data`, `http`,
-//!   `activities`, `calls`, `replies`, `variables`, `timing`, `retry` · `bounds` what any loop may have besides · `checks`,
+//!   `activities`, `calls`, `replies`, `variables`, `timing`, `retry` · `connectors` what is not
+//!   supported · `bounds` what any loop may have besides · `checks`,
 //!   `order`, `records`, `unread`, `warnings` what can only be said at the end.
 
 mod actions;
@@ -17,6 +18,7 @@ mod calls;
 mod checks;
 mod codes;
 mod compiler;
+mod connectors;
 mod data;
 mod definition;
 mod expr;

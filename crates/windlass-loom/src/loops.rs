@@ -27,8 +27,10 @@ impl Compiler<'_> {
     pub fn condition_loop(&mut self, current: &mut Current, kind: ActionType) -> Option<NodeKind> {
         let outer = current.place.scope;
         let condition = current.fields.take_any(&["condition", "expression"], &mut self.diagnostics);
-        if condition.is_none() {
-            current.fields.missing("condition", &mut self.diagnostics);
+        match condition {
+            None if kind == ActionType::Until => self.no_condition(current),
+            None => current.fields.missing("condition", &mut self.diagnostics),
+            Some(_) => {}
         }
         let azure =
             kind == ActionType::Until && condition.is_some_and(|(key, _)| key.text.eq_ignore_ascii_case("expression"));
@@ -71,6 +73,14 @@ impl Compiler<'_> {
             stall: bounds.stall,
             records: None,
         })))
+    }
+
+    /// Which of the two it is decides how the loop runs, so both are told.
+    fn no_condition(&mut self, current: &Current) {
+        let start = current.fields.span().start;
+        let message =
+            "an `Until` needs `expression` (checked after each turn, as in Azure) or `condition` (checked first)";
+        self.error(codes::MISSING_KEY, Span::new(start, start + 1), message, "add one of the two");
     }
 
     fn note_condition(&mut self, current: &Current, node: &Node, inner: ScopeId) {

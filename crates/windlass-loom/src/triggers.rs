@@ -2,13 +2,13 @@
 
 use windlass_core::plan::{ExprId, Trigger};
 use windlass_syntax::{
-    Diagnostic, Key, Kind, Node, Object, did_you_mean, expect_list, expect_text, list_of, nearest, to_value,
+    Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of, nearest, to_value,
 };
 use windlass_value::{Map, Mode, Timestamp, Value};
 
 use crate::codes;
 use crate::compiler::{Compiler, source_span};
-use crate::expr;
+use crate::expr::{self, Tongue};
 use crate::scopes::TRIGGER;
 
 /// Who can start a run by a trigger of this type.
@@ -92,9 +92,10 @@ impl Compiler<'_> {
             }
             None => {}
         }
-        if let Some(node) = object.take("operationOptions") {
-            self.trigger_options(node, &mut settings);
-        }
+        let options = object.take("operationOptions");
+        let validated = options.is_some_and(|node| self.trigger_options(node, &mut settings));
+        let validates = node.get("inputs").and_then(|inputs| inputs.get("schema")).filter(|_| validated);
+        let validates = validates.map(|schema| self.validation(schema));
         if let Some(node) = object.take("runtimeConfiguration") {
             self.trigger_configuration(node, &mut settings);
         }
@@ -104,6 +105,7 @@ impl Compiler<'_> {
         self.plan.triggers.push(Trigger {
             name: key.text.as_str().into(),
             kind: kind.into(),
+            validates,
             conditions,
             split,
             settings: Value::map(settings),
@@ -125,6 +127,13 @@ impl Compiler<'_> {
             self.error(codes::UNKNOWN_TYPE, node.span, format!("there is no trigger type `{written}`"), hint);
         }
         found
+    }
+
+    /// What is delivered is read as `parseJson` would read it.
+    fn validation(&mut self, schema: &Node) -> ExprId {
+        let content = Node::text("@triggerBody()", Span::at(schema.span.start));
+        let source = Node::object(schema.span, [("content", content), ("schema", unevaluated(schema))]);
+        self.expression_in(Tongue::Parse, &source, Mode::Value, TRIGGER)
     }
 
     /// Conditions see what was delivered, and parameters; there is no run yet.
@@ -153,8 +162,10 @@ impl Compiler<'_> {
         Some(self.value(node, TRIGGER))
     }
 
-    fn trigger_options(&mut self, node: &Node, settings: &mut Map) {
-        let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return };
+    /// Whether deliveries are validated.
+    fn trigger_options(&mut self, node: &Node, settings: &mut Map) -> bool {
+        let Some(text) = expect_text(node, "`operationOptions`", &mut self.diagnostics) else { return false };
+        let mut validated = false;
         for option in text.text.split(',').map(str::trim).filter(|option| !option.is_empty()) {
             match OPTIONS.iter().find(|known| known.eq_ignore_ascii_case(option)) {
                 Some(&"SingleInstance") => {
@@ -162,6 +173,7 @@ impl Compiler<'_> {
                 }
                 Some(&"EnableSchemaValidation") => {
                     settings.insert("validates", true);
+                    validated = true;
                 }
                 Some(_) => {}
                 None => {
@@ -172,6 +184,7 @@ impl Compiler<'_> {
                 }
             }
         }
+        validated
     }
 
     fn trigger_configuration(&mut self, node: &Node, settings: &mut Map) {
@@ -234,7 +247,7 @@ impl Compiler<'_> {
             }
         }
         if let Some(node) = object.take("timeZone") {
-            expect_text(node, "`timeZone`", &mut self.diagnostics);
+            self.check_zone(node);
             kept.insert("timeZone", to_value(node));
         }
         if let Some(schedule) = object.take("schedule").and_then(|node| self.schedule(node)) {
@@ -277,6 +290,13 @@ impl Compiler<'_> {
         if !expr::is_expression(text) && !readable(text) && !readable(&format!("{text}Z")) {
             let hint = "write it as 2030-01-01T08:00:00Z, or without the Z beside a `timeZone`";
             self.error(codes::BAD_VALUE, node.span, format!("`{name}` is not a time: {text:?}"), hint);
+        }
+    }
+
+    fn check_zone(&mut self, node: &Node) {
+        let Some(text) = expect_text(node, "`timeZone`", &mut self.diagnostics) else { return };
+        if let Some((message, hint)) = expr::zone_problem(&text.text).filter(|_| !expr::is_expression(&text.text)) {
+            self.error(codes::BAD_VALUE, node.span, message, hint);
         }
     }
 
@@ -326,4 +346,27 @@ impl Compiler<'_> {
 
 fn frequencies() -> String {
     format!("add one of {}", FREQUENCIES.join(", "))
+}
+
+/// A schema is written down, so a name such as `@odata.id` means itself; `@@`, as exports have it, stands for `@`.
+fn unevaluated(node: &Node) -> Node {
+    let kind = match &node.kind {
+        Kind::Str(text) if needs_escape(&text.text) => return Node::text(expr::literal_text(&text.text), node.span),
+        Kind::List(items) => Kind::List(items.iter().map(unevaluated).collect()),
+        Kind::Map(entries) => Kind::Map(
+            entries
+                .iter()
+                .map(|(key, value)| match needs_escape(&key.text) {
+                    true => (Key { text: expr::literal_text(&key.text), ..key.clone() }, unevaluated(value)),
+                    false => (key.clone(), unevaluated(value)),
+                })
+                .collect(),
+        ),
+        other => other.clone(),
+    };
+    Node::new(node.span, kind)
+}
+
+fn needs_escape(text: &str) -> bool {
+    expr::is_expression(text) && !text.starts_with("@@")
 }

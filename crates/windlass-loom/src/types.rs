@@ -122,7 +122,7 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 const LATER: &str = "it is known, but this version cannot run it";
-const CONNECTOR: &str = "call the service itself with an `http` action, or give it a static result";
+const CONNECTOR: &str = "call the service's own API with `http`, or give the action a static result";
 const CODE: &str = "write it as an expression in a `compose`, or call a service with `http`";
 const FORMAT: &str = "let a service do it, called with an `http` action";
 const TRIGGER: &str = "it is a trigger: move it under `triggers`";
@@ -140,6 +140,10 @@ pub(crate) fn mockable(name: &str) -> Option<&'static str> {
 /// For a known type that is not supported: what to do instead.
 pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
+}
+
+pub(crate) fn is_trigger(name: &str) -> bool {
+    instead_of(name) == Some(TRIGGER)
 }
 
 pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {

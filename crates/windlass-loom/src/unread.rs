@@ -54,7 +54,7 @@ impl Compiler<'_> {
                 let wanted = |name: &str| of.as_ref().is_none_or(|of| name.to_lowercase() == *of);
                 self.scopes.loops(found.scope).find(|frame| wanted(&frame.name)).map(|frame| frame.node)
             }
-            Refers::Loop | Refers::Parameter | Refers::Setting => None,
+            Refers::Loop | Refers::Item | Refers::Element | Refers::Parameter | Refers::Setting => None,
         }
     }
 

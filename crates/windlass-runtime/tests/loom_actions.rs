@@ -321,7 +321,7 @@ async fn records_of_actions() {
         (
             r#"{"triggers": {"When_called": {"type": "Request"}}, "actions": {"c": {"type": "compose", "inputs": ["@trigger().name", "@triggerOutputs()"]}}, "outputs": {"o": "@outputs('c')"}}"#,
             r#"{"n": 1}"#,
-            r#"{"o":["manual",{"body":{"n":1}}]}"#,
+            r#"{"o":["When_called",{"body":{"n":1}}]}"#,
         ),
     ])
     .await;
@@ -348,6 +348,7 @@ async fn changes_of_variables() {
         ("integer", "1", "setVariable", r#""@null""#, "failed VariableKind"),
         ("boolean", "true", "setVariable", r#""@null""#, "failed VariableKind"),
         ("integer", "1", "incrementVariable", "0.5", "failed VariableKind"),
+        ("integer", "1", "incrementVariable", r#""@null""#, "failed VariableKind"),
         ("float", "1.5", "decrementVariable", "1", r#"{"o":0.5}"#),
     ] {
         let text = CHANGE.replace("KIND", kind).replace("FIRST", first).replace("TYPE", change).replace("VALUE", value);

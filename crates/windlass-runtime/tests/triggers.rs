@@ -25,6 +25,7 @@ fn split_plan(split: Option<&str>) -> Plan {
     plan.triggers.push(Trigger {
         name: "Manual".into(),
         kind: "request".into(),
+        validates: None,
         conditions,
         split,
         settings: Value::Null,

@@ -95,6 +95,10 @@ pub trait Scope {
     /// The innermost loop, or the enclosing loop of that name (any letter case).
     fn turn(&self, loop_name: Option<&str>) -> Option<TurnView>;
     fn run(&self) -> &RunView;
+    /// The name of what starts runs, if there is just one.
+    fn trigger(&self) -> Option<Arc<str>> {
+        None
+    }
     fn now(&self) -> Timestamp;
     /// The next random number of this tick. The same tick gives the same numbers.
     fn random(&self) -> u64;
@@ -160,6 +164,8 @@ pub enum EvalErrorKind {
     Missing,
     /// A value of the wrong kind, or out of range.
     Type,
+    /// Content that a schema does not allow.
+    Invalid,
     /// Fuel, depth or size.
     Limit,
     /// Not an error of the expression: blobs must be loaded first, then the evaluation is repeated.

@@ -12,6 +12,9 @@ pub struct Trigger {
     pub name: Arc<str>,
     /// What the dialect calls it: `request`, `recurrence`.
     pub kind: Arc<str>,
+    /// Fails for a delivery that is not as it should be: that one is refused. Looked at before the conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validates: Option<ExprId>,
     /// All must hold, or the delivery starts nothing.
     pub conditions: Vec<ExprId>,
     /// A list: each of its items is the input of a run of its own.

@@ -30,7 +30,8 @@ pub struct Unmet {
 pub enum Refused {
     /// Load these values and ask again.
     NeedBlobs(Vec<BlobHash>),
-    /// A condition or a list that cannot be evaluated, too many items, an input that does not fit the definition.
+    /// A delivery that is not valid, a condition or a list that cannot be evaluated, too many items, an input that does
+    /// not fit the definition.
     Because(Box<ErrorInfo>),
 }
 
@@ -49,7 +50,7 @@ impl From<ErrorInfo> for Refused {
     }
 }
 
-/// All conditions must hold; then the list is split, or the input is the one run's. The expressions see what a run with
+/// The delivery must be valid and all conditions must hold; then the list is split, or the input is the one run's. The expressions see what a run with
 /// this input would see when it starts.
 pub fn admit(
     program: &Program,
@@ -69,6 +70,9 @@ pub fn admit(
     state.seed = seed;
     let scope = state.root_scope;
     let mut reducer = Reducer { program, state: &mut state, values, work: Resume::default() };
+    if let Some(validates) = trigger.validates {
+        reducer.eval(validates, scope).map_err(invalid)?;
+    }
     for (at, condition) in trigger.conditions.iter().enumerate() {
         if !reducer.condition(*condition, scope, Locals::default())? {
             let source = program.plan.expressions[condition.0 as usize].source.clone();
@@ -79,6 +83,17 @@ pub fn admit(
     let value = reducer.eval(split, scope)?;
     let inputs = items(program, &reducer.resolve(&value)?)?;
     Ok(Admitted { inputs, unmet: None })
+}
+
+/// Also a delivery that cannot be read at all is not valid.
+fn invalid(stop: Stop) -> Refused {
+    match stop.into() {
+        Refused::Because(mut error) if *error.code == *"InvalidTemplate" => {
+            error.code = "ValidationFailed".into();
+            Refused::Because(error)
+        }
+        other => other,
+    }
 }
 
 /// A delivery that is split need not fit the parameters: its items must.
@@ -95,7 +110,8 @@ fn parameters(program: &Program, trigger: &Trigger, input: &Value) -> Result<Val
 
 fn items(program: &Program, list: &Value) -> Result<Vec<Value>, Refused> {
     let Value::List(items) = list else {
-        let message = format!("a trigger is split on an array; it got {} {list:?}", list.kind());
+        let got = if list.is_null() { "null".to_owned() } else { format!("{} {list:?}", list.kind()) };
+        let message = format!("a trigger is split on an array; it got {got}");
         let hint = "name the array in the delivery: @triggerBody().items";
         return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
     };

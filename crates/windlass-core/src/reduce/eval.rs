@@ -54,7 +54,11 @@ impl Reducer<'_> {
         if error.kind == EvalErrorKind::NeedBlobs {
             return Stop::Need(error.blobs);
         }
-        let code = if error.kind == EvalErrorKind::Limit { "ExpressionLimit" } else { "InvalidTemplate" };
+        let code = match error.kind {
+            EvalErrorKind::Limit => "ExpressionLimit",
+            EvalErrorKind::Invalid => "ValidationFailed",
+            _ => "InvalidTemplate",
+        };
         let message = match &error.expression {
             Some(expression) => format!("{} (in `{expression}`)", error.message),
             None => error.message.clone(),
@@ -222,6 +226,13 @@ impl ScopeTrait for View<'_> {
 
     fn run(&self) -> &RunView {
         &self.state.run
+    }
+
+    fn trigger(&self) -> Option<Arc<str>> {
+        match self.program.plan.triggers.as_slice() {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        }
     }
 
     fn now(&self) -> Timestamp {

@@ -17,7 +17,7 @@ impl Reducer<'_> {
         let operand = match (given, write.value) {
             (Some(value), _) => value,
             (None, Some(expression)) => self.eval(expression, scope)?,
-            (None, None) => Value::Null,
+            (None, None) => unsaid(write.op),
         };
         if write.op == WriteOp::AppendItem && self.append_in_place(target, &write.name, &operand)? {
             return Ok(operand);
@@ -121,6 +121,14 @@ fn declared(
     Ok((kind, value))
 }
 
+/// What a write without a value works with: counting goes by one.
+pub(crate) fn unsaid(op: WriteOp) -> Value {
+    match op {
+        WriteOp::Add | WriteOp::Subtract => Value::Int(1),
+        _ => Value::Null,
+    }
+}
+
 fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Value, ErrorInfo> {
     match op {
         WriteOp::Declare(_) | WriteOp::Set => Ok(operand),
@@ -168,7 +176,6 @@ fn plain(value: &Value) -> String {
 }
 
 fn arithmetic(name: &str, before: Value, by: Value, sign: i64) -> Result<Value, ErrorInfo> {
-    let by = if by.is_null() { Value::Int(1) } else { by };
     match (&before, &by) {
         (Value::Int(a), Value::Int(b)) => {
             b.checked_mul(sign).and_then(|b| a.checked_add(b)).map(Value::Int).ok_or_else(|| {
@@ -180,7 +187,10 @@ fn arithmetic(name: &str, before: Value, by: Value, sign: i64) -> Result<Value, 
                 ErrorInfo::new("Overflow", "expression", format!("the variable `{name}` would not be finite"))
             }),
             (None, _) => Err(mismatch(name, "a number", &before)),
-            (_, None) => Err(mismatch(name, "changed by a number", &by)),
+            (_, None) => {
+                let error = mismatch(name, "changed by a number", &by);
+                Err(if by.is_null() { error.hint("if it may be missing, write coalesce(…, 0)") } else { error })
+            }
         },
     }
 }
@@ -196,9 +206,6 @@ fn extreme(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
 }
 
 fn mismatch(name: &str, wanted: &str, found: &Value) -> ErrorInfo {
-    ErrorInfo::new(
-        "VariableKind",
-        "expression",
-        format!("the variable `{name}` must be {wanted}; found {} {found:?}", found.kind()),
-    )
+    let found = if found.is_null() { "null".to_owned() } else { format!("{} {found:?}", found.kind()) };
+    ErrorInfo::new("VariableKind", "expression", format!("the variable `{name}` must be {wanted}; found {found}"))
 }

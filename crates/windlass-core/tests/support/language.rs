@@ -35,7 +35,8 @@ struct Compiled {
     mode: Mode,
 }
 
-const OPS: [&str; 23] = [
+const OPS: [&str; 24] = [
+    "$error",
     "$var",
     "$turn",
     "$node",
@@ -124,7 +125,7 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
             turn(text(what), Some(text(name)), scope)?
         }
         "$loopitem" => turn("item", Some(text(&operand)), scope)?,
-        "$node" | "$status" | "$attempts" | "$inputs" => node(op, text(&operand), scope, mode)?,
+        "$error" | "$node" | "$status" | "$attempts" | "$inputs" => node(op, text(&operand), scope, mode)?,
         "$input" => scope.run().input.get(text(&operand)).cloned().unwrap_or_default(),
         "$add" => {
             let (a, b) = pair(&operand)?;
@@ -188,6 +189,7 @@ fn node(op: &str, name: &str, scope: &dyn Scope, mode: Mode) -> Result<Value, Ev
         "$node" => node.output,
         "$status" => Value::from(node.status),
         "$inputs" => node.inputs,
+        "$error" => node.error,
         _ => Value::from(node.attempts),
     })
 }

@@ -290,6 +290,7 @@ impl<'p> Naive<'p> {
         let operand = match (given, write.value) {
             (Some(value), _) => value,
             (None, Some(expression)) => self.eval(expression)?,
+            (None, None) if write.op == WriteOp::Add => Value::Int(1),
             (None, None) => Value::Null,
         };
         let at = match write.level {
@@ -679,7 +680,6 @@ fn most(looping: &Loop) -> Option<u64> {
 
 fn step(operand: &Value) -> Tried<i64> {
     match operand {
-        Value::Null => Ok(1),
         Value::Int(by) => Ok(*by),
         _ => Err(Broken),
     }

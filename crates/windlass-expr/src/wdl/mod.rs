@@ -48,6 +48,11 @@ pub fn function_names() -> Vec<&'static str> {
     functions::all().map(|function| function.name).collect()
 }
 
+/// What is wrong with the name of a time zone, and what to do; None if there is such a zone.
+pub fn zone_problem(name: &str) -> Option<(String, String)> {
+    zones::find(name).is_none().then(|| zones::unknown(name))
+}
+
 impl Language for Wdl {
     fn name(&self) -> &'static str {
         "wdl"

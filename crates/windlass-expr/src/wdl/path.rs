@@ -80,8 +80,11 @@ fn by_name(path: &Path, step: &Step, context: &mut Context, current: &Value, nam
                 return Ok(value.clone());
             }
             context.items(map.len() / 8)?;
-            match property(map, name) {
-                Some(value) => Ok(value.clone()),
+            if let Some(value) = property(map, name) {
+                return Ok(value.clone());
+            }
+            match by_parts(context, current, name)? {
+                Some(value) => Ok(value),
                 None if step.safe || path.lenient => Ok(Value::Null),
                 None => Err(missing(path, step, &format!("no property `{name}`; it has {}", names(map)))),
             }
@@ -103,6 +106,37 @@ fn by_name(path: &Path, step: &Step, context: &mut Context, current: &Value, nam
         ))
         .hint("json(…) reads an object from a text")),
     }
+}
+
+/// `body/items/0/id`, as designers write it: one part after the other, numbers into arrays. None if one is not there.
+fn by_parts(context: &mut Context, start: &Value, name: &str) -> Result<Option<Value>, EvalError> {
+    if !name.contains('/') {
+        return Ok(None);
+    }
+    let mut current = start.clone();
+    for part in name.split('/') {
+        context.items(1)?;
+        if let Value::Stored(stored) = &current
+            && !is_stored_list(stored)
+        {
+            current = context.look(stored)?;
+        }
+        let found = match &current {
+            Value::Map(map) => {
+                context.items(map.len() / 8)?;
+                property(map, part).cloned()
+            }
+            Value::List(items) => part.parse().ok().and_then(|index: usize| items.get(index)).cloned(),
+            Value::Stored(stored) => match part.parse() {
+                Ok(index) if (index as u64) < stored.items => context.stored_item(stored, index)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(found) = found else { return Ok(None) };
+        current = found;
+    }
+    Ok(Some(current))
 }
 
 /// An index of None is negative, thus always outside.

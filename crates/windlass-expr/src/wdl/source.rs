@@ -29,8 +29,12 @@ pub struct References {
     pub nodes: Vec<Ref>,
     /// `result('x')`
     pub results: Vec<Ref>,
-    /// `items('x')`, `iterationIndexes('x')`
+    /// `iterationIndexes('x')`
     pub loops: Vec<Ref>,
+    /// `items('x')`
+    pub items: Vec<Ref>,
+    /// `item()`, where it is called
+    pub elements: Vec<Ref>,
     /// `parameters('x')`
     pub parameters: Vec<Ref>,
     /// `appsetting('x')`
@@ -48,7 +52,13 @@ pub fn references(source: &Value) -> References {
             "outputs" | "body" | "actions" | "actionoutputs" | "actionbody" => (&mut found.nodes, true),
             "formdatavalue" | "formdatamultivalues" | "multipartbody" => (&mut found.nodes, true),
             "result" => (&mut found.results, true),
-            "items" | "iterationindexes" => (&mut found.loops, false),
+            "iterationindexes" => (&mut found.loops, false),
+            "items" => (&mut found.items, false),
+            "item" => {
+                let (name, range) = (Arc::from("item"), call.name_range.clone());
+                found.elements.push(Ref { name, pointer: pointer.to_vec(), range });
+                return;
+            }
             "parameters" => (&mut found.parameters, false),
             "appsetting" => (&mut found.settings, false),
             _ => return,

@@ -160,6 +160,8 @@ fn parse_mixed(text: &str) -> Result<Text, SyntaxError> {
     Ok(Text::Mixed(pieces))
 }
 
+const QUOTE_HINT: &str = "a quote inside a text is doubled: 'it''s'";
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -184,11 +186,17 @@ impl Parser<'_> {
         self.at..self.at + self.rest().chars().next().map_or(0, char::len_utf8)
     }
 
+    /// Whether a letter follows the end of a text, as in `'it's'`.
+    fn after_quote(&self, next: char) -> bool {
+        next.is_alphanumeric() && self.text[..self.at].ends_with('\'')
+    }
+
     fn trailing(&self) -> SyntaxError {
         let next = self.rest().chars().next();
         let shown: String = self.rest().chars().take(20).collect();
         let error = SyntaxError::new(format!("the expression has ended, but `{shown}` follows"), self.here());
         match next {
+            Some(next) if self.after_quote(next) => error.hint(QUOTE_HINT),
             Some('=' | '<' | '>' | '!' | '&' | '|' | '+' | '-' | '*' | '/' | '%') => {
                 error.hint("there are no operators: use functions such as equals(a, b), and(a, b), add(a, b)")
             }
@@ -305,9 +313,13 @@ impl Parser<'_> {
                     .hint("a `)` is missing"));
                 }
                 Some(_) => {
-                    let shown: String = self.rest().chars().take(1).collect();
-                    return Err(SyntaxError::new(format!("expected `,` or `)`, found `{shown}`"), self.here())
-                        .hint(format!("arguments of `{name}` are separated by commas")));
+                    let next = self.rest().chars().next().unwrap_or_default();
+                    let hint = match self.after_quote(next) {
+                        true => QUOTE_HINT.to_owned(),
+                        false => format!("arguments of `{name}` are separated by commas"),
+                    };
+                    let message = format!("expected `,` or `)`, found `{next}`");
+                    return Err(SyntaxError::new(message, self.here()).hint(hint));
                 }
             }
         }

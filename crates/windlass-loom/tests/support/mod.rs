@@ -20,6 +20,9 @@ pub fn summary(plan: &Plan) -> String {
     }
     for trigger in &plan.triggers {
         let _ = write!(out, "trigger {} [{}]", trigger.name, trigger.kind);
+        if let Some(validates) = trigger.validates {
+            let _ = write!(out, " valid by {}", expression(plan, validates));
+        }
         for condition in &trigger.conditions {
             let _ = write!(out, " if {}", expression(plan, *condition));
         }

@@ -159,9 +159,24 @@ impl<'a> Reducer<'a> {
             body.ready.push_back(dependent);
             return None;
         }
-        let error = ErrorInfo::new("ActionDependencyFailed", "skipped", "the node did not run");
+        let error = self.why_unmet(id, graph, dependent);
         self.record_unrun(id, graph.children[dependent as usize].node, graph.unmet, error);
         Some(graph.unmet)
+    }
+
+    /// Names the first dependency, as written, that did not end as it should have.
+    fn why_unmet(&self, id: FrameId, graph: &Graph, dependent: u32) -> ErrorInfo {
+        let ended = |child: u32| self.graph_of(id).and_then(|(_, body)| body.children[child as usize].status);
+        let unmet = graph.children[dependent as usize].after.iter().find_map(|after| {
+            let status = ended(after.child).filter(|status| !after.accepts.contains(*status))?;
+            Some((after, status))
+        });
+        let message = unmet.map_or("it did not run".to_owned(), |(after, status)| {
+            let name = &self.program.node(graph.children[after.child as usize].node).name;
+            let accepted: Vec<String> = after.accepts.iter().map(|status| format!("{status:?}")).collect();
+            format!("`{name}` ended as {status:?}, and this runs only after {}", accepted.join(" or "))
+        });
+        ErrorInfo::new("ActionDependencyFailed", "skipped", message)
     }
 
     fn cancel_rest(&mut self, id: FrameId, status: Status) {

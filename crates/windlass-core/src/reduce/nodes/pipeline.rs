@@ -7,6 +7,7 @@ use windlass_value::{Duration, Level, Map, Value};
 use crate::plan::{Action, Directive, NodeKind, Pipeline, Rule, Task, Write};
 use crate::reduce::eval::Locals;
 use crate::reduce::nodes::effect::Call;
+use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, Ended, FrameId, Item, OpenJob, PipelineFrame, ScopeId, Timer};
 use crate::{Command, EffectKey, ErrorInfo, Job, Status, TaskOutcome};
@@ -234,7 +235,7 @@ impl<'a> Reducer<'a> {
             let locals = Locals { names: Some(&names), ..Locals::default() };
             for write in &rule.writes {
                 let value = write.value.map(|expression| self.eval_with(expression, scope, locals)).transpose()?;
-                writes.push((write, value.unwrap_or_default()));
+                writes.push((write, value.unwrap_or_else(|| unsaid(write.op))));
             }
             if let Some(expression) = rule.previous {
                 previous = self.eval_with(expression, scope, locals)?;

@@ -25,7 +25,11 @@ impl Reducer<'_> {
         }
         let value = self.resolve(value)?;
         let Value::List(list) = &value else {
-            let message = format!("a foreach needs an array; it got {} {}", value.kind(), shortened(&value));
+            let got = match &value {
+                Value::Null => "null".to_owned(),
+                other => format!("{} {}", other.kind(), shortened(other)),
+            };
+            let message = format!("a foreach needs an array; it got {got}");
             let hint = "if it may be missing, write coalesce(…, json('[]'))";
             return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
         };

@@ -1,7 +1,7 @@
 //! Content as JSON that a schema allows.
 
 use serde_json::Value as Json;
-use windlass_value::{EvalError, Expression, Meter, PathPart, Scope, Value, parse_json};
+use windlass_value::{EvalError, EvalErrorKind, Expression, Meter, PathPart, Scope, Value, parse_json};
 
 use super::schema::Schema;
 use super::{Parts, body};
@@ -94,7 +94,7 @@ impl Expression for Parse {
 
 fn check(schema: &Schema, json: &Json) -> Result<(), EvalError> {
     schema.check(json).map_err(|problems| {
-        type_error(format!("the content is not as the schema wants it: {problems}"))
+        EvalError::new(EvalErrorKind::Invalid, format!("the content is not as the schema wants it: {problems}"))
             .hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
     })
 }

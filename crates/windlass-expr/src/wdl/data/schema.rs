@@ -92,11 +92,7 @@ fn problem(error: &ValidationError) -> String {
 fn what(error: &ValidationError) -> String {
     match error.kind() {
         ValidationErrorKind::Type { kind } => {
-            let wanted = match kind {
-                TypeKind::Single(one) => one.to_string(),
-                TypeKind::Multiple(many) => many.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
-            };
-            format!("found {}, wanted {wanted}", found(error.instance()))
+            format!("found {}, wanted {}", found(error.instance()), type_names(kind))
         }
         ValidationErrorKind::Required { property } => {
             format!("the property {property} is missing, found {}", found(error.instance()))
@@ -110,10 +106,29 @@ fn what(error: &ValidationError) -> String {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             format!("the properties {} are not allowed", short(&unexpected.join(", ")))
         }
-        ValidationErrorKind::AnyOf { .. } | ValidationErrorKind::OneOfNotValid { .. } => {
-            format!("found {}, which none of the given schemas allows", found(error.instance()))
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            let choices: Vec<String> = context.iter().filter_map(|errors| errors.first()).map(choice).collect();
+            format!("found {}, wanted {}", found(error.instance()), short(&choices.join(", or ")))
         }
         _ => short(&error.masked_with(found(error.instance())).to_string()),
+    }
+}
+
+/// What one of several schemas wanted.
+fn choice(error: &ValidationError) -> String {
+    match error.kind() {
+        ValidationErrorKind::Type { kind } => type_names(kind),
+        ValidationErrorKind::Enum { options } => format!("one of {options}"),
+        ValidationErrorKind::Constant { expected_value } => expected_value.to_string(),
+        ValidationErrorKind::Required { property } => format!("the property {property}"),
+        _ => format!("what fits ({})", what(error)),
+    }
+}
+
+fn type_names(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => one.to_string(),
+        TypeKind::Multiple(many) => many.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
     }
 }
 
@@ -125,6 +140,7 @@ fn found(value: &Json) -> String {
         Json::Number(_) => "number",
         Json::String(_) => "string",
         Json::Array(items) => return format!("an array of {}", items.len()),
+        Json::Object(map) if map.is_empty() => return "an empty object".to_owned(),
         Json::Object(map) => {
             let names: Vec<&str> = map.keys().take(8).map(String::as_str).collect();
             return format!("an object with {}", short(&names.join(", ")));

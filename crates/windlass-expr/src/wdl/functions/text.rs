@@ -39,16 +39,29 @@ fn concat(context: &mut Context, arguments: &[Value]) -> Outcome {
     Ok(Value::from(out))
 }
 
+/// One letter for one letter, as .NET does it without a culture: what has no single counterpart stays, and so do the
+/// dotted and the dotless i and the long s, whose counterparts would not lead back.
+fn small(letter: char) -> char {
+    single(letter, letter.to_lowercase())
+}
+
+fn large(letter: char) -> char {
+    match letter {
+        'ı' | 'ſ' => letter,
+        _ => single(letter, letter.to_uppercase()),
+    }
+}
+
+fn single(letter: char, mut mapped: impl Iterator<Item = char>) -> char {
+    match (mapped.next(), mapped.next()) {
+        (Some(single), None) => single,
+        _ => letter,
+    }
+}
+
 /// One small letter per letter, so that positions in the folded text are positions in the text.
 fn fold(context: &mut Context, text: &str) -> Result<String, EvalError> {
     context.room_for_bytes(text.len())?;
-    let small = |c: char| {
-        let mut lower = c.to_lowercase();
-        match (lower.next(), lower.next()) {
-            (Some(single), None) => single,
-            _ => c,
-        }
-    };
     Ok(text.chars().map(small).collect())
 }
 
@@ -174,13 +187,13 @@ fn split(context: &mut Context, arguments: &[Value]) -> Outcome {
 fn to_lower(context: &mut Context, arguments: &[Value]) -> Outcome {
     let text = text_at("toLower", arguments, 0)?;
     context.room_for_bytes(text.len())?;
-    Ok(Value::from(text.to_lowercase()))
+    Ok(Value::from(text.chars().map(small).collect::<String>()))
 }
 
 fn to_upper(context: &mut Context, arguments: &[Value]) -> Outcome {
     let text = text_at("toUpper", arguments, 0)?;
     context.room_for_bytes(text.len())?;
-    Ok(Value::from(text.to_uppercase()))
+    Ok(Value::from(text.chars().map(large).collect::<String>()))
 }
 
 fn trim(context: &mut Context, arguments: &[Value]) -> Outcome {

@@ -257,7 +257,8 @@ fn trigger_outputs(context: &mut Context, _arguments: &[Value]) -> Outcome {
 
 fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
     let outputs = trigger_outputs(context, arguments)?;
-    Ok(Value::object([("name", Value::from("manual")), ("outputs", outputs), ("status", Value::from("Succeeded"))]))
+    let name = context.scope.trigger().map_or_else(|| Value::from("manual"), Value::Str);
+    Ok(Value::object([("name", name), ("outputs", outputs), ("status", Value::from("Succeeded"))]))
 }
 
 fn turn_at(function: &str, context: &Context, arguments: &[Value]) -> Result<TurnView, EvalError> {

@@ -1,0 +1,88 @@
+//! What deliveries to a trigger lead to, one line a case.
+
+#![allow(clippy::unwrap_used)]
+
+use windlass_core::{Limits, Program, Refused, Values, admit};
+use windlass_expr::wdl;
+use windlass_loom::{Options, compile};
+use windlass_syntax::{Colour, Source};
+use windlass_value::{BlobHash, Language, Stored, Timestamp, Value, parse_json};
+
+/// Nothing is stored.
+struct Nothing;
+
+impl Values for Nothing {
+    fn get(&self, _hash: &BlobHash) -> Option<Value> {
+        None
+    }
+
+    fn put(&mut self, _value: &Value) -> Stored {
+        panic!("nothing is stored")
+    }
+}
+
+/// `ok`, or the code and the message of the refusal.
+fn delivered(trigger: &str, input: &str) -> String {
+    let text =
+        format!(r#"{{"triggers": {{"in": {trigger}}}, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}"#);
+    let source = Source::new("t.json", text);
+    let compiled = compile(&source, &Options::default());
+    let plan = compiled.map_err(|problems| problems.render(&source, Colour::Never)).unwrap().plan;
+    let languages = wdl::languages();
+    let languages: Vec<&dyn Language> = languages.iter().map(|language| &**language).collect();
+    let program = Program::load(plan, &languages, Limits::default()).unwrap();
+    let input = parse_json(input).unwrap();
+    match admit(&program, &program.plan.triggers[0], &input, Timestamp(0), 1, &mut Nothing) {
+        Ok(admitted) if admitted.unmet.is_some() => "unmet".to_owned(),
+        Ok(_) => "ok".to_owned(),
+        Err(Refused::Because(error)) => format!("{}: {}", error.code, error.message),
+        Err(Refused::NeedBlobs(_)) => panic!("nothing is stored"),
+    }
+}
+
+#[test]
+fn a_schema_is_held_against_deliveries_when_that_is_asked_for() {
+    let checked = r#"{"type": "Request", "operationOptions": "EnableSchemaValidation", "conditions": [{"expression": "@equals(triggerBody().n, 1)"}],
+        "inputs": {"schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}, "@odata.id": {"type": "string"}, "@@odata.tag": {"type": "string"}}}}}"#;
+    let free = r#"{"type": "Request", "inputs": {"schema": {"type": "object", "required": ["n"]}}}"#;
+    let without = r#"{"type": "Request", "operationOptions": "EnableSchemaValidation", "inputs": {}}"#;
+    for (trigger, input, wanted) in [
+        (checked, r#"{"n": 1, "@odata.id": "x"}"#, "ok"),
+        (checked, r#"{"n": 2}"#, "unmet"),
+        (
+            checked,
+            r#"{"n": "1"}"#,
+            r#"ValidationFailed: the content is not as the schema wants it: /n: found string "1", wanted integer"#,
+        ),
+        (
+            checked,
+            r#"{"n": 1, "@odata.id": 5}"#,
+            "ValidationFailed: the content is not as the schema wants it: /@odata.id: found number 5",
+        ),
+        (
+            checked,
+            r#"{"n": 1, "@odata.tag": 5}"#,
+            "ValidationFailed: the content is not as the schema wants it: /@odata.tag: found number 5",
+        ),
+        (
+            checked,
+            "[]",
+            "ValidationFailed: the content is not as the schema wants it: the content: found an array of 0",
+        ),
+        (checked, "null", "ValidationFailed: `content` is null"),
+        (free, "{}", "ok"),
+        (without, "5", "ok"),
+    ] {
+        let said = delivered(trigger, input);
+        assert!(said.starts_with(wanted), "{input}: {said}");
+    }
+}
+
+#[test]
+fn the_only_trigger_is_known_by_its_name() {
+    let named = |name: &str| format!(r#"{{"conditions": [{{"expression": "@equals(trigger().name, '{name}')"}}]}}"#);
+    assert_eq!(delivered(&named("in"), "null"), "ok");
+    assert_eq!(delivered(&named("manual"), "null"), "unmet");
+    let beside_another = format!(r#"{}, "other": {{}}"#, named("manual"));
+    assert_eq!(delivered(&beside_another, "null"), "ok");
+}
