@@ -114,6 +114,7 @@ impl Fixed {
                 started_at: start,
                 ended_at: start,
                 records: Default::default(),
+                records_listed: None,
             },
         }
     }

@@ -20,6 +20,17 @@ pub struct Program {
     names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>>,
     /// The same, folded to lower case, for languages that do not mind.
     folded: BTreeMap<Option<NodeId>, BTreeMap<String, NodeId>>,
+    /// Nodes that loops write down, folded to lower case, by the scope that the loop belongs to. None is a name that two
+    /// loops have.
+    written_down: BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>>,
+}
+
+/// A node inside a loop, and which entry of the loop's records it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenDown {
+    pub node: NodeId,
+    pub looping: NodeId,
+    pub at: usize,
 }
 
 /// What the reducer would otherwise work out again and again.
@@ -54,7 +65,8 @@ impl Program {
             names.entry(home).or_default().insert(node.name.clone(), id);
             folded.entry(home).or_default().entry(node.name.to_lowercase()).or_insert(id);
         }
-        Ok(Program { plan, limits, expressions, facts, names, folded })
+        let written_down = find_written_down(&plan, &facts)?;
+        Ok(Program { plan, limits, expressions, facts, names, folded, written_down })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -73,6 +85,11 @@ impl Program {
     pub fn named(&self, home: Option<NodeId>, name: &str) -> Option<NodeId> {
         let exact = self.names.get(&home).and_then(|names| names.get(name));
         exact.or_else(|| self.folded.get(&home)?.get(&name.to_lowercase())).copied()
+    }
+
+    /// A node inside a loop of one scope that the loop writes down, by its name in lower case.
+    pub(crate) fn written_down(&self, home: Option<NodeId>, lower: &str) -> Option<WrittenDown> {
+        *self.written_down.get(&home)?.get(lower)?
     }
 
     /// The run's parameters from its input, or everything that is wrong with it.
@@ -260,6 +277,26 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
         facts[index].computes_only = inner && computes_itself(&plan.nodes[index]);
     }
     facts
+}
+
+fn find_written_down(
+    plan: &Plan,
+    facts: &[NodeFacts],
+) -> Result<BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>>, PlanError> {
+    let mut found: BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>> = BTreeMap::new();
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let NodeKind::Loop(looping) = &node.kind else { continue };
+        let (id, home) = (NodeId(index as u32), facts[index].home);
+        for (at, inner) in looping.records.iter().flat_map(|records| &records.of).enumerate() {
+            if facts.get(inner.0 as usize).is_none_or(|facts| facts.home != Some(id)) {
+                return Err(PlanError(format!("the loop `{}` writes down a node that is not in its body", node.name)));
+            }
+            let place = WrittenDown { node: *inner, looping: id, at };
+            let names = found.entry(home).or_default();
+            names.entry(plan.node(*inner).name.to_lowercase()).and_modify(|known| *known = None).or_insert(Some(place));
+        }
+    }
+    Ok(found)
 }
 
 fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<NodeId> {

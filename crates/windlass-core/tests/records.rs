@@ -35,7 +35,7 @@ fn recording(in_flight: u64, keep: Keep, on_turn_failure: TurnFailure) -> Progra
             ]))
         });
         let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);
-        Loop { records: Some(Records { value, keep }), on_turn_failure, ..each(items, in_flight, body) }
+        Loop { records: Some(Records::new(value, keep)), on_turn_failure, ..each(items, in_flight, body) }
     })
 }
 
@@ -78,7 +78,7 @@ fn a_loop_without_turns_has_nothing_to_write_down() {
     for (keep, expected) in [(Keep::Last, TurnRecords::Last(Value::Null)), (Keep::All, TurnRecords::All(json("[]")))] {
         let program = looped(|b, id| {
             let items = range(b, 0);
-            let records = Some(Records { value: b.expr("1"), keep });
+            let records = Some(Records::new(b.expr("1"), keep));
             Loop { records, ..each(items, 1, b.evaluate(id, "body", "1")) }
         });
         assert_eq!(recorded(&ran(&program)), expected);
@@ -89,7 +89,7 @@ fn a_loop_without_turns_has_nothing_to_write_down() {
 fn a_record_that_cannot_be_made_fails_the_loop_unless_it_ends_anyway() {
     let with = |fails: bool| {
         let program = looped(|b, id| {
-            let records = Some(Records { value: b.expr(r#"{"$fail": "no record"}"#), keep: Keep::All });
+            let records = Some(Records::new(b.expr(r#"{"$fail": "no record"}"#), Keep::All));
             Loop { records, ..repeat(3, if fails { b.effect(id, "body", "1") } else { b.evaluate(id, "body", "1") }) }
         });
         let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::fail()));
@@ -105,7 +105,7 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     let limits = Limits { loop_chunk_items: 10, ..Limits::default() };
     let program = looped_with(limits, |b, id| {
         let items = range(b, 2_005);
-        let records = Some(Records { value: b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), keep: Keep::All });
+        let records = Some(Records::new(b.expr(r#"[{"$turn": "item"}, {"$text": 50}]"#), Keep::All));
         Loop { records, collect: Collect::Last, ..each(items, 4, b.evaluate(id, "body", "1")) }
     });
     let mut sim = Sim::new(&program, support::world::echo());

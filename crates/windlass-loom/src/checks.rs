@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{NodeId, Parameter, VariableKind, WriteOp};
+use windlass_core::plan::{Collect, NodeId, NodeKind, Parameter, VariableKind, WriteOp};
 use windlass_syntax::{Diagnostic, did_you_mean, list_of};
 use windlass_value::Value;
 
 use crate::codes;
 use crate::compiler::{Compiler, Use};
 use crate::expr::{self, Refers};
-use crate::scopes::TRIGGER;
+use crate::records::Wanted;
+use crate::scopes::{LoopFrame, TRIGGER};
 use crate::variables::kind_name;
 
 /// What the turns of a loop offer as variables, in lower case and as written.
@@ -29,12 +30,16 @@ pub(crate) fn is_turn_variable(lower: &str) -> bool {
 impl Compiler<'_> {
     pub fn check_references(&mut self) {
         let uses = std::mem::take(&mut self.uses);
+        let mut wanted = Wanted::default();
         for found in &uses {
             match found.refers {
-                Refers::Action => self.check_action(found),
+                Refers::Action => {
+                    self.check_action(found);
+                    self.want_record(found, &mut wanted);
+                }
                 Refers::Result => {
                     self.check_action(found);
-                    self.keep_records(found);
+                    self.want_records(found, &mut wanted);
                 }
                 Refers::Variable => self.check_variable(found),
                 Refers::Loop | Refers::Item => self.check_loop(found),
@@ -44,6 +49,7 @@ impl Compiler<'_> {
             }
         }
         self.uses = uses;
+        self.keep_records(wanted);
         self.check_writes();
     }
 
@@ -63,11 +69,11 @@ impl Compiler<'_> {
             self.error(codes::UNKNOWN_ACTION, found.span, message, "use triggerBody() and parameters(…) only");
             return;
         }
-        let lower = found.name.to_lowercase();
-        let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower));
-        if let Some(around) = inside.and_then(|scope| scope.around.as_ref()) {
-            let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
-            let hint = format!("use the loop's own output: outputs('{}')", around.name);
+        if let Some((looping, _)) = self.seen_inside(found) {
+            self.check_order(found, Some(looping));
+            return;
+        }
+        if let Some((message, hint)) = self.lost_in_loop(found) {
             self.error(codes::UNKNOWN_ACTION, found.span, message, hint);
             return;
         }
@@ -76,6 +82,47 @@ impl Compiler<'_> {
         let hint = did_you_mean(&found.name, names.iter().map(|name| &**name))
             .unwrap_or_else(|| format!("actions here: {}", list_of(names.iter().map(|name| &**name))));
         self.error(codes::UNKNOWN_ACTION, found.span, format!("there is no action `{}`", found.name), hint);
+    }
+
+    /// Why an action inside a loop cannot be read from here, and what can.
+    fn lost_in_loop(&self, found: &Use) -> Option<(String, String)> {
+        let lower = found.name.to_lowercase();
+        let frames = self.scopes.bodies_with(found.scope, &lower).into_iter().filter_map(|body| body.around.as_ref());
+        let frames: Vec<&LoopFrame> = frames.collect();
+        if let [first, second, ..] = frames[..]
+            && found.refers == Refers::Action
+        {
+            let message = format!("there is a `{}` in the loop `{}` and in `{}`", found.name, first.name, second.name);
+            return Some((message, "give one of them another name".to_owned()));
+        }
+        let inside = self.scopes.all().find(|scope| scope.names.contains_key(&lower))?;
+        let around = inside.around.as_ref()?;
+        let message = format!("`{}` is inside the loop `{}`: its results are gone here", found.name, around.name);
+        let path = inside.names.get(&lower).and_then(|named| self.path_through_loops(found, named.node?));
+        let path = path.unwrap_or_else(|| format!("outputs('{}')", around.name));
+        Some((message, format!("use the loop's own output: {path}")))
+    }
+
+    /// How the output of an action is reached through the outputs of the loops around it.
+    fn path_through_loops(&self, found: &Use, target: NodeId) -> Option<String> {
+        let around: Vec<NodeId> = self.scopes.loops(found.scope).map(|frame| frame.node).collect();
+        let is_loop = |id: &NodeId| matches!(self.plan.node(*id).kind, NodeKind::Loop(_));
+        let line = self.line(target);
+        let outermost = line.iter().position(|id| is_loop(id) && !around.contains(id))?;
+        let mut path = String::new();
+        for id in &line[outermost..] {
+            let node = self.plan.node(*id);
+            let name = expr::quoted(&node.name);
+            match path.is_empty() {
+                true => path = format!("outputs({name})"),
+                false if node.hidden => {}
+                false => path.push_str(&format!("?[{name}]")),
+            }
+            if let NodeKind::Loop(looping) = &node.kind {
+                path.push_str(if looping.collect == Collect::Report { "?['lastResult']" } else { "?[0]" });
+            }
+        }
+        Some(path)
     }
 
     fn check_variable(&mut self, found: &Use) {

@@ -13,7 +13,13 @@ impl Compiler<'_> {
         let (readers, targets) = (self.line(reader), self.line(target));
         let shared = readers.iter().zip(&targets).take_while(|(a, b)| a == b).count();
         if shared == targets.len() {
-            let message = format!("`{}` cannot have ended here: this expression is inside it", found.name);
+            let target = &self.plan.node(target).name;
+            let message = match target.eq_ignore_ascii_case(&found.name) {
+                true => format!("`{}` cannot have ended here: this expression is inside it", found.name),
+                false => {
+                    format!("`{}` cannot have ended here: this expression belongs to `{target}`, around it", found.name)
+                }
+            };
             self.push(Diagnostic::warning(codes::NOT_AFTER, found.span, message).hint("read another action"));
             return;
         }
@@ -44,7 +50,7 @@ impl Compiler<'_> {
     }
 
     /// From the root down to a node.
-    fn line(&self, node: NodeId) -> Vec<NodeId> {
+    pub fn line(&self, node: NodeId) -> Vec<NodeId> {
         let mut line: Vec<NodeId> = std::iter::successors(Some(node), |id| self.plan.node(*id).parent).collect();
         line.reverse();
         line

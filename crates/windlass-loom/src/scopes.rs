@@ -81,6 +81,20 @@ impl Scopes {
         self.chain(id).filter_map(|scope| scope.around.as_ref())
     }
 
+    /// The bodies of loops in sight that hold a name: of the innermost place where there are any.
+    pub fn bodies_with(&self, id: ScopeId, lower: &str) -> Vec<&Scope> {
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let holds = |scope: &&Scope| scope.parent == Some(id) && scope.names.contains_key(lower);
+            let found: Vec<&Scope> = self.0.iter().filter(holds).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            next = self.0[id.0].parent;
+        }
+        Vec::new()
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &Scope> {
         self.0.iter()
     }

@@ -44,7 +44,9 @@ impl Compiler<'_> {
     /// The action, or the turns of the loop, whose output an expression reads.
     fn reads(&self, found: &Use) -> Option<NodeId> {
         match found.refers {
-            Refers::Action | Refers::Result => self.seen(found).flatten(),
+            Refers::Action | Refers::Result => {
+                self.seen(found).unwrap_or_else(|| self.seen_inside(found).and_then(|(_, node)| node))
+            }
             Refers::Variable => {
                 let lower = found.name.to_lowercase();
                 let of = match lower.strip_suffix("loopresult")? {

@@ -57,6 +57,8 @@ fn values_that_nobody_reads() {
         (closed(&format!(r#""l": {{"type": "foreach", "foreach": [1], "actions": {{"a": {{"type": "compose", "inputs": 1}}}}}}, {READ} "@body('l')", {}}}"#, ok("l"))), &[]),
         (closed(&format!(r#""i": {{"type": "if", "expression": true, "actions": {{"a": {{"type": "compose", "inputs": 1}}}}, "else": {{"actions": {{"b": {{"type": "compose", "inputs": 1}}}}}}}}, {READ} "@body('i')", {}}}"#, ok("i"))), &[]),
         (closed(&format!(r#""r": {{"type": "retry", "action": {{"type": "compose", "name": "a", "inputs": 1}}}}, {READ} "@body('r')", {}}}"#, ok("r"))), &[]),
+        // Read from outside of its loop.
+        (closed(&format!(r#""l": {{"type": "foreach", "foreach": [1], "actions": {{"a": {{"type": "compose", "inputs": 1}}, "b": {{"type": "compose", "inputs": 1}}}}}}, {READ} "@outputs('a')", {}}}"#, ok("l"))), &["b"]),
         // A loop's condition, its results and its records read its body.
         (closed(r#""l": {"type": "until", "condition": "@equals(outputs('a'), 1)", "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),
         (closed(r#""l": {"type": "until", "condition": "@equals(variables('loopResult')?.a, 1)", "actions": {"a": {"type": "compose", "inputs": 1}}}"#), &[]),

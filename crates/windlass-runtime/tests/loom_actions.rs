@@ -213,6 +213,79 @@ async fn records_of_turns() {
     .await;
 }
 
+/// Actions inside a loop that has ended: of the last turn, or one entry for each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actions_of_loops_that_have_ended() {
+    check(&[
+        (
+            r#"{"actions": {"l": {"type": "Until", "expression": "@equals(variables('loopIndex'), 3)", "actions": {
+                    "a": {"type": "compose", "inputs": {"body": {"n": "@variables('loopIndex')"}}}, "s": {"type": "scope", "actions": {"b": {"type": "compose", "inputs": "@variables('loopIndex')"}}}}},
+                "r": {"type": "compose", "inputs": ["@body('a').n", "@outputs('A').body.n", "@actions('a').status", "@outputs('b')", "@outputs('s')"], "runAfter": {"l": ["Succeeded"]}}}, "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[2,2,"Succeeded",2,{"b":2}]}"#,
+        ),
+        // In the order of the items, whichever ends first; result() shows what is directly in the body.
+        (
+            r#"{"actions": {"l": {"type": "foreach", "foreach": [3, 1, 2], "actions": {"w": {"type": "wait", "inputs": {"interval": "@concat('PT', item(), 'S')"}},
+                    "a": {"type": "compose", "inputs": {"body": "@item()"}, "runAfter": {"w": ["Succeeded"]}}, "s": {"type": "scope", "actions": {"b": {"type": "compose", "inputs": "@item()"}}}}},
+                "r": {"type": "compose", "inputs": ["@body('a')", "@outputs('a')[1]", "@outputs('b')", "@actions('b')[2].outputs", "@length(result('l'))", "@length(actions('a'))"], "runAfter": {"l": ["Succeeded"]}}},
+                "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[[3,1,2],{"body":1},[3,1,2],2,3,3]}"#,
+        ),
+        // What did not run was skipped: its branch was not taken, it waited in vain, the scope around it was skipped.
+        (
+            r#"{"actions": {"l": {"type": "foreach", "foreach": [1, 0], "actions": {
+                    "d": {"type": "compose", "inputs": "@div(1, item())"}, "after": {"type": "compose", "inputs": 7, "runAfter": {"d": ["Succeeded"]}},
+                    "i": {"type": "if", "expression": "@equals(item(), 1)", "actions": {"x": {"type": "compose", "inputs": "x"}}},
+                    "s": {"type": "scope", "runAfter": {"d": ["Failed"]}, "actions": {"t": {"type": "scope", "actions": {"y": {"type": "compose", "inputs": "y"}}}}}}},
+                "r": {"type": "compose", "inputs": ["@outputs('after')", "@outputs('x')", "@outputs('y')", "@actions('y')[0].status", "@actions('y')[1].status", "@actions('x')[1].status", "@actions('d')[1].code"], "runAfter": {"l": ["Failed"]}}},
+                "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[[7,null],["x",null],[null,"y"],"Skipped","Succeeded","Skipped","InvalidTemplate"]}"#,
+        ),
+        (
+            r#"{"actions": {"b": {"type": "compose", "inputs": 1}, "l": {"type": "foreach", "foreach": [1], "actions": {"a": {"type": "compose", "inputs": 1}}, "runAfter": {"b": ["Failed"]}},
+                "e": {"type": "foreach", "foreach": [], "actions": {"c": {"type": "compose", "inputs": 1}}}, "n": {"type": "while", "condition": "false", "actions": {"m": {"type": "compose", "inputs": 1}}},
+                "r": {"type": "compose", "inputs": ["@outputs('a')", "@actions('a').status", "@outputs('c')", "@outputs('m')"], "runAfter": {"l": ["Skipped"], "e": ["Succeeded"], "n": ["Succeeded"]}}}, "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[null,"Skipped",[],null]}"#,
+        ),
+        // Before the loop has ended there is nothing.
+        (
+            r#"{"actions": {"l": {"type": "foreach", "foreach": [1], "actions": {"a": {"type": "compose", "inputs": 1}, "w": {"type": "wait", "inputs": {"interval": "PT1S"}}}},
+                "r": {"type": "compose", "inputs": "@outputs('a')"}}}"#,
+            "{}",
+            "failed InvalidTemplate",
+        ),
+        // A loop that is entered again, in another turn or another try, shows its last time.
+        (
+            r#"{"actions": {"l": {"type": "foreach", "foreach": [1, 2], "actions": {"m": {"type": "foreach", "foreach": "@range(0, item())", "actions": {"a": {"type": "compose", "inputs": "@item()"}}},
+                    "r": {"type": "compose", "inputs": "@outputs('a')", "runAfter": {"m": ["Succeeded"]}}}}}, "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[[0],[0,1]]}"#,
+        ),
+        (
+            r#"{"actions": {"v": {"type": "initializeVariable", "inputs": {"variables": [{"name": "n", "type": "integer", "value": 0}]}},
+                "l": {"type": "foreach", "foreach": [5], "runAfter": {"v": ["Succeeded"]}, "retry": {"maxAttempts": 3}, "actions": {"i": {"type": "incrementVariable", "inputs": {"name": "n", "value": 1}},
+                    "a": {"type": "compose", "inputs": "@div(item(), sub(variables('n'), 1))", "runAfter": {"i": ["Succeeded"]}}}},
+                "r": {"type": "compose", "inputs": ["@outputs('a')", "@variables('n')"], "runAfter": {"l": ["Succeeded"]}}}, "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[[5],2]}"#,
+        ),
+        // Deeper than one loop: the path that the compiler tells.
+        (
+            r#"{"actions": {"Outer": {"type": "Until", "expression": "@equals(1, 1)", "actions": {"Block": {"type": "scope", "actions": {
+                    "Inner": {"type": "Until", "expression": "@equals(1, 1)", "actions": {"x": {"type": "compose", "inputs": 4}}}, "Items": {"type": "foreach", "foreach": [6], "actions": {"y": {"type": "compose", "inputs": "@item()"}}}}}}},
+                "r": {"type": "compose", "inputs": ["@outputs('Outer')?['lastResult']?['Block']?['Inner']?['lastResult']?['x']", "@outputs('Outer')?['lastResult']?['Block']?['Items']?[0]?['y']"],
+                    "runAfter": {"Outer": ["Succeeded"]}}}, "outputs": {"o": "@outputs('r')"}}"#,
+            "{}",
+            r#"{"o":[4,6]}"#,
+        ),
+    ])
+    .await;
+}
+
 /// The leaves decide: actions that nobody waits for, and in place of a skipped one those that it waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_of_a_run() {

@@ -16,7 +16,7 @@ fn recording(mut plan: Plan, name: &str, actions: &[&str], keep: Keep) -> Plan {
     let value = plan.add_expression(ExpressionSource { language: "wdl".into(), source, mode: Mode::Value, span });
     let node = plan.nodes.iter_mut().find(|node| &*node.name == name).expect("a loop of that name");
     let NodeKind::Loop(looping) = &mut node.kind else { panic!("{name} is no loop") };
-    looping.records = Some(Records { value, keep });
+    looping.records = Some(Records::new(value, keep));
     plan
 }
 
@@ -78,6 +78,19 @@ const UNTIL: &str = r#"{"actions": {
 async fn a_condition_loop_gives_the_actions_of_its_last_turn() {
     let plan = recording(loom(UNTIL), "loop", &["note"], Keep::Last);
     assert_eq!(output_of(plan).await, json(r#"{"seen": ["note", 2, 1]}"#));
+}
+
+/// By name, from records that are stored in chunks, with outputs that are stored themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actions_of_many_turns() {
+    let text = r#"{"actions": {
+        "each": {"type": "foreach", "foreach": "@range(0, 2500)", "actions": {
+            "note": {"type": "compose", "inputs": {"body": "@item()"}},
+            "some": {"type": "compose", "inputs": {"body": "@if(equals(mod(item(), 500), 0), join(range(0, 30000), ''), item())"}}}},
+        "seen": {"type": "compose", "runAfter": {"each": ["Succeeded"]}, "inputs": ["@length(outputs('note'))", "@body('note')[2499]", "@last(body('note'))",
+            "@length(body('some')[2000])", "@body('some')[2001]", "@actions('some')[2002].name"]}},
+        "outputs": {"seen": "@outputs('seen')"}}"#;
+    assert_eq!(output_of(loom(text)).await, json(r#"{"seen": [2500, 2499, 2499, 138890, 2001, "some"]}"#));
 }
 
 /// So many turns, and so large ones, that neither a turn's record nor their list stays in the state.

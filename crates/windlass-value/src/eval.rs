@@ -90,6 +90,11 @@ pub trait Scope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
     /// A node that has ended in this scope or an enclosing one: the exact name first, then in any letter case.
     fn node(&self, name: &str) -> Option<NodeView>;
+    /// A node inside a loop that has ended, if the loop wrote it down. Asked after [`Scope::node`]; a name that means a
+    /// node of this scope or an enclosing one never means another inside a loop.
+    fn inside_loop(&self, _name: &str) -> Option<InsideLoop> {
+        None
+    }
     /// The direct children of a node that have ended, in declaration order.
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>>;
     /// The innermost loop, or the enclosing loop of that name (any letter case).
@@ -122,6 +127,17 @@ pub struct NodeView {
     pub ended_at: Timestamp,
     /// For a loop: what it wrote down of its turns.
     pub records: TurnRecords,
+    /// How many entries of a record are the body's own nodes, in order; all if nothing is said. Others follow them.
+    pub records_listed: Option<usize>,
+}
+
+/// Where a loop that has ended wrote a node of its turns down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InsideLoop {
+    pub name: Arc<str>,
+    pub around: NodeView,
+    /// Which entry of each record it is.
+    pub at: usize,
 }
 
 /// What a loop wrote down of its turns, if it was asked to.

@@ -25,7 +25,8 @@ const CONDITION_SHOWN: usize = 200;
 
 /// The trigger that the input goes to, if it has something to say about it.
 pub fn trigger_of(plan: &Plan, named: Option<&str>) -> Result<Option<Arc<str>>, Failure> {
-    let decides = |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some();
+    let decides =
+        |trigger: &&Trigger| !trigger.conditions.is_empty() || trigger.split.is_some() || trigger.validates.is_some();
     let names = || plan.triggers.iter().map(|trigger| &*trigger.name);
     if let Some(named) = named {
         let found = plan.triggers.iter().find(|trigger| trigger.name.eq_ignore_ascii_case(named));

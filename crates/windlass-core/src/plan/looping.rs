@@ -36,6 +36,20 @@ pub struct Loop {
 pub struct Records {
     pub value: ExprId,
     pub keep: Keep,
+    /// The nodes inside the loop whose records the value's entries are, in order: those can be read by name when the loop
+    /// has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<NodeId>,
+    /// How many of the entries are shown when the loop is asked for all; the others are for those who name them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<u32>,
+}
+
+impl Records {
+    /// Of nothing that has a name.
+    pub fn new(value: ExprId, keep: Keep) -> Records {
+        Records { value, keep, of: Vec::new(), listed: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
-    Duration, EvalError, EvalErrorKind, Level, Map, Meter, NodeView, RunView, Scope as ScopeTrait, Stored, Timestamp,
-    TurnView, Value,
+    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, NodeView, RunView, Scope as ScopeTrait, Stored,
+    Timestamp, TurnRecords, TurnView, Value,
 };
 
 use super::{Reducer, Stop};
-use crate::plan::{Amount, ExprId, NodeId};
+use crate::plan::{Amount, ExprId, NodeId, NodeKind};
 use crate::state::{Scope, ScopeId, State, Turn};
-use crate::{ErrorInfo, Outcome, Program, Values};
+use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
 /// Names that only this evaluation sees, and which turn a loop's condition counts.
 #[derive(Default, Clone, Copy)]
@@ -26,6 +26,8 @@ pub(crate) struct Locals<'a> {
     pub turn: Option<&'a Turn>,
     /// A node that is about to end, with its outcome so far.
     pub own: Option<(NodeId, &'a Arc<Outcome>)>,
+    /// The innermost turn has ended: what has no outcome in it did not run.
+    pub turn_ended: bool,
 }
 
 impl Reducer<'_> {
@@ -162,7 +164,33 @@ impl<'a> View<'a> {
             started_at: outcome.started_at,
             ended_at: outcome.ended_at,
             records: outcome.turns.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
+            records_listed: self.listed(node),
         }
+    }
+
+    /// A node of a turn that ended without it, because what is around it was skipped.
+    fn passed_over(&self, name: &str) -> Option<NodeView> {
+        let scope = self.state.scopes.get(self.scope).filter(|_| self.locals.turn_ended)?;
+        let node = self.program.named(scope.owner, name).filter(|node| scope.outcome(*node).is_none())?;
+        let (status, now) = (Status::Skipped.as_str(), self.state.now);
+        Some(NodeView {
+            name: self.program.node(node).name.clone(),
+            status,
+            inputs: Value::Null,
+            output: Value::Null,
+            error: Value::Null,
+            attempts: 0,
+            started_at: now,
+            ended_at: now,
+            records: TurnRecords::None,
+            records_listed: None,
+        })
+    }
+
+    /// How many entries of a loop's records are shown to who asks for all.
+    fn listed(&self, node: NodeId) -> Option<usize> {
+        let NodeKind::Loop(looping) = &self.program.node(node).kind else { return None };
+        looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
 
     /// The named nodes directly inside one, looking through hidden ones.
@@ -193,7 +221,28 @@ impl ScopeTrait for View<'_> {
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
-        self.find_node(name).map(|(node, outcome)| self.node_view(node, outcome))
+        let found = || self.find_node(name).map(|(node, outcome)| self.node_view(node, outcome));
+        self.passed_over(name).or_else(found)
+    }
+
+    fn inside_loop(&self, name: &str) -> Option<InsideLoop> {
+        let lower = name.to_lowercase();
+        for scope in self.chain() {
+            if self.program.named(scope.owner, name).is_some() {
+                return None;
+            }
+            let Some(place) = self.program.written_down(scope.owner, &lower) else { continue };
+            // A loop that is about to begin shows nothing of when it ran before.
+            if self.locals.turn.is_some_and(|turn| turn.loop_node == place.looping) {
+                return None;
+            }
+            let own = self.locals.own.filter(|(node, _)| *node == place.looping).map(|(_, outcome)| outcome);
+            if let Some(outcome) = own.or_else(|| scope.outcome(place.looping)) {
+                let around = self.node_view(place.looping, outcome);
+                return Some(InsideLoop { name: self.program.node(place.node).name.clone(), around, at: place.at });
+            }
+        }
+        None
     }
 
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {

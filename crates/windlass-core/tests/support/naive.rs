@@ -43,6 +43,8 @@ pub struct Naive<'p> {
     pub loops: BTreeMap<String, (u64, String)>,
     /// What the loops of the run's own scope have written down of their turns, by name.
     pub records: BTreeMap<String, TurnRecords>,
+    /// The loop whose turn is being written down: what has no end in it was skipped.
+    turn_ended: Option<NodeId>,
 }
 
 /// Something could not be evaluated.
@@ -72,6 +74,7 @@ impl<'p> Naive<'p> {
             ends: BTreeMap::new(),
             loops: BTreeMap::new(),
             records: BTreeMap::new(),
+            turn_ended: None,
         }
     }
 
@@ -458,7 +461,9 @@ impl<'p> Naive<'p> {
         told.outputs.push(end.output.clone());
         let mut reason = self.look(looping, told, &end).unwrap_or(Some("failed"));
         if let Some(records) = &looping.records {
+            self.turn_ended = Some(id);
             let record = self.eval(records.value);
+            self.turn_ended = None;
             if record.is_err() && reason.is_none() {
                 reason = Some("failed");
             }
@@ -722,7 +727,13 @@ impl Scope for View<'_, '_> {
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
-        let end = self.naive.envs.iter().rev().find_map(|env| env.outcomes.get(name))?;
+        let skipped = End { status: Status::Skipped, output: Value::Null };
+        let inside = self.naive.turn_ended.and_then(|id| self.naive.program.named(Some(id), name));
+        let passed_over = inside.is_some() && self.naive.envs.last().is_none_or(|env| !env.outcomes.contains_key(name));
+        let end = match passed_over {
+            true => &skipped,
+            false => self.naive.envs.iter().rev().find_map(|env| env.outcomes.get(name))?,
+        };
         Some(NodeView {
             name: name.into(),
             status: end.status.as_str(),
@@ -733,6 +744,7 @@ impl Scope for View<'_, '_> {
             started_at: Timestamp(0),
             ended_at: Timestamp(0),
             records: Default::default(),
+            records_listed: None,
         })
     }
 

@@ -457,7 +457,7 @@ impl Maker {
     /// Of turns side by side, which record fails first is a matter of time.
     fn records(&mut self, around: &Around, strict: bool) -> Records {
         let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
-        Records { value, keep: *self.rng.pick(&[Keep::Last, Keep::All]) }
+        Records::new(value, *self.rng.pick(&[Keep::Last, Keep::All]))
     }
 
     fn delay(&mut self) -> Amount<Duration> {

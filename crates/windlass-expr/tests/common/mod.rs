@@ -9,7 +9,9 @@
 //!   `broken` failed {"code":"Timeout","message":"too late"}, `passed` skipped, `large` the stored object,
 //!   `scope` whose children are `http` and `broken`; `form`, `binaryform`, `formdata`, `parts`, `multipart` and `image`,
 //!   whose bodies are forms, see below
-//! - loops that have ended: `until` and `never` with the last turn's records, `foreach`, `nobody` and `longforeach` (stored)
+//! - loops that have ended: `until` and `never` with the last turn's records, `foreach`, `nobody` and `longforeach` (stored),
+//!   `mixed` with one entry that is listed and one that is not; inside of them `last`, `unturned`, `each`, `none`, `long`, `deep`,
+//!   and `skippedloop` in a loop that was skipped
 //!   with every turn's, `plain` with none
 //! - loops: innermost `inner` at turn 2, item {"id":7}, previous {"think":"x"}, begun one second before the tick;
 //!   around it `Outer` at turn 9, item "o"
@@ -19,7 +21,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use windlass_value::{
-    BlobHash, EvalError, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value, parse_json,
+    BlobHash, EvalError, InsideLoop, Level, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value,
+    parse_json,
 };
 
 pub const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
@@ -102,6 +105,11 @@ fn records(name: &str) -> TurnRecords {
                 [{"name":"a","status":"Failed","startTime":"t2","endTime":"t3","inputs":3,"outputs":null},
                  {"name":"b","status":"Skipped","startTime":"t3","endTime":"t3","inputs":null,"outputs":null}]]"#,
         )),
+        "mixed" => TurnRecords::All(json(
+            r#"[[{"name":"a","status":"Succeeded","outputs":10},{"name":"deep","outputs":{"body":{"n":1},"statusCode":200}}],
+                null,
+                [{"name":"a","status":"Succeeded","outputs":30},{"name":"deep","outputs":3}]]"#,
+        )),
         "nobody" => TurnRecords::All(json("[]")),
         "longforeach" => TurnRecords::All(stored(6, 2, true)),
         _ => TurnRecords::None,
@@ -143,7 +151,9 @@ impl Scope for MockScope {
             "around" => ("failed", Value::Null, json(r#"{"code":"404","kind":"http","path":"around[3].missing"}"#)),
             "spent" => ("failed", Value::Null, json(r#"{"code":"LoopTimeout","kind":"timeout","path":"spent"}"#)),
             "passed" => ("skipped", Value::Null, Value::Null),
-            "until" | "never" | "foreach" | "nobody" | "longforeach" => ("succeeded", Value::Int(0), Value::Null),
+            "until" | "never" | "foreach" | "mixed" | "nobody" | "longforeach" => {
+                ("succeeded", Value::Int(0), Value::Null)
+            }
             name => ("succeeded", form(name)?, Value::Null),
         };
         Some(NodeView {
@@ -156,7 +166,22 @@ impl Scope for MockScope {
             started_at: NOW,
             ended_at: NOW,
             records: records(name),
+            records_listed: (name == "mixed").then_some(1),
         })
+    }
+
+    fn inside_loop(&self, name: &str) -> Option<InsideLoop> {
+        let (around, at) = match name {
+            "last" => ("until", 1),
+            "unturned" => ("never", 0),
+            "each" => ("foreach", 0),
+            "deep" => ("mixed", 1),
+            "none" => ("nobody", 0),
+            "long" => ("longforeach", 0),
+            "skippedloop" => ("passed", 0),
+            _ => return None,
+        };
+        Some(InsideLoop { name: name.into(), around: self.node(around)?, at })
     }
 
     fn children(&self, name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {

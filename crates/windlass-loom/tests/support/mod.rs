@@ -154,6 +154,7 @@ fn looped(plan: &Plan, looping: &Loop, out: &mut String) {
     }
     if let Some(records) = &looping.records {
         let _ = write!(out, " records {:?} {}", records.keep, expression(plan, records.value));
+        let _ = records.listed.map(|listed| write!(out, " listed {listed}"));
     }
     let in_flight = amount(plan, &looping.in_flight);
     let _ = write!(out, " x{in_flight} {:?} {:?}", looping.on_turn_failure, looping.collect);

@@ -55,7 +55,7 @@ impl Reducer<'_> {
         }
         let called_off = ending && outcome.status == Status::Cancelled;
         if let Some(records) = looping.records.as_ref().filter(|_| !called_off) {
-            match self.eval(records.value, scope) {
+            match self.eval_with(records.value, scope, Locals { turn_ended: true, ..Locals::default() }) {
                 Ok(record) => found.record = record,
                 // A loop that ends has its reason already.
                 Err(Stop::Failed(_)) if ending || found.stop.is_some() => {}

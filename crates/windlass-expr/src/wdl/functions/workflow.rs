@@ -1,11 +1,11 @@
 //! What the run knows: parameters, variables, results of nodes, loops, the trigger.
 
-use windlass_value::{EvalError, EvalErrorKind, Map, NodeView, RunView, TurnRecords, TurnView, Value};
+use windlass_value::{EvalError, EvalErrorKind, InsideLoop, Map, NodeView, RunView, TurnRecords, TurnView, Value};
 
 use super::{Function, state, text_at};
 use crate::wdl::path::{names, property};
 use crate::wdl::settings::{is_setting_key, setting_key};
-use crate::wdl::values::{Context, Gathering, Outcome, is_stored_list};
+use crate::wdl::values::{Context, Gathering, Outcome, check_result, is_stored_list};
 use crate::wdl::variable::{VariableName, read_variable};
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -80,28 +80,94 @@ fn variables(context: &mut Context, arguments: &[Value]) -> Outcome {
     read_variable(context, &name)
 }
 
-/// None for a node that has not run, where that is allowed.
-fn node_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Option<NodeView>, EvalError> {
+enum Found {
+    Node(NodeView),
+    /// In a loop that has ended.
+    Inside(InsideLoop),
+    /// It has not run, where that is allowed.
+    Nothing,
+}
+
+fn node_at(function: &str, context: &Context, arguments: &[Value]) -> Result<Found, EvalError> {
     let name = text_at(function, arguments, 0)?;
-    match context.scope.node(name) {
-        None if !context.lenient => Err(missing(format!("`{function}('{name}')`: there is no result of `{name}` yet"))
+    if let Some(node) = context.scope.node(name) {
+        return Ok(Found::Node(node));
+    }
+    match context.scope.inside_loop(name) {
+        Some(inside) => Ok(Found::Inside(inside)),
+        None if context.lenient => Ok(Found::Nothing),
+        None => Err(missing(format!("`{function}('{name}')`: there is no result of `{name}` yet"))
             .hint("let this action run after it, with `runAfter`; check the name")),
-        found => Ok(found),
     }
 }
 
 fn outputs(context: &mut Context, arguments: &[Value]) -> Outcome {
-    Ok(node_at("outputs", context, arguments)?.map(|node| node.output).unwrap_or_default())
+    match node_at("outputs", context, arguments)? {
+        Found::Node(node) => Ok(node.output),
+        Found::Inside(inside) => of_turns(context, inside, |_, record| Ok(output_of(&record))),
+        Found::Nothing => Ok(Value::Null),
+    }
+}
+
+pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
+    match node_at("body", context, arguments)? {
+        Found::Node(node) => body_of(context, node.output),
+        Found::Inside(inside) => of_turns(context, inside, |context, record| body_of(context, output_of(&record))),
+        Found::Nothing => Ok(Value::Null),
+    }
+}
+
+fn output_of(record: &Value) -> Value {
+    record.get("outputs").cloned().unwrap_or_default()
 }
 
 /// The `body` of the output if it has one, else the output. A stored output without one stays stored.
-pub(super) fn body(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let Some(node) = node_at("body", context, arguments)? else { return Ok(Value::Null) };
-    let content = match &node.output {
+fn body_of(context: &mut Context, output: Value) -> Outcome {
+    let content = match &output {
         Value::Stored(stored) if !is_stored_list(stored) => context.look(stored)?,
         other => other.clone(),
     };
-    Ok(content.get("body").cloned().unwrap_or(node.output))
+    Ok(content.get("body").cloned().unwrap_or(output))
+}
+
+/// What a node inside a loop gave: in the last turn, or in every one. A turn that was called off has no record.
+fn of_turns(context: &mut Context, inside: InsideLoop, part: fn(&mut Context, Value) -> Outcome) -> Outcome {
+    let InsideLoop { name, around, at } = inside;
+    let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
+    let records = match around.records {
+        // The loop was skipped, and with it what is inside.
+        TurnRecords::None => {
+            let (inputs, output, records) = (Value::Null, Value::Null, TurnRecords::None);
+            let skipped = NodeView { name, status: "skipped", inputs, output, records, attempts: 0, ..around };
+            let record = record(context.scope.run(), skipped);
+            return part(context, record);
+        }
+        TurnRecords::Last(row) => {
+            let row = looked_into(context, row)?;
+            return part(context, entry(&row));
+        }
+        TurnRecords::All(records) => records,
+    };
+    let turns = context.content(records)?;
+    let turns = turns.as_list().unwrap_or_default();
+    context.room_for_items(turns.len())?;
+    let (mut parts, mut gathering) = (Vec::with_capacity(turns.len()), Gathering::default());
+    for turn in turns {
+        let found = looked_into(context, turn.clone()).and_then(|row| part(context, entry(&row)));
+        parts.push(gathering.take(found)?);
+    }
+    gathering.finish()?;
+    let parts = Value::list(parts);
+    check_result(context.meter, &parts)?;
+    Ok(parts)
+}
+
+/// A turn's record, for one entry of it.
+fn looked_into(context: &mut Context, row: Value) -> Outcome {
+    match &row {
+        Value::Stored(stored) => context.look(stored),
+        _ => Ok(row),
+    }
 }
 
 fn status_name(status: &'static str) -> &'static str {
@@ -186,17 +252,22 @@ fn record(run: &RunView, node: NodeView) -> Value {
 }
 
 fn actions(context: &mut Context, arguments: &[Value]) -> Outcome {
-    let Some(node) = node_at("actions", context, arguments)? else { return Ok(Value::Null) };
-    Ok(record(context.scope.run(), node))
+    match node_at("actions", context, arguments)? {
+        Found::Node(node) => Ok(record(context.scope.run(), node)),
+        Found::Inside(inside) => of_turns(context, inside, |_, record| Ok(record)),
+        Found::Nothing => Ok(Value::Null),
+    }
 }
 
 fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     let name = text_at("result", arguments, 0)?;
-    match context.scope.node(name).map(|node| node.records).unwrap_or_default() {
+    let found = context.scope.node(name);
+    let listed = found.as_ref().and_then(|node| node.records_listed).unwrap_or(usize::MAX);
+    match found.map(|node| node.records).unwrap_or_default() {
         TurnRecords::None => {}
         TurnRecords::Last(Value::Null) => return Ok(Value::list(Vec::new())),
-        TurnRecords::Last(record) => return context.content(record),
-        TurnRecords::All(records) => return by_action(context, records),
+        TurnRecords::Last(row) => return context.content(row).map(|row| first_of(row, listed)),
+        TurnRecords::All(records) => return by_action(context, records, listed),
     }
     match context.scope.children(name) {
         Some(children) => {
@@ -210,8 +281,15 @@ fn result(context: &mut Context, arguments: &[Value]) -> Outcome {
     }
 }
 
+fn first_of(row: Value, listed: usize) -> Value {
+    match row.as_list() {
+        Some(entries) if entries.len() > listed => Value::list(entries[..listed].to_vec()),
+        _ => row,
+    }
+}
+
 /// A loop over items: one entry per action, with what became of it in every turn. A turn that was called off has null.
-fn by_action(context: &mut Context, records: Value) -> Outcome {
+fn by_action(context: &mut Context, records: Value, listed: usize) -> Outcome {
     let turns = context.content(records)?;
     let turns = turns.as_list().unwrap_or_default();
     let (mut rows, mut gathering) = (Vec::with_capacity(turns.len()), Gathering::default());
@@ -220,7 +298,7 @@ fn by_action(context: &mut Context, records: Value) -> Outcome {
         rows.push(gathering.take(row)?);
     }
     gathering.finish()?;
-    let actions = rows.iter().map(|row| row.as_list().map_or(0, <[Value]>::len)).max().unwrap_or(0);
+    let actions = rows.iter().map(|row| row.as_list().map_or(0, <[Value]>::len)).max().unwrap_or(0).min(listed);
     context.room_for_items(actions.saturating_mul(rows.len()))?;
     Ok(Value::list((0..actions).map(|action| over_turns(&rows, action)).collect()))
 }
