@@ -11,6 +11,9 @@ use crate::plan::{
     SEMANTICS_VERSION, Task, VariableKind,
 };
 
+/// Names, folded to lower case, in the scope they belong to.
+type ByHome<T> = BTreeMap<Option<NodeId>, BTreeMap<String, T>>;
+
 pub struct Program {
     pub plan: Plan,
     pub limits: Limits,
@@ -19,10 +22,10 @@ pub struct Program {
     /// Names by the scope they belong to.
     names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>>,
     /// The same, folded to lower case, for languages that do not mind.
-    folded: BTreeMap<Option<NodeId>, BTreeMap<String, NodeId>>,
+    folded: ByHome<NodeId>,
     /// Nodes that loops write down, folded to lower case, by the scope that the loop belongs to. None is a name that two
     /// loops have.
-    written_down: BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>>,
+    written_down: ByHome<Option<WrittenDown>>,
 }
 
 /// A node inside a loop, and which entry of the loop's records it is.
@@ -59,7 +62,7 @@ impl Program {
         let expressions = parse_expressions(&plan, languages)?;
         let facts = gather_facts(&plan);
         let mut names: BTreeMap<Option<NodeId>, BTreeMap<Arc<str>, NodeId>> = BTreeMap::new();
-        let mut folded: BTreeMap<Option<NodeId>, BTreeMap<String, NodeId>> = BTreeMap::new();
+        let mut folded: ByHome<NodeId> = BTreeMap::new();
         for (index, node) in plan.nodes.iter().enumerate().filter(|(_, node)| !node.hidden) {
             let (id, home) = (NodeId(index as u32), facts[index].home);
             names.entry(home).or_default().insert(node.name.clone(), id);
@@ -279,11 +282,8 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
     facts
 }
 
-fn find_written_down(
-    plan: &Plan,
-    facts: &[NodeFacts],
-) -> Result<BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>>, PlanError> {
-    let mut found: BTreeMap<Option<NodeId>, BTreeMap<String, Option<WrittenDown>>> = BTreeMap::new();
+fn find_written_down(plan: &Plan, facts: &[NodeFacts]) -> Result<ByHome<Option<WrittenDown>>, PlanError> {
+    let mut found: ByHome<Option<WrittenDown>> = BTreeMap::new();
     for (index, node) in plan.nodes.iter().enumerate() {
         let NodeKind::Loop(looping) = &node.kind else { continue };
         let (id, home) = (NodeId(index as u32), facts[index].home);
