@@ -267,7 +267,7 @@ async fn actions_of_loops_that_have_ended() {
         ),
         (
             r#"{"actions": {"v": {"type": "initializeVariable", "inputs": {"variables": [{"name": "n", "type": "integer", "value": 0}]}},
-                "l": {"type": "foreach", "foreach": [5], "runAfter": {"v": ["Succeeded"]}, "retry": {"maxAttempts": 3}, "actions": {"i": {"type": "incrementVariable", "inputs": {"name": "n", "value": 1}},
+                "l": {"type": "foreach", "foreach": [5], "runAfter": {"v": ["Succeeded"]}, "retry": {"count": 3, "interval": "PT1S"}, "actions": {"i": {"type": "incrementVariable", "inputs": {"name": "n", "value": 1}},
                     "a": {"type": "compose", "inputs": "@div(item(), sub(variables('n'), 1))", "runAfter": {"i": ["Succeeded"]}}}},
                 "r": {"type": "compose", "inputs": ["@outputs('a')", "@variables('n')"], "runAfter": {"l": ["Succeeded"]}}}, "outputs": {"o": "@outputs('r')"}}"#,
             "{}",

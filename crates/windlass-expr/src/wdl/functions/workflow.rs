@@ -135,7 +135,7 @@ fn of_turns(context: &mut Context, inside: InsideLoop, part: fn(&mut Context, Va
     let InsideLoop { name, around, at } = inside;
     let entry = |row: &Value| row.as_list().and_then(|row| row.get(at)).cloned().unwrap_or_default();
     let records = match around.records {
-        // The loop was skipped, and with it what is inside.
+        // The loop was skipped, or failed before any turn; what is inside did not run.
         TurnRecords::None => {
             let (inputs, output, records) = (Value::Null, Value::Null, TurnRecords::None);
             let skipped = NodeView { name, status: "skipped", inputs, output, records, attempts: 0, ..around };
