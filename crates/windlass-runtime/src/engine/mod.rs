@@ -1,5 +1,6 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
+mod family;
 mod requests;
 mod residents;
 mod triggers;
@@ -19,6 +20,7 @@ use windlass_store::{
 };
 use windlass_value::{BlobHash, Language, Timestamp, Value};
 
+pub use family::open_below;
 pub use requests::{Answer, Request, request};
 pub use triggers::{TriggerOptions, Triggered};
 
@@ -275,6 +277,7 @@ impl Engine {
             owner: Some(self.inner.owner.name.clone()),
             created_at: origin.at,
             parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
+            unless: options.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
             options: codec::encode(&how),
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
@@ -288,10 +291,19 @@ impl Engine {
             epoch: 1,
             create: Some(create),
             clock: origin.clock,
-            parent: options.parent,
+            parent: options.parent.clone(),
         };
-        self.inner.launch(launch).await?;
-        Ok(handle)
+        let run = handle.run.clone();
+        match self.inner.launch(launch).await {
+            Ok(()) => Ok(handle),
+            Err(RuntimeError::RunExists(_)) => {
+                // Somebody else was faster, or the run was called off before it began.
+                drop(turn);
+                let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CalledOff(run.to_string()))?;
+                self.same_run(&row, plan, &how, options.watch).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn same_run(
@@ -302,15 +314,26 @@ impl Engine {
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
         let before: RunOptions = codec::decode(&row.options, "the run's options")?;
-        if row.plan != plan || before.input != how.input {
-            return Err(RuntimeError::RunExists(row.run.to_string()));
+        match &how.parent {
+            // The place it is called from says which child it is; it keeps the plan it was begun with.
+            Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
+            Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
+            None if row.plan == plan && before.input == how.input => self.attach_family(&row.run, false, watch).await,
+            None => Err(RuntimeError::RunExists(row.run.to_string())),
         }
-        self.attach(&row.run, false, watch).await
     }
 
-    /// Goes on with a run after a crash, a release or a pause. For a run that has ended: its report.
+    /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
+    /// its report.
     pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
-        self.attach(run, true, true).await
+        self.attach_family(run, true, true).await
+    }
+
+    async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let handle = self.attach(run, unpause, watch).await?;
+        self.inner.bring_back_below(&row).await?;
+        Ok(handle)
     }
 
     async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {

@@ -139,7 +139,7 @@ impl Inner {
     }
 
     /// A run that cannot be brought back now is tried again in the next round, unless it is damaged.
-    async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
+    pub(super) async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
         let Some(_turn) = self.try_turn_to_return(run) else { return };
         if self.is_resident(run) {
             return;
