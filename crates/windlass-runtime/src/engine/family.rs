@@ -57,8 +57,10 @@ impl Inner {
     /// parent knows no more, and such that have answered and go on.
     pub(super) async fn bring_back_below(self: &Arc<Self>, row: &RunRow) -> Result<(), RuntimeError> {
         let calls = |kind: &NodeKind| matches!(kind, NodeKind::Call(_));
+        // The report of a run that has ended can be read even if its plan cannot.
+        let Ok(program) = self.program(&row.plan) else { return Ok(()) };
         // Whoever adopts finds them by itself.
-        if self.adopt || !self.program(&row.plan)?.plan.nodes.iter().any(|node| calls(&node.kind)) {
+        if self.adopt || !program.plan.nodes.iter().any(|node| calls(&node.kind)) {
             return Ok(());
         }
         for below in open_below(&*self.store, &row.run)? {

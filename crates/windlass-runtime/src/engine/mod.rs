@@ -96,6 +96,8 @@ pub(crate) struct Inner {
 pub(crate) struct Tracked {
     /// Where its mail goes while it is in memory.
     pub mailbox: Option<Mailbox>,
+    /// Another process had it when it was looked at last: the store says when it has ended, or is free.
+    pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
     pub events: Option<broadcast::Sender<Event>>,
 }
@@ -142,6 +144,8 @@ pub(crate) struct Origin {
     /// Runs around it.
     pub depth: u64,
     pub at: Timestamp,
+    /// The whole input of the delivery that it is a part of.
+    pub delivery: Option<BlobHash>,
 }
 
 /// How a run was started, for whoever resumes it.
@@ -153,6 +157,16 @@ pub struct RunOptions {
     /// How many runs it is inside of, by calls.
     #[serde(default)]
     pub depth: u64,
+    /// The whole input of the delivery that it is a part of.
+    #[serde(default)]
+    pub delivery: Option<BlobHash>,
+}
+
+impl RunOptions {
+    /// Whether two runs may be parts of one delivery: nothing is known of a run that was started by itself.
+    fn fits_delivery(&self, delivery: Option<BlobHash>) -> bool {
+        self.delivery.is_none() || delivery.is_none() || self.delivery == delivery
+    }
 }
 
 pub struct RunHandle {
@@ -241,7 +255,7 @@ impl Engine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now() }).await
+        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now(), delivery: None }).await
     }
 
     async fn start_from(
@@ -256,9 +270,10 @@ impl Engine {
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         let how = RunOptions {
             virtual_time: options.virtual_time,
-            input: BlobHash(*blake3::hash(&windlass_value::encode(&ordered(&input))).as_bytes()),
+            input: input_hash(&input),
             parent: options.parent.clone(),
             depth: origin.depth,
+            delivery: origin.delivery,
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -318,7 +333,9 @@ impl Engine {
             // The place it is called from says which child it is; it keeps the plan it was begun with.
             Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
             Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
-            None if row.plan == plan && before.input == how.input => self.attach_family(&row.run, false, watch).await,
+            None if row.plan == plan && before.input == how.input && before.fits_delivery(how.delivery) => {
+                self.attach_family(&row.run, false, watch).await
+            }
             None => Err(RuntimeError::RunExists(row.run.to_string())),
         }
     }
@@ -426,11 +443,21 @@ impl Inner {
         let mut runs = self.runs();
         let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
             mailbox: None,
+            elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             events: None,
         });
         let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
         RunHandle { run: run.clone(), end: tracked.end.subscribe(), events }
+    }
+
+    /// Waits for a run that another process has.
+    fn follow(&self, run: &str, watched: bool) -> RunHandle {
+        let handle = self.track(&run.into(), watched);
+        if let Some(tracked) = self.runs().get_mut(run) {
+            tracked.elsewhere = true;
+        }
+        handle
     }
 
     fn untrack(&self, run: &str) {
@@ -546,6 +573,10 @@ impl Inner {
         }
         self.nudge.notify_one();
     }
+}
+
+fn input_hash(input: &Value) -> BlobHash {
+    BlobHash(*blake3::hash(&windlass_value::encode(&ordered(input))).as_bytes())
 }
 
 /// The value with its keys in order: equal inputs, however they were written, are the same input.

@@ -45,6 +45,7 @@ impl Inner {
             }
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
+            tracked.elsewhere = false;
             tracked.events.clone()
         };
         // Messages may have come while nobody was looking.
@@ -288,7 +289,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now() };
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use windlass_store::{RunFilter, RunStatus, StoreError, StoreErrorKind};
 
-use super::Inner;
+use super::{Inner, Tracked};
 use crate::clock::real_now;
 
 /// Runs brought back in one round.
@@ -51,6 +51,7 @@ impl Inner {
             self.pass_on_mail().await;
         }
         self.wake_due().await;
+        self.look_elsewhere().await;
         if self.adopt && seen.orphans_at.is_none_or(|at| at.elapsed() >= ORPHANS_EVERY) {
             seen.orphans_at = Some(Instant::now());
             self.adopt_orphans().await;
@@ -112,6 +113,19 @@ impl Inner {
             };
             if !resident && (tracked || self.adopt) {
                 self.bring_back_quietly(&row.run).await;
+            }
+        }
+    }
+
+    /// Runs that somebody waits for here while another process has them: they end there, or become free.
+    async fn look_elsewhere(self: &Arc<Self>) {
+        let elsewhere = |tracked: &Tracked| tracked.elsewhere && tracked.mailbox.is_none();
+        let runs: Vec<Arc<str>> =
+            self.runs().iter().filter(|(_, tracked)| elsewhere(tracked)).map(|(run, _)| run.clone()).collect();
+        for run in runs {
+            let ended = self.store.run(&run).is_ok_and(|row| row.is_some_and(|row| row.status.is_final()));
+            if ended || self.is_free(&run) {
+                self.bring_back_quietly(&run).await;
             }
         }
     }
