@@ -9,7 +9,8 @@ use windlass_core::{Admitted, Program, Refused, Unmet, admit};
 use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, input_hash, new_run_id};
+use super::starts::input_hash;
+use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, new_run_id};
 use crate::clock::{Clock, real_now};
 use crate::{BlobCache, RuntimeError, codec, recovery};
 
