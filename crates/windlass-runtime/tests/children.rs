@@ -256,7 +256,7 @@ async fn a_reply_survives_a_crash_at_every_commit() {
 /// Calls five children that never come to an end by themselves, then wants no more of them.
 const BREAKS: &str = r#"{"name": "parent", "actions": {"each": {"type": "foreach", "foreach": "@range(0, 6)",
     "breakWhen": "@equals(item(), 3)", "actions": {"which": {"type": "if", "expression": "@equals(item(), 3)",
-        "actions": {"stop": {"type": "compose", "inputs": 1}},
+        "actions": {"stop": {"type": "activity", "inputs": {"activityName": "count"}}},
         "else": {"actions": {"call": {"type": "workflow", "inputs": {"name": "child"}}}}}}}}}"#;
 const TERMINATES: &str = r#"{"name": "parent", "actions": {
     "each": {"type": "foreach", "foreach": "@range(0, 6)",
