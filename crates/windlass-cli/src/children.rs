@@ -1,56 +1,91 @@
-//! Child runs that have answered their caller and go on without it.
+//! Child runs that are open when their caller has ended: such that have answered and go on without it, and such that it
+//! has called off and that have not come to their end yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::plan::{NodeKind, Plan};
-use windlass_runtime::{Engine, RuntimeError};
-use windlass_store::{RunFilter, Store};
+use windlass_core::{Limits, Program};
+use windlass_runtime::{Engine, RuntimeError, open_below};
+use windlass_store::{RunRow, Store};
 
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::host::Interrupts;
-use crate::{out, stores};
+use crate::{image, out, stores};
 
 /// The process would take them with it: it stays until they have ended, or until somebody is in a hurry.
 pub async fn outlast(
     global: &Global,
     engine: &Engine,
     store: &dyn Store,
-    (run, plan): (&Arc<str>, &Plan),
+    (run, program): (&Arc<str>, &Program),
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
-    if !plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Call(_))) {
+    if !calls_others(&program.plan) {
         return Ok(());
     }
-    let mut family = BTreeSet::from([run.clone()]);
+    let mut seen = BTreeSet::new();
     loop {
-        let mut open = None;
-        stores::each_run(store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
-            let ours = row.parent.as_ref().is_some_and(|parent| family.contains(parent));
-            if ours && !family.contains(&row.run) {
-                open = Some(row.run);
-            }
-            open.is_none()
-        })?;
-        let Some(child) = open else { return Ok(()) };
-        family.insert(child.clone());
-        let mut handle = match engine.resume(&child).await {
-            // Somebody else looks after it.
-            Err(RuntimeError::Owned { .. }) => continue,
-            other => other?,
-        };
-        out::note(&format!("waiting for the child run {child}, which has answered and goes on"));
-        tokio::select! {
-            ended = handle.wait() => {
-                ended?;
-            }
-            () = interrupts.next() => {
-                let command = stores::command(global, &format!("resume {child}"));
-                out::note(&format!("interrupted; the child run is kept. Go on with it:\n  {command}"));
-                engine.close().await;
+        let below = left_alone(store, run)?;
+        let new: Vec<RunRow> = below.into_iter().filter(|row| seen.insert(row.run.clone())).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for child in new {
+            if !see_through(global, engine, store, (&child, &program.limits), interrupts).await? {
                 return Ok(());
             }
+        }
+    }
+}
+
+/// Whether there is somebody to outlast.
+pub fn any(store: &dyn Store, run: &str, plan: &Plan) -> Result<bool, Failure> {
+    Ok(calls_others(plan) && !open_below(store, run)?.is_empty())
+}
+
+fn calls_others(plan: &Plan) -> bool {
+    plan.nodes.iter().any(|node| matches!(node.kind, NodeKind::Call(_)))
+}
+
+/// What is open below a run, but for those that a child waits for itself.
+fn left_alone(store: &dyn Store, run: &str) -> Result<Vec<RunRow>, Failure> {
+    let open = open_below(store, run)?;
+    let ids: BTreeSet<Arc<str>> = open.iter().map(|row| row.run.clone()).collect();
+    let waited_for = |row: &RunRow| row.parent.as_ref().is_some_and(|parent| ids.contains(parent));
+    Ok(open.into_iter().filter(|row| !waited_for(row)).collect())
+}
+
+/// False if somebody is in a hurry.
+async fn see_through(
+    global: &Global,
+    engine: &Engine,
+    store: &dyn Store,
+    (child, limits): (&RunRow, &Limits),
+    interrupts: &mut Interrupts,
+) -> Result<bool, Failure> {
+    let run = &child.run;
+    let answered = image::load(store, run, limits)?.image.state.reply.is_some();
+    let mut handle = match engine.resume(run).await {
+        // Somebody else looks after it.
+        Err(RuntimeError::Owned { .. }) => return Ok(true),
+        other => other?,
+    };
+    if store.run(run)?.is_some_and(|row| !row.status.is_final()) {
+        let why = if answered { "which has answered and goes on" } else { "which is being cancelled" };
+        out::note(&format!("waiting for the child run {run}, {why}"));
+    }
+    tokio::select! {
+        ended = handle.wait() => {
+            ended?;
+            Ok(true)
+        }
+        () = interrupts.next() => {
+            let command = stores::command(global, &format!("resume {run}"));
+            out::note(&format!("interrupted; the child run is kept. Go on with it:\n  {command}"));
+            engine.close().await;
+            Ok(false)
         }
     }
 }

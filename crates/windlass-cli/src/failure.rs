@@ -118,7 +118,7 @@ impl From<RuntimeError> for Failure {
             RuntimeError::NoSuchRun(_) => Failure::usage(message).hint("`windlass list` shows the runs of the store"),
             RuntimeError::Owned { run, owner } => Failure::usage(format!("{} runs `{run}`", owner_name(&owner)))
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
-            RuntimeError::RunExists(run) => Failure::usage(message)
+            RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => Failure::usage(message)
                 .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
             RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
@@ -136,9 +136,10 @@ impl From<RuntimeError> for Failure {
                     error.hint.as_deref().unwrap_or("look at the trigger's `conditions` and `splitOn`").to_owned();
                 Failure::usage(message).hint(hint)
             }
-            RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::CallDepth { .. } => {
-                Failure::new(Exit::Otherwise, message)
-            }
+            RuntimeError::Closing
+            | RuntimeError::Fenced
+            | RuntimeError::CalledOff(_)
+            | RuntimeError::CallDepth { .. } => Failure::new(Exit::Otherwise, message),
         }
     }
 }

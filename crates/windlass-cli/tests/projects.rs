@@ -44,6 +44,41 @@ fn a_child_is_found_beside_its_parent_and_answers_it() {
     assert!(runs.iter().all(|run| run["status"] == "succeeded"), "{runs:?}");
 }
 
+/// Wants no more of its children as soon as the fourth turn has ended; they would wait for an hour.
+const BREAKS: &str = r#"{"name": "breaks", "actions": {"each": {
+  "type": "foreach", "foreach": "@range(0, 8)", "breakWhen": "@equals(item(), 3)",
+  "actions": {"which": {"type": "if", "expression": "@equals(item(), 3)",
+    "actions": {"stop": {"type": "workflow", "inputs": {"name": "quick"}}},
+    "else": {"actions": {"call": {"type": "workflow", "inputs": {"name": "slow"}}}}}}}}}"#;
+const QUICK: &str = r#"{"name": "quick", "actions": {"one": {"type": "compose", "inputs": 1}}}"#;
+const SLOW: &str = r#"{"name": "slow", "actions": {"hold": {"type": "wait", "inputs": {"interval": "PT1H"}}}}"#;
+
+/// Wherever the process was killed: when `resume` has come back, no child is open, whether the parent had ended or not.
+#[test]
+fn children_of_a_parent_that_ended_early_are_cancelled() {
+    for commit in 1.. {
+        let place = Place::new();
+        place.write("breaks.json", BREAKS);
+        place.write("slow.json", SLOW);
+        place.write("quick.json", QUICK);
+        let crash = format!("after:{commit}");
+        let run = place.windlass(&["run", "breaks.json", "-q", "--id", "p", "--crash-at", &crash]);
+        let undisturbed = run.code == Some(0);
+        if !undisturbed {
+            place.windlass(&["resume", "p", "-q"]).exits(0);
+        }
+        let runs = place.json(&["list", "--json", "--children"]);
+        for run in runs.as_array().expect("a list") {
+            let expected = if run["definition"] == "slow" { "cancelled" } else { "succeeded" };
+            assert_eq!(run["status"], expected, "commit {commit}: {run}");
+        }
+        if undisturbed {
+            assert!(commit > 2, "only {commit} commits");
+            break;
+        }
+    }
+}
+
 #[test]
 fn what_is_called_must_be_there_and_valid() {
     let place = Place::new();

@@ -82,6 +82,11 @@ pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     format!("wl-{}", &hex[..32])
 }
 
+/// The request by which a parent calls its child off.
+pub fn call_off_id(parent: &str) -> std::sync::Arc<str> {
+    format!("cancel:{parent}").into()
+}
+
 /// The id of a child run: a repeat of the same call is the same run.
 pub fn child_id(root: &str, key: &windlass_core::EffectKey) -> String {
     format!("{root}-{}", &effect_key(root, key)[3..15])

@@ -225,8 +225,11 @@ impl<A: Adapter> ControlLoop<A> {
             },
             Command::CancelWorker { job } => self.adapter.cancel_worker(job),
             Command::StartChild { call, definition, input, key } => {
-                let id = codec::child_id(&self.state.run.id, &key);
-                self.adapter.start_child(ChildStart { call, id, definition, input });
+                // A later tick of the same commit may have called it off.
+                if self.state.calls.contains_key(&call) {
+                    let id = codec::child_id(&self.state.run.id, &key);
+                    self.adapter.start_child(ChildStart { call, id, definition, input });
+                }
             }
             Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),
             Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),

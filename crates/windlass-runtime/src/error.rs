@@ -20,6 +20,10 @@ pub enum RuntimeError {
     Owned { run: String, owner: String },
     #[error("a run `{0}` exists already, with another definition or input")]
     RunExists(String),
+    #[error("the run `{0}` exists already, and is not the child run that this call would start")]
+    ChildExists(String),
+    #[error("the run `{0}` was called off before it began")]
+    CalledOff(String),
     #[error("a stored value ({0}) is missing")]
     MissingBlob(String),
     #[error("the input does not fit the definition: {0}")]

@@ -10,7 +10,9 @@ use support::{World, engine, engine_with, in_time, in_virtual_time, json, named,
 use windlass_core::plan::Plan;
 use windlass_core::{Reply, Status, TickKind};
 use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, RuntimeError, codec};
-use windlass_store::{MemoryStore, RunFilter, RunRow, RunStatus, StoreRead, StoreScan};
+use windlass_store::{
+    CommitMoment, CommitPoint, MemoryStore, RunBatch, RunFilter, RunRow, RunStatus, StoreRead, StoreScan, StoreWrite,
+};
 use windlass_value::{BlobHash, Value};
 
 fn fresh() -> (Arc<MemoryStore>, World) {
@@ -247,6 +249,135 @@ async fn a_reply_survives_a_crash_at_every_commit() {
             }
         }
     }
+}
+
+// ------------------------------------------------------------------------------------------------ children called off
+
+/// Calls five children that never come to an end by themselves, then wants no more of them.
+const BREAKS: &str = r#"{"name": "parent", "actions": {"each": {"type": "foreach", "foreach": "@range(0, 6)",
+    "breakWhen": "@equals(item(), 3)", "actions": {"which": {"type": "if", "expression": "@equals(item(), 3)",
+        "actions": {"stop": {"type": "activity", "inputs": {"activityName": "count"}}},
+        "else": {"actions": {"call": {"type": "workflow", "inputs": {"name": "child"}}}}}}}}}"#;
+const TERMINATES: &str = r#"{"name": "parent", "actions": {
+    "each": {"type": "foreach", "foreach": "@range(0, 6)",
+        "actions": {"call": {"type": "workflow", "inputs": {"name": "child"}}}},
+    "hold": {"type": "activity", "inputs": {"activityName": "count"}},
+    "stop": {"type": "terminate", "inputs": {"runStatus": "Succeeded"}, "runAfter": {"hold": ["Succeeded"]}}}}"#;
+
+fn holds() -> Plan {
+    steps("child").call("below", "grandchild", "{}").plan()
+}
+
+/// One life of a process with a parent that ends early. True if the store was still there at its end.
+async fn early_end(store: &Arc<MemoryStore>, world: &World, parent: &str) -> bool {
+    let engine = engine(store, world);
+    let start = async {
+        engine.add_plan(steps("grandchild").effect("hold", "gate", r#""never""#).plan())?;
+        engine.add_plan(holds())?;
+        let (parent, _) = engine.add_plan(support::loom(parent))?;
+        engine.start(parent, Value::Null, named("r")).await
+    };
+    let started = in_time(start).await;
+    let over = || runs_of(store).is_some_and(|rows| rows.iter().all(|row| row.status.is_final()));
+    until(|| store.run("r").is_err() || (started.is_ok() && over())).await;
+    // What is still under way when all seems over would show now.
+    in_time(engine.close()).await;
+    assert!(store.run("r").is_err() || over());
+    store.run("r").is_ok()
+}
+
+fn runs_of(store: &MemoryStore) -> Option<Vec<RunRow>> {
+    store.runs(&RunFilter::default(), None, 100).ok()
+}
+
+/// Whatever commit the process dies at: once the parent has been looked at again, nothing below it is open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_child_outlives_a_parent_that_ends_early() {
+    for parent in [BREAKS, TERMINATES] {
+        for after in [false, true] {
+            for at in 1.. {
+                let (store, world) = fresh();
+                match after {
+                    false => store.crash_before_sync(at),
+                    true => store.crash_after_sync(at),
+                }
+                let undisturbed = early_end(&store, &world, parent).await;
+                let store = Arc::new(store.crash());
+                assert!(early_end(&store, &world, parent).await, "commit {at}");
+                let report = report_of(&store.run("r").expect("readable").expect("there"));
+                assert_eq!(report.status, Status::Succeeded, "commit {at}");
+                for row in runs(&store).iter().filter(|row| row.parent.is_some()) {
+                    assert_eq!(row.status, RunStatus::Cancelled, "commit {at}: {}", row.run);
+                }
+                if undisturbed {
+                    assert!(at > 3, "only {at} commits");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The id of the child that `asks` calls, as run `r`.
+async fn id_of_child() -> Arc<str> {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, gives("child", "any"));
+    end(&mut begin(&engine, asks().plan(), "r").await).await;
+    child_of(&store, "r").expect("a child").run
+}
+
+/// The start is under way when the call is called off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_that_was_called_off_is_never_made() {
+    let (child, (store, world)) = (id_of_child().await, fresh());
+    let disk = store.clone();
+    let message = windlass_store::InboxRow {
+        run: child.clone(),
+        request_id: codec::call_off_id("r"),
+        body: Vec::new(),
+        at: windlass_value::Timestamp(0),
+    };
+    let hook: windlass_store::CommitHook = Box::new(move |point| {
+        // The second commit would make the child.
+        if point == (CommitPoint { number: 2, when: CommitMoment::Before }) {
+            let row = disk.run("r").expect("readable").expect("there");
+            let call_off = vec![message.clone()];
+            let (epoch, expected) = (row.epoch, row.ticks);
+            let batch = RunBatch { run: row.run, epoch, expected, call_off, ..RunBatch::default() };
+            disk.append(vec![batch]).expect("written");
+        }
+    });
+    let engine = engine_with(&store, EngineOptions { commit_hook: Some(hook), ..options(&world) });
+    added(&engine, steps("child").effect("work", "count", "1").plan());
+    let mut handle = begin(&engine, asks().plan(), "r").await;
+    until(|| engine.commits().0 >= 2).await;
+    engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("kept");
+    assert_eq!(end(&mut handle).await.status, Status::Cancelled);
+    in_time(engine.close()).await;
+    assert_eq!((runs(&store).len(), world.ledger().len()), (1, 0), "only the parent");
+}
+
+/// The id that a call would give its child belongs to a run that has nothing to do with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_whose_id_is_taken_fails_the_call() {
+    let (child, (store, world)) = (id_of_child().await, fresh());
+    let engine = engine(&store, &world);
+    end(&mut begin(&engine, gives("child", "foreign"), &child).await).await;
+    let report = end(&mut begin(&engine, asks().plan(), "r").await).await;
+    assert_eq!((report.status, code(&report)), (Status::Failed, "ChildExists"));
+    assert!(report.error.as_ref().is_some_and(|error| error.message.contains(&*child)), "{:?}", report.error);
+}
+
+/// Nobody asks the store: each end is heard from the run itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parent_hears_of_an_end_at_once() {
+    let (store, world) = fresh();
+    let hour = std::time::Duration::from_secs(3_600);
+    let engine = engine_with(&store, EngineOptions { poll_every: hour, ..options(&world) });
+    added(&engine, gives("child", "any"));
+    let parent = (0..100).fold(steps("parent"), |steps, at| steps.call(&format!("call{at}"), "child", "{}"));
+    assert_eq!(end(&mut begin(&engine, parent.plan(), "r").await).await.status, Status::Succeeded);
 }
 
 // ------------------------------------------------------------------------------------------ operations of several calls

@@ -125,6 +125,7 @@ fn new_run(run: Arc<str>) -> RunBatch {
         owner: None,
         created_at: Timestamp(0),
         parent: None,
+        unless: None,
         options: Vec::new(),
     };
     RunBatch { run, epoch: 1, create: Some(create), ..RunBatch::default() }

@@ -87,6 +87,9 @@ pub struct RunBatch {
     /// Messages for other runs: starts of children, their ends. Written in the same transaction. They wait for a run
     /// that does not exist yet, and are dropped for one that has ended.
     pub send: Vec<InboxRow>,
+    /// Messages that end other runs, in the same transaction. A run that does not exist yet will never be made: see
+    /// [`NewRun::unless`].
+    pub call_off: Vec<InboxRow>,
     /// New or changed jobs for workers in other processes. A changed job stays with its worker, unless the row has a
     /// higher epoch than the store: that calls it back.
     pub jobs: Vec<JobRow>,
@@ -114,7 +117,7 @@ impl RunBatch {
         let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.body.len());
         let turns: usize = self.turns.iter().map(|turn| turn.body.len()).sum();
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
-        let sent: usize = self.send.iter().map(|message| message.body.len()).sum();
+        let sent: usize = self.send.iter().chain(&self.call_off).map(|message| message.body.len()).sum();
         let jobs: usize = self.jobs.iter().map(|job| job.body.len()).sum();
         record + snapshot + turns + blobs + sent + jobs
     }
@@ -128,6 +131,8 @@ pub struct NewRun {
     pub owner: Option<String>,
     pub created_at: Timestamp,
     pub parent: Option<Arc<str>>,
+    /// The request by which it would be called off. If that has come first, the run is not made: a conflict.
+    pub unless: Option<Arc<str>>,
     /// How it is to be run (virtual time and the like), for whoever resumes it.
     pub options: Vec<u8>,
 }
@@ -184,8 +189,8 @@ pub enum Verdict {
     Committed,
     /// Another owner has claimed the run since.
     Fenced,
-    /// The journal is not where the batch expected it to be, the run to make exists, the run does not exist, a message
-    /// was consumed before, or the parts of the batch do not fit each other (a record without ticks, a snapshot ahead
+    /// The journal is not where the batch expected it to be, the run to make exists or was called off, the run does not
+    /// exist, a message was consumed before, or the parts of the batch do not fit each other (a record without ticks, a snapshot ahead
     /// of the journal).
     Conflict,
 }

@@ -104,7 +104,7 @@ pub async fn deliver(
         out::print_json(&Value::object([("runs", Value::list(objects))]))?;
     }
     for (run, _) in &ended {
-        children::outlast(global, &engine, &*store, (run, &program.plan), &mut interrupts).await?;
+        children::outlast(global, &engine, &*store, (run, &program), &mut interrupts).await?;
     }
     Ok(if good { Exit::Good } else { Exit::Otherwise })
 }

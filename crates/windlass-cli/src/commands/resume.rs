@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::Program;
 use windlass_runtime::{Request, RuntimeError, new_run_id, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
@@ -22,9 +23,27 @@ pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     if let Some(report) = image::report_of(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         tell_id(global, &row.run)?;
-        return Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None);
+        let exit = Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
+        if children::any(&*store, &row.run, &program.plan)? {
+            host::runtime()?.block_on(look_after(global, args, &settings, &store, (&row.run, &program)))?;
+        }
+        return Ok(exit);
     }
     host::runtime()?.block_on(go_on(global, args, &settings, &store, &row))
+}
+
+/// The run itself has ended; what it has left open below it goes on here.
+async fn look_after(
+    global: &Global,
+    args: &args::Resume,
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    (run, program): (&Arc<str>, &Program),
+) -> Result<(), Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let engine = host::engine(store, settings, &args.testing)?;
+    engine.resume(run).await?;
+    children::outlast(global, &engine, &**store, (run, program), &mut interrupts).await
 }
 
 async fn go_on(
@@ -59,7 +78,7 @@ async fn go_on(
         return match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             Watched::Ended(report) => {
                 let exit = Ended::new(&**store, &row.run, &program.plan, &report)?.print(global, None)?;
-                children::outlast(global, &engine, &**store, (&row.run, &program.plan), &mut interrupts).await?;
+                children::outlast(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
                 Ok(exit)
             }
             Watched::Interrupted => Ok(interrupted(global, &row.run, false)),

@@ -60,6 +60,8 @@ pub struct Durable<A> {
     trim_before: Option<u64>,
     /// Messages for other runs that go with the next commit.
     messages: Vec<InboxRow>,
+    /// Children that are no longer wanted, of which the next commit tells.
+    unwanted: Vec<InboxRow>,
     /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
     let_go: bool,
     /// Something has been committed since the run came into memory.
@@ -85,6 +87,7 @@ impl<A: Adapter> Durable<A> {
             bytes: 0,
             trim_before: None,
             messages: Vec::new(),
+            unwanted: Vec::new(),
             let_go: false,
             begun: false,
         }
@@ -136,6 +139,7 @@ impl<A: Adapter> Durable<A> {
             blobs: blobs.take_fresh(),
             consumed: std::mem::take(&mut self.consumed),
             send: self.news(state),
+            call_off: std::mem::take(&mut self.unwanted),
             trim_before: self.trim_before.take(),
             ..RunBatch::default()
         }
@@ -183,9 +187,10 @@ impl<A: Adapter> Durable<A> {
         news
     }
 
-    /// A child that is no longer wanted is told so even if it does not exist yet, or this process dies right here.
+    /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
+    /// never made: its start may still be under way, here or in a process that has lost the parent.
     fn cancel_of_child(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
-        let request: Arc<str> = format!("cancel:{}", self.options.run).into();
+        let request = codec::call_off_id(&self.options.run);
         let reason = "its parent no longer wants it".into();
         let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
         let run = codec::child_id(&self.options.run, key).into();
@@ -271,7 +276,7 @@ impl<A: Adapter> Adapter for Durable<A> {
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         for command in &output.commands {
             if let Command::CancelChild { key } = command {
-                self.messages.push(self.cancel_of_child(key, tick.at));
+                self.unwanted.push(self.cancel_of_child(key, tick.at));
             }
             // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
             if let Command::Reply(reply) = command {

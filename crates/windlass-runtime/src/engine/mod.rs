@@ -1,7 +1,9 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
+mod family;
 mod requests;
 mod residents;
+mod starts;
 mod triggers;
 mod wake;
 
@@ -12,14 +14,15 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, Program, START_EVENT, TickKind};
+use windlass_core::{Event, Limits, Program, TickKind};
 use windlass_store::{
-    Claim, CommitHook, GroupWriter, NewRun, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store,
-    WriterLimits,
+    Claim, CommitHook, GroupWriter, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store, WriterLimits,
 };
-use windlass_value::{BlobHash, Language, Timestamp, Value};
+use windlass_value::{BlobHash, Language};
 
+pub use family::open_below;
 pub use requests::{Answer, Request, request};
+pub(crate) use starts::Origin;
 pub use triggers::{TriggerOptions, Triggered};
 
 use crate::clock::{Clock, real_now};
@@ -94,6 +97,8 @@ pub(crate) struct Inner {
 pub(crate) struct Tracked {
     /// Where its mail goes while it is in memory.
     pub mailbox: Option<Mailbox>,
+    /// Another process had it when it was looked at last: the store says when it has ended, or is free.
+    pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
     pub events: Option<broadcast::Sender<Event>>,
 }
@@ -134,14 +139,6 @@ impl Default for StartOptions {
     }
 }
 
-/// Where a run comes from, as far as it does not say so itself.
-pub(crate) struct Origin {
-    pub clock: Clock,
-    /// Runs around it.
-    pub depth: u64,
-    pub at: Timestamp,
-}
-
 /// How a run was started, for whoever resumes it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOptions {
@@ -151,6 +148,9 @@ pub struct RunOptions {
     /// How many runs it is inside of, by calls.
     #[serde(default)]
     pub depth: u64,
+    /// The whole input of the delivery that it is a part of.
+    #[serde(default)]
+    pub delivery: Option<BlobHash>,
 }
 
 pub struct RunHandle {
@@ -236,81 +236,17 @@ impl Engine {
         Ok((hash, program))
     }
 
-    /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
-    pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
-        let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now() }).await
-    }
-
-    async fn start_from(
-        &self,
-        plan: BlobHash,
-        input: Value,
-        options: StartOptions,
-        origin: Origin,
-    ) -> Result<RunHandle, RuntimeError> {
-        let program = self.inner.program(&plan)?;
-        program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
-        let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
-        let how = RunOptions {
-            virtual_time: options.virtual_time,
-            input: BlobHash(*blake3::hash(&windlass_value::encode(&ordered(&input))).as_bytes()),
-            parent: options.parent.clone(),
-            depth: origin.depth,
-        };
-        let turn = match options.id {
-            Some(_) => Some(self.inner.turn_to_return(&run).await),
-            None => None,
-        };
-        if options.id.is_some()
-            && let Some(row) = self.inner.store.run(&run)?
-        {
-            drop(turn);
-            return self.same_run(&row, plan, &how, options.watch).await;
-        }
-        let create = NewRun {
-            plan,
-            definition: program.plan.name.to_string(),
-            dialect: program.plan.dialect.to_string(),
-            owner: Some(self.inner.owner.name.clone()),
-            created_at: origin.at,
-            parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
-            options: codec::encode(&how),
-        };
-        let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
-        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
-        let handle = self.inner.track(&run, options.watch);
-        let launch = residents::Launch {
-            run,
-            program,
-            image,
-            first,
-            epoch: 1,
-            create: Some(create),
-            clock: origin.clock,
-            parent: options.parent,
-        };
-        self.inner.launch(launch).await?;
-        Ok(handle)
-    }
-
-    async fn same_run(
-        &self,
-        row: &RunRow,
-        plan: BlobHash,
-        how: &RunOptions,
-        watch: bool,
-    ) -> Result<RunHandle, RuntimeError> {
-        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
-        if row.plan != plan || before.input != how.input {
-            return Err(RuntimeError::RunExists(row.run.to_string()));
-        }
-        self.attach(&row.run, false, watch).await
-    }
-
-    /// Goes on with a run after a crash, a release or a pause. For a run that has ended: its report.
+    /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
+    /// its report.
     pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
-        self.attach(run, true, true).await
+        self.attach_family(run, true, true).await
+    }
+
+    async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let handle = self.attach(run, unpause, watch).await?;
+        self.inner.bring_back_below(&row).await?;
+        Ok(handle)
     }
 
     async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
@@ -403,11 +339,21 @@ impl Inner {
         let mut runs = self.runs();
         let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
             mailbox: None,
+            elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             events: None,
         });
         let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
         RunHandle { run: run.clone(), end: tracked.end.subscribe(), events }
+    }
+
+    /// Waits for a run that another process has.
+    fn follow(&self, run: &str, watched: bool) -> RunHandle {
+        let handle = self.track(&run.into(), watched);
+        if let Some(tracked) = self.runs().get_mut(run) {
+            tracked.elsewhere = true;
+        }
+        handle
     }
 
     fn untrack(&self, run: &str) {
@@ -522,20 +468,6 @@ impl Inner {
             let _ = mailbox.send(crate::adapters::Mail::Inbox);
         }
         self.nudge.notify_one();
-    }
-}
-
-/// The value with its keys in order: equal inputs, however they were written, are the same input.
-fn ordered(value: &Value) -> Value {
-    match value {
-        Value::List(items) => Value::list(items.iter().map(ordered).collect()),
-        Value::Map(map) => {
-            let mut entries: Vec<(Arc<str>, Value)> =
-                map.iter().map(|(key, value)| (key.clone(), ordered(value))).collect();
-            entries.sort_by(|one, other| one.0.cmp(&other.0));
-            Value::object(entries)
-        }
-        other => other.clone(),
     }
 }
 

@@ -45,6 +45,7 @@ impl Inner {
             }
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
+            tracked.elsewhere = false;
             tracked.events.clone()
         };
         // Messages may have come while nobody was looking.
@@ -176,6 +177,10 @@ impl<A: Adapter> Adapter for Hosted<A> {
         if let Some(report) = self.report.take() {
             self.engine.tell_end(&self.run, RunEnd::Ended(Arc::new(report)));
         }
+        if let Some(parent) = &self.parent {
+            // The message was written with the last tick.
+            self.engine.nudge_run(parent);
+        }
     }
 
     fn start_child(&mut self, child: ChildStart) {
@@ -200,12 +205,14 @@ impl Inner {
             let told = match engine.start_named(parent, child, clock).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
+                // Its parent knows.
+                Err(RuntimeError::CalledOff(_)) => Ok(()),
                 Err(
                     error @ (RuntimeError::NoSuchRun(_)
                     | RuntimeError::Input(_)
                     | RuntimeError::Plan(_)
                     | RuntimeError::CallDepth { .. }
-                    | RuntimeError::RunExists(_)),
+                    | RuntimeError::ChildExists(_)),
                 ) => self.tell_not_started(&run, call, &error),
                 Err(error) => Err(error),
             };
@@ -228,6 +235,8 @@ impl Inner {
         let info = match error {
             RuntimeError::CallDepth { .. } => ErrorInfo::new("CallDepth", "limit", error.to_string())
                 .hint("look at the call that never stops, or raise `call_depth_max`"),
+            RuntimeError::ChildExists(_) => ErrorInfo::new("ChildExists", "call", error.to_string())
+                .hint("the ids of child runs begin with that of their parent: start the parent under another id"),
             other => ErrorInfo::new("ChildNotStarted", "call", other.to_string()),
         };
         let outcome = windlass_core::TaskOutcome::failure(info);
@@ -257,8 +266,12 @@ impl Inner {
 impl super::Engine {
     /// Starts the child with the plan that its parent means by the name. One that was started before keeps its plan.
     async fn start_named(&self, parent: Arc<str>, child: ChildStart, clock: Clock) -> Result<(), RuntimeError> {
-        if self.inner.store.run(&child.id)?.is_some() {
-            return self.attach(&child.id, false, false).await.map(drop);
+        if let Some(row) = self.inner.store.run(&child.id)? {
+            let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+            return match before.parent == Some((parent, child.call)) {
+                true => self.attach(&child.id, false, false).await.map(drop),
+                false => Err(RuntimeError::ChildExists(child.id)),
+            };
         }
         let above = self.inner.store.run(&parent)?.ok_or_else(|| RuntimeError::NoSuchRun(parent.to_string()))?;
         let program = self.inner.program(&above.plan)?;
@@ -276,7 +289,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now() };
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

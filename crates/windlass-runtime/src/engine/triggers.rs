@@ -6,11 +6,13 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
 use windlass_core::{Admitted, Program, Refused, Unmet, admit};
+use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Engine, Origin, RunHandle, StartOptions, new_run_id};
+use super::starts::input_hash;
+use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, new_run_id};
 use crate::clock::{Clock, real_now};
-use crate::{BlobCache, RuntimeError, recovery};
+use crate::{BlobCache, RuntimeError, codec, recovery};
 
 /// Starts that are being made durable at once; they share commits.
 const STARTS_AT_ONCE: usize = 64;
@@ -45,31 +47,47 @@ impl Engine {
         let program = self.inner.program(&plan)?;
         let trigger = trigger_of(&program, trigger)?;
         let delivery = options.delivery.clone().unwrap_or_else(new_run_id);
-        // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
-        let before = self.inner.store.run(&run_id(&delivery, 0))?;
-        let now = before.map_or_else(real_now, |row| row.created_at);
-        let Admitted { inputs, unmet } = self.admit(&program, trigger, &input, now, &delivery)?;
-        let start = |(at, input): (usize, Value)| {
-            let id = Some(run_id(&delivery, at));
-            let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch: options.watch };
-            let engine = self.clone();
+        let (whole, first) = (input_hash(&input), run_id(&delivery, 0));
+        let start = |now: Timestamp, (at, input): (usize, Value)| {
+            let (engine, run) = (self.clone(), run_id(&delivery, at));
+            let (id, watch) = (Some(run.clone()), options.watch);
+            let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
-                let origin = Origin { clock, depth: 0, at: now };
-                engine.start_from(plan, input, start, origin).await.map(|handle| (at, handle))
+                let origin = Origin { clock, depth: 0, at: now, delivery: Some(whole) };
+                match engine.start_from(plan, input, start, origin).await {
+                    // The same delivery was made in another process as well, and that one has the run.
+                    Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch))),
+                    started => started.map(|handle| (at, handle)),
+                }
             }
         };
-        let mut inputs = inputs.into_iter().enumerate();
         let mut runs = BTreeMap::new();
-        if let Some(first) = inputs.next() {
-            runs.extend([start(first).await?]);
-        }
+        let (now, mut inputs, unmet) = loop {
+            // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
+            let before = self.inner.store.run(&first)?;
+            if let Some(row) = &before {
+                is_same_delivery(row, plan, whole)?;
+            }
+            let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
+            let Admitted { inputs, unmet } = self.admit(&program, trigger, &input, now, &delivery)?;
+            let mut inputs = inputs.into_iter().enumerate();
+            let Some(begin) = inputs.next() else { break (now, inputs, unmet) };
+            let started = start(now, begin).await;
+            let made_at = self.inner.store.run(&first)?.map(|row| row.created_at);
+            if before.is_none() && made_at.is_some_and(|made_at| made_at != now) {
+                // The same delivery came twice at once: the one that was first has said what the time is.
+                continue;
+            }
+            runs.extend([started?]);
+            break (now, inputs, unmet);
+        };
         let mut starting = JoinSet::new();
         loop {
             while starting.len() < STARTS_AT_ONCE
                 && let Some(next) = inputs.next()
             {
-                starting.spawn(start(next));
+                starting.spawn(start(now, next));
             }
             match starting.join_next().await {
                 Some(started) => runs.extend([started.map_err(|_| RuntimeError::Closing)??]),
@@ -96,6 +114,15 @@ impl Engine {
                 Err(Refused::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,
             }
         }
+    }
+}
+
+/// A delivery's name binds what was delivered, to the last item.
+fn is_same_delivery(row: &RunRow, plan: BlobHash, whole: BlobHash) -> Result<(), RuntimeError> {
+    let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+    match row.plan == plan && before.fits_delivery(Some(whole)) {
+        true => Ok(()),
+        false => Err(RuntimeError::RunExists(row.run.to_string())),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use windlass_store::{RunFilter, RunStatus, StoreError, StoreErrorKind};
 
-use super::Inner;
+use super::{Inner, Tracked};
 use crate::clock::real_now;
 
 /// Runs brought back in one round.
@@ -51,6 +51,7 @@ impl Inner {
             self.pass_on_mail().await;
         }
         self.wake_due().await;
+        self.look_elsewhere().await;
         if self.adopt && seen.orphans_at.is_none_or(|at| at.elapsed() >= ORPHANS_EVERY) {
             seen.orphans_at = Some(Instant::now());
             self.adopt_orphans().await;
@@ -116,6 +117,19 @@ impl Inner {
         }
     }
 
+    /// Runs that somebody waits for here while another process has them: they end there, or become free.
+    async fn look_elsewhere(self: &Arc<Self>) {
+        let elsewhere = |tracked: &Tracked| tracked.elsewhere && tracked.mailbox.is_none();
+        let runs: Vec<Arc<str>> =
+            self.runs().iter().filter(|(_, tracked)| elsewhere(tracked)).map(|(run, _)| run.clone()).collect();
+        for run in runs {
+            let ended = self.store.run(&run).is_ok_and(|row| row.is_some_and(|row| row.status.is_final()));
+            if ended || self.is_free(&run) {
+                self.bring_back_quietly(&run).await;
+            }
+        }
+    }
+
     /// Runs that were being worked on when their process died have neither mail nor a timer in the store.
     async fn adopt_orphans(self: &Arc<Self>) {
         let filter = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
@@ -139,7 +153,7 @@ impl Inner {
     }
 
     /// A run that cannot be brought back now is tried again in the next round, unless it is damaged.
-    async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
+    pub(super) async fn bring_back_quietly(self: &Arc<Self>, run: &Arc<str>) {
         let Some(_turn) = self.try_turn_to_return(run) else { return };
         if self.is_resident(run) {
             return;

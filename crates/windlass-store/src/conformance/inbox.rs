@@ -1,14 +1,15 @@
 //! A message is accepted once for each request id, waits in order, and is consumed with the ticks it caused.
 
 use super::Subject;
-use super::make::{commit, creation, empty, message, status, ticks, unread, verdict};
-use crate::{Claim, InboxVerdict, RunBatch, RunStatus, Verdict};
+use super::make::{commit, creation, empty, message, new_run, status, ticks, unread, verdict};
+use crate::{Claim, InboxVerdict, NewRun, RunBatch, RunStatus, Verdict};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     accepted_once(subject);
     consumed_with_its_ticks(subject);
     sent_to_others(subject);
     closed_at_the_end(subject);
+    called_off(subject);
 }
 
 fn accepted_once(subject: &mut dyn Subject) {
@@ -76,4 +77,22 @@ fn closed_at_the_end(subject: &mut dyn Subject) {
     assert!(!store.with_inbox(9).expect("scan").contains(&"s".to_owned()), "nobody has to wake a run that has ended");
     commit(&store, vec![RunBatch { send: vec![message("s", "later")], ..ticks("child", 0, 1) }]);
     assert!(unread(&store, "s").is_empty(), "what is sent to a run that has ended is dropped");
+}
+
+fn called_off(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let guarded = |run: &str| {
+        let create = Some(NewRun { unless: Some("off".into()), ..new_run(None) });
+        RunBatch { create, ..creation(run) }
+    };
+    commit(&store, vec![guarded("made")]);
+    let call_off = vec![message("made", "off"), message("unmade", "off"), message("s", "off")];
+    commit(&store, vec![RunBatch { call_off: call_off.clone(), ..ticks("child", 1, 1) }]);
+    commit(&store, vec![RunBatch { call_off, ..ticks("child", 2, 1) }]);
+    assert_eq!(unread(&store, "made"), ["off"], "a run that is there is told, once");
+    assert!(unread(&store, "unmade").is_empty() && unread(&store, "s").is_empty());
+    assert!(!store.with_inbox(9).expect("scan").contains(&"unmade".to_owned()), "there is nobody to wake");
+    assert_eq!(verdict(&store, guarded("unmade")), Verdict::Conflict, "and there never will be");
+    assert!(store.run("unmade").expect("read").is_none());
+    commit(&store, vec![creation("unmade")]);
 }

@@ -40,6 +40,9 @@ fn judge<'b>(transaction: &Transaction<'_>, batch: &'b RunBatch) -> Outcome<Stan
         (Some(_), Some(_)) | (None, None) => return Ok(Standing::Refused(Verdict::Conflict)),
         (Some((_, epoch)), None) if epoch != batch.epoch => return Ok(Standing::Refused(Verdict::Fenced)),
         (Some((number, _)), None) => (Standing::Known(number), head(transaction, number)?),
+        (None, Some(new)) if was_called_off(transaction, &batch.run, new)? => {
+            return Ok(Standing::Refused(Verdict::Conflict));
+        }
         (None, Some(new)) => (Standing::New(new), 0),
     };
     if head != batch.expected || was_consumed(transaction, batch)? {
@@ -57,6 +60,12 @@ fn head(transaction: &Transaction<'_>, number: i64) -> Outcome<u64> {
     let mut select = transaction
         .prepare_cached("SELECT first_tick + ticks FROM journal WHERE run = ?1 ORDER BY first_tick DESC LIMIT 1")?;
     Ok(select.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+fn was_called_off(transaction: &Transaction<'_>, run: &Arc<str>, new: &NewRun) -> Outcome<bool> {
+    let Some(request_id) = &new.unless else { return Ok(false) };
+    let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
+    Ok(select.exists([run, request_id])?)
 }
 
 fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool> {
@@ -123,7 +132,8 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
     if let Some(change) = &batch.status {
         part.status(&batch.run, change)?;
     }
-    batch.send.iter().try_for_each(|message| send(part.transaction, message))
+    batch.send.iter().try_for_each(|message| send(part.transaction, message))?;
+    batch.call_off.iter().try_for_each(|message| call_off(part.transaction, message))
 }
 
 impl Part<'_> {
@@ -268,6 +278,14 @@ fn send(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
         put_message(transaction, message)?;
     }
     Ok(())
+}
+
+/// For a run that does not exist yet the request alone is remembered, as if it had been consumed: it has nobody to wake.
+fn call_off(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<()> {
+    match find(transaction, &message.run)? {
+        Some(_) => send(transaction, message),
+        None => consume(transaction, &message.run, std::slice::from_ref(&message.request_id)),
+    }
 }
 
 /// False if the request is known already.

@@ -136,6 +136,7 @@ pub fn creation(run: &str) -> RunBatch {
         owner: None,
         created_at: Timestamp(1),
         parent: None,
+        unless: None,
         options: Vec::new(),
     };
     RunBatch { run: run.into(), epoch: 1, create: Some(create), ..RunBatch::default() }

@@ -1,0 +1,136 @@
+//! Starts: a run is made once, whoever asks for it and however often.
+
+use std::sync::Arc;
+
+use windlass_core::{START_EVENT, TickKind};
+use windlass_store::{NewRun, RunRow};
+use windlass_value::{BlobHash, Timestamp, Value};
+
+use super::{Engine, RunHandle, RunOptions, StartOptions, new_run_id, residents};
+use crate::clock::{Clock, real_now};
+use crate::{RuntimeError, codec, recovery};
+
+/// Where a run comes from, as far as it does not say so itself.
+pub(crate) struct Origin {
+    pub clock: Clock,
+    /// Runs around it.
+    pub depth: u64,
+    pub at: Timestamp,
+    /// The whole input of the delivery that it is a part of.
+    pub delivery: Option<BlobHash>,
+}
+
+impl RunOptions {
+    /// Whether two runs may be parts of one delivery: nothing is known of a run that was started by itself.
+    pub(super) fn fits_delivery(&self, delivery: Option<BlobHash>) -> bool {
+        self.delivery.is_none() || delivery.is_none() || self.delivery == delivery
+    }
+}
+
+impl Engine {
+    /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
+    pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
+        let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
+        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now(), delivery: None }).await
+    }
+
+    pub(super) async fn start_from(
+        &self,
+        plan: BlobHash,
+        input: Value,
+        options: StartOptions,
+        origin: Origin,
+    ) -> Result<RunHandle, RuntimeError> {
+        let program = self.inner.program(&plan)?;
+        program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
+        let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
+        let how = RunOptions {
+            virtual_time: options.virtual_time,
+            input: input_hash(&input),
+            parent: options.parent.clone(),
+            depth: origin.depth,
+            delivery: origin.delivery,
+        };
+        let turn = match options.id {
+            Some(_) => Some(self.inner.turn_to_return(&run).await),
+            None => None,
+        };
+        if options.id.is_some()
+            && let Some(row) = self.inner.store.run(&run)?
+        {
+            drop(turn);
+            return self.same_run(&row, plan, &how, options.watch).await;
+        }
+        let create = NewRun {
+            plan,
+            definition: program.plan.name.to_string(),
+            dialect: program.plan.dialect.to_string(),
+            owner: Some(self.inner.owner.name.clone()),
+            created_at: origin.at,
+            parent: options.parent.as_ref().map(|(parent, _)| parent.clone()),
+            unless: options.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
+            options: codec::encode(&how),
+        };
+        let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
+        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
+        let handle = self.inner.track(&run, options.watch);
+        let launch = residents::Launch {
+            run,
+            program,
+            image,
+            first,
+            epoch: 1,
+            create: Some(create),
+            clock: origin.clock,
+            parent: options.parent.clone(),
+        };
+        let run = handle.run.clone();
+        match self.inner.launch(launch).await {
+            Ok(()) => Ok(handle),
+            Err(RuntimeError::RunExists(_)) => {
+                // Somebody else was faster, or the run was called off before it began.
+                drop(turn);
+                let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CalledOff(run.to_string()))?;
+                self.same_run(&row, plan, &how, options.watch).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn same_run(
+        &self,
+        row: &RunRow,
+        plan: BlobHash,
+        how: &RunOptions,
+        watch: bool,
+    ) -> Result<RunHandle, RuntimeError> {
+        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        match &how.parent {
+            // The place it is called from says which child it is; it keeps the plan it was begun with.
+            Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
+            Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
+            None if row.plan == plan && before.input == how.input && before.fits_delivery(how.delivery) => {
+                self.attach_family(&row.run, false, watch).await
+            }
+            None => Err(RuntimeError::RunExists(row.run.to_string())),
+        }
+    }
+}
+
+pub(super) fn input_hash(input: &Value) -> BlobHash {
+    BlobHash(*blake3::hash(&windlass_value::encode(&ordered(input))).as_bytes())
+}
+
+/// The value with its keys in order: equal inputs, however they were written, are the same input.
+fn ordered(value: &Value) -> Value {
+    match value {
+        Value::List(items) => Value::list(items.iter().map(ordered).collect()),
+        Value::Map(map) => {
+            let mut entries: Vec<(Arc<str>, Value)> =
+                map.iter().map(|(key, value)| (key.clone(), ordered(value))).collect();
+            entries.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::object(entries)
+        }
+        other => other.clone(),
+    }
+}
