@@ -115,6 +115,7 @@ fn timed() -> Plan {
         name: "Manual".into(),
         kind: "request".into(),
         conditions: Vec::new(),
+        validates: None,
         split: Some(split),
         settings: Value::Null,
         span,
