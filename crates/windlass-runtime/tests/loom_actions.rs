@@ -53,7 +53,7 @@ async fn data() {
         (
             r#"{"actions": {"q": {"type": "parseJson", "inputs": {"content": "@triggerBody()", "schema": {"required": ["n"]}}}}, "outputs": {"o": "@body('q').n"}}"#,
             r#"{"m": 1}"#,
-            "failed InvalidTemplate",
+            "failed ValidationFailed",
         ),
         (
             r#"{"actions": {"j": {"type": "join", "inputs": {"from": [1, 2], "joinWith": "-"}}}, "outputs": {"o": "@body('j')"}}"#,
