@@ -4,7 +4,7 @@ use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NoopTool, Secret};
 
-use crate::config::{Settings, Target};
+use crate::config::{self, Settings, Target};
 use crate::failure::Failure;
 
 /// The tools that are always there. Activities come from the settings.
@@ -20,7 +20,7 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     let mut tools = Tools::new().with("http", http.clone()).with("model", model).with("noop", NoopTool);
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), Secret::new(value.read()?))));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), header(value)?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
@@ -46,6 +46,15 @@ pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
         Some(tool) => Err(Failure::usage(format!("the run calls `{tool}`, which the settings do not name"))
             .hint("give the settings that it was started with: windlass.toml beside the store, or --config FILE")),
     }
+}
+
+/// What the file itself says is known to whoever reads it; what it takes from the environment is not.
+fn header(value: &config::Secret) -> Result<Secret, Failure> {
+    let text = value.read()?;
+    Ok(match value {
+        config::Secret::Text(_) => Secret::plain(text),
+        config::Secret::Environment { .. } => Secret::new(text),
+    })
 }
 
 /// The settings first, then what the environment of such services usually has.

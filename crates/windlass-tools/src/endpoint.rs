@@ -15,7 +15,7 @@ use crate::secret::{Redaction, Secret};
 pub struct Endpoint {
     pub url: String,
     pub method: String,
-    /// Sent to the endpoint's own origin only, and never shown.
+    /// Sent to the endpoint's own origin only. Those that are not plain are never shown.
     pub headers: Vec<(String, Secret)>,
     /// How long one request may take; the client's default if not given.
     pub timeout: Option<Duration>,
@@ -42,7 +42,7 @@ struct Inner {
 
 impl EndpointTool {
     pub fn new(endpoint: Endpoint, http: HttpTool) -> EndpointTool {
-        let redaction = Redaction::of_headers(&endpoint.headers);
+        let redaction = Redaction::of_headers(&endpoint.headers).with_login(&endpoint.url);
         let method = method(&endpoint.method);
         EndpointTool(Arc::new(Inner { http, endpoint, method, redaction }))
     }
@@ -59,7 +59,7 @@ fn method(name: &str) -> Result<Method, ErrorInfo> {
 impl Tool for EndpointTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.run(&call).await.unwrap_or_else(TaskOutcome::failure) })
+        Box::pin(async move { inner.redaction.outcome(inner.run(&call).await.unwrap_or_else(TaskOutcome::failure)) })
     }
 }
 
@@ -72,6 +72,7 @@ impl Inner {
                 method: self.method.clone()?,
                 url: &endpoint.url,
                 headers: &endpoint.headers,
+                redaction: &self.redaction,
                 body: Some(&call.input),
                 timeout: endpoint.timeout,
             },
@@ -79,12 +80,11 @@ impl Inner {
         let reply = self.http.send(call, &request).await;
         match reply.pending {
             Some(pending) => {
-                let own = pending.is_at(&endpoint.url);
-                let input =
-                    own.map(|own| Value::object([("at", Value::from(pending.location())), ("own", own.into())]));
-                Ok(pending.outcome(input))
+                let own = pending.is_at(&endpoint.url)?;
+                let input = Value::object([("at", Value::from(pending.location()?)), ("own", own.into())]);
+                Ok(pending.outcome(Ok(input)))
             }
-            None => Ok(self.outcome(reply.outcome)),
+            None => Ok(outcome(reply.outcome)),
         }
     }
 
@@ -96,15 +96,15 @@ impl Inner {
         })?;
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
-        Ok(Configured { method: Method::GET, url, headers, body: None, timeout: self.endpoint.timeout })
+        let (redaction, timeout) = (&self.redaction, self.endpoint.timeout);
+        Ok(Configured { method: Method::GET, url, headers, redaction, body: None, timeout })
     }
+}
 
-    /// A success is the body alone; a failure has the whole reply, as that of an http call.
-    fn outcome(&self, http: TaskOutcome) -> TaskOutcome {
-        let TaskOutcome { output, error, meta, .. } = http;
-        let output = self.redaction.value(&output);
-        let body = output.get("body").cloned().unwrap_or_default();
-        let output = if error.is_none() { body } else { output };
-        TaskOutcome { error, meta, ..TaskOutcome::success(output) }
-    }
+/// A success is the body alone; a failure has the whole reply, as that of an http call.
+fn outcome(http: TaskOutcome) -> TaskOutcome {
+    let TaskOutcome { output, error, meta, .. } = http;
+    let body = output.get("body").cloned().unwrap_or_default();
+    let output = if error.is_none() { body } else { output };
+    TaskOutcome { error, meta, ..TaskOutcome::success(output) }
 }

@@ -90,11 +90,13 @@ impl Tool for HttpTool {
 }
 
 impl HttpTool {
-    /// One request to a place in the settings, under the same rules, for the other tools of this crate.
+    /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
+    /// of it is without secrets.
     pub(crate) async fn send(&self, call: &ToolCall, configured: &Configured<'_>) -> Reply {
         let request = Request::configured(call, configured, &self.0.user_agent);
         let mut cancelled = call.cancelled.clone();
-        self.0.run(request, cancelled.wait()).await
+        let reply = self.0.run(request, cancelled.wait()).await;
+        Reply { outcome: configured.redaction.outcome(reply.outcome), ..reply }
     }
 }
 

@@ -60,7 +60,8 @@ impl ModelTool {
     pub fn new(options: ModelOptions, http: HttpTool) -> ModelTool {
         let service = service(&options);
         let headers = service.as_ref().map(|(_, headers)| headers.as_slice()).unwrap_or_default();
-        let redaction = Redaction::of_headers(headers);
+        let url = service.as_ref().map(|(url, _)| url.as_str()).unwrap_or_default();
+        let redaction = Redaction::of_headers(headers).with_login(url);
         let ModelOptions { default_model, timeout, .. } = options;
         ModelTool(Arc::new(Inner { http, service, default_model, timeout, redaction }))
     }
@@ -69,7 +70,7 @@ impl ModelTool {
 impl Tool for ModelTool {
     fn call(&self, call: ToolCall) -> ToolFuture {
         let inner = self.0.clone();
-        Box::pin(async move { inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure) })
+        Box::pin(async move { inner.redaction.outcome(inner.ask(&call).await.unwrap_or_else(TaskOutcome::failure)) })
     }
 }
 
@@ -77,10 +78,16 @@ impl Inner {
     async fn ask(&self, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
         let question = question::from_input(&call.input, self.default_model.as_deref())?;
         let (url, headers) = self.service.as_ref().map_err(Clone::clone)?;
-        let request =
-            Configured { method: Method::POST, url, headers, body: Some(&question), timeout: Some(self.timeout) };
+        let request = Configured {
+            method: Method::POST,
+            url,
+            headers,
+            redaction: &self.redaction,
+            body: Some(&question),
+            timeout: Some(self.timeout),
+        };
         let reply = self.http.send(call, &request).await;
-        Ok(answer::outcome(reply.outcome, &self.redaction))
+        Ok(answer::outcome(reply.outcome))
     }
 }
 

@@ -1,22 +1,37 @@
 //! Text that must not be seen.
 
+mod forms;
+
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_value::{Map, Value};
+use windlass_core::{Again, ErrorInfo, TaskOutcome};
+use windlass_value::{Map, Value, to_json};
 
-/// A key or password from the settings. It shows as `***`, also when what holds it is printed for debugging.
+use crate::http::uri;
+use forms::{Digits, find_escaped, forms, secrets_in};
+
+/// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
+pub struct Secret {
+    text: Arc<str>,
+    is_plain: bool,
+}
 
 impl Secret {
+    /// A key or password: it is struck out of all that a service says.
     pub fn new(text: impl Into<Arc<str>>) -> Secret {
-        Secret(text.into())
+        Secret { text: text.into(), is_plain: false }
+    }
+
+    /// An ordinary text, that may come back in what a service says.
+    pub fn plain(text: impl Into<Arc<str>>) -> Secret {
+        Secret { text: text.into(), is_plain: true }
     }
 
     /// The text itself, for the one place that needs it.
     pub fn reveal(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -26,65 +41,208 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Less than this is no secret, and would blot out innocent text.
-const LENGTH_MIN: usize = 3;
+/// What is shorter is part of ordinary text and numbers, which would be blotted out with it.
+const LENGTH_MIN: usize = 8;
+const STRUCK: &str = "***";
 
 /// Finds secrets in what a server sends back.
-pub(crate) struct Redaction(Vec<String>);
+#[derive(Clone, Default)]
+pub(crate) struct Redaction(Arc<Needles>);
+
+#[derive(Default)]
+struct Needles {
+    /// Every secret in every form it may be repeated in, the longest first.
+    forms: Vec<String>,
+    /// As they are, to be found among escapes.
+    texts: Vec<String>,
+    digits: Vec<Digits>,
+    /// Those that cannot be found, because they are too short.
+    short: Vec<String>,
+}
 
 impl Redaction {
     /// For headers from the settings.
     pub(crate) fn of_headers(headers: &[(String, Secret)]) -> Redaction {
-        let whole = headers.iter().map(|(_, value)| value.reveal());
-        // What follows a scheme, such as `Bearer`, is the secret proper.
-        let parts = whole.clone().filter_map(|value| value.split_once(' ')).map(|(_, part)| part.trim());
-        Redaction::new(whole.chain(parts).map(str::to_owned))
+        let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
+        Redaction::of_values(secret.map(Secret::reveal))
+    }
+
+    /// For the values of headers: all of it, and what follows a scheme such as `Bearer`.
+    pub(crate) fn of_values<'a>(values: impl Iterator<Item = &'a str>) -> Redaction {
+        Redaction::new(values.flat_map(secrets_in))
+    }
+
+    /// With the login that an address of the settings holds.
+    pub(crate) fn with_login(&self, url: &str) -> Redaction {
+        let Some((user, password)) = uri::login(url) else { return self.clone() };
+        let both = format!("{user}:{password}");
+        Redaction::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
     }
 
     pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Redaction {
-        let mut secrets: Vec<String> = secrets.into_iter().filter(|secret| secret.len() >= LENGTH_MIN).collect();
+        let (mut texts, short): (Vec<String>, Vec<String>) = secrets
+            .into_iter()
+            .filter(|secret| !secret.is_empty())
+            .partition(|secret| secret.chars().count() >= LENGTH_MIN);
         // A secret may hold another one.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Redaction(secrets)
+        texts.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        texts.dedup();
+        let mut all: Vec<String> = texts.iter().flat_map(|text| forms(text)).collect();
+        all.retain(|form| form.chars().count() >= LENGTH_MIN);
+        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        all.dedup();
+        let digits = texts.iter().filter_map(|text| Digits::of(text)).collect();
+        Redaction(Arc::new(Needles { forms: all, texts, digits, short }))
     }
 
     pub(crate) fn text(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+        let struck = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
+            true => text.replace(form.as_str(), STRUCK),
+            false => text,
+        });
+        self.0.texts.iter().fold(struck, |text, secret| without_escaped(text, secret))
     }
 
-    /// The value without secrets; what holds none stays shared.
+    /// The value without secrets.
     pub(crate) fn value(&self, value: &Value) -> Value {
         match value {
             Value::Str(text) if self.is_in(text) => Value::from(self.text(text)),
             Value::List(items) => Value::list(items.iter().map(|item| self.value(item)).collect()),
             Value::Map(map) => {
-                let clean: Map = map.iter().map(|(key, value)| (self.key(key), self.value(value))).collect();
+                let clean: Map = map.iter().map(|(key, value)| (self.shared(key), self.value(value))).collect();
                 Value::map(clean)
             }
+            Value::Int(_) | Value::Float(_) | Value::Big(_) if self.is_number(value) => Value::from(STRUCK),
             other => other.clone(),
         }
     }
 
-    fn key(&self, key: &Arc<str>) -> Arc<str> {
-        if self.is_in(key) { self.text(key).into() } else { key.clone() }
+    /// All of an outcome that somebody can see or that is written down.
+    pub(crate) fn outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
+        let again = outcome.again.map(|again| Again { input: self.value(&again.input), ..again });
+        TaskOutcome {
+            output: self.value(&outcome.output),
+            error: outcome.error.map(|error| self.error(error)),
+            meta: self.value(&outcome.meta),
+            again,
+        }
     }
 
-    fn is_in(&self, text: &str) -> bool {
-        self.0.iter().any(|secret| text.contains(secret.as_str()))
+    fn error(&self, error: ErrorInfo) -> ErrorInfo {
+        let hint = error.hint.as_ref().map(|hint| self.shared(hint));
+        let hint = if !self.0.short.is_empty() { Some(with_warning(hint)) } else { hint };
+        let (code, message) = (self.shared(&error.code), self.shared(&error.message));
+        ErrorInfo { code, message, hint, ..error }
     }
+
+    fn shared(&self, text: &Arc<str>) -> Arc<str> {
+        if self.is_in(text) { self.text(text).into() } else { text.clone() }
+    }
+
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        self.0.forms.iter().any(|form| text.contains(form.as_str()))
+            || (may_be_escaped(text) && self.0.texts.iter().any(|secret| find_escaped(text, 0, secret).is_some()))
+    }
+
+    fn is_number(&self, number: &Value) -> bool {
+        !self.0.digits.is_empty() && {
+            let text = to_json(number);
+            self.0.digits.iter().any(|digits| digits.are_in(&text, number.as_f64()))
+        }
+    }
+}
+
+const WARNING: &str = "a secret of the settings has fewer than 8 characters, too few to be struck out of replies";
+
+fn with_warning(hint: Option<Arc<str>>) -> Arc<str> {
+    match hint {
+        // An outcome may be gone through twice.
+        Some(hint) if hint.contains(WARNING) => hint,
+        Some(hint) => format!("{hint}; {WARNING}").into(),
+        None => WARNING.into(),
+    }
+}
+
+fn without_escaped(text: String, secret: &str) -> String {
+    if !may_be_escaped(&text) {
+        return text;
+    }
+    let (mut struck, mut at) = (String::new(), 0);
+    while let Some(range) = find_escaped(&text, at, secret) {
+        struck.push_str(&text[at..range.start]);
+        struck.push_str(STRUCK);
+        at = range.end;
+    }
+    struck.push_str(&text[at..]);
+    struck
+}
+
+fn may_be_escaped(text: &str) -> bool {
+    text.contains(['%', '\\'])
 }
 
 #[cfg(test)]
 mod tests {
-    use windlass_value::{parse_json, to_json};
+    use windlass_value::parse_json;
 
     use super::*;
 
+    fn clean(secret: &str, json: &str) -> String {
+        to_json(&Redaction::new([secret.to_owned()]).value(&parse_json(json).unwrap()))
+    }
+
     #[test]
     fn secrets_are_taken_out_wherever_they_are() {
-        let redaction = Redaction::new(["hush".to_owned(), "hush-hush".to_owned(), "a".to_owned()]);
-        let value = parse_json(r#"{"hush": ["a hush-hush b", {"x": "no"}], "n": 1}"#).unwrap();
-        assert_eq!(to_json(&redaction.value(&value)), r#"{"***":["a *** b",{"x":"no"}],"n":1}"#);
-        assert_eq!(format!("{:?}", Secret::new("hush")), "***");
+        let redaction = Redaction::new(["hush-hush".to_owned(), "hush-hush-hush".to_owned(), "blue".to_owned()]);
+        let value = parse_json(r#"{"hush-hush": ["a hush-hush-hush b", {"x": "no blue"}], "n": 1}"#).unwrap();
+        assert_eq!(to_json(&redaction.value(&value)), r#"{"***":["a *** b",{"x":"no blue"}],"n":1}"#);
+        assert_eq!(format!("{:?} {:?}", Secret::new("hush"), Secret::plain("blue")), "*** ***");
+    }
+
+    #[test]
+    fn in_every_form() {
+        for (secret, text, expected) in [
+            ("sk-Ab/c+d==", r#""x=sk-Ab%2Fc%2Bd%3D%3D&y""#, r#""x=***&y""#),
+            ("sk-Ab/c+d==", r#""x=sk-Ab%2fc+d==&y""#, r#""x=***&y""#),
+            ("sk-Ab/c+d==", r#""%73k-Ab/c%2Bd==""#, r#""***""#),
+            ("sk-Ab/c+d==", r#""http://sk-ab/c+d==/""#, r#""http://***/""#),
+            ("say \"hush\"", r#""{\"a\":\"say \\\"hush\\\"\"}""#, r#""{\"a\":\"***\"}""#),
+            ("sk-canary-1", r#""{\"a\":\"\\u0073k-canary-1\"}""#, r#""{\"a\":\"***\"}""#),
+            (
+                "0123456789",
+                r#"[123456789, "0123456789", 123456789.0, 12345678, 1234567890]"#,
+                r#"["***","***","***",12345678,1234567890]"#,
+            ),
+            ("12345678901234567890123", "12345678901234567890123", r#""***""#),
+        ] {
+            assert_eq!(clean(secret, text), expected, "{secret} in {text}");
+        }
+    }
+
+    #[test]
+    fn in_base64_wherever_it_begins() {
+        use base64::Engine;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+        let secret = "sk-canary?0123456789>";
+        for before in ["", "a", "ab", "abc", "Bearer "] {
+            for after in ["", ":", "::", ":::"] {
+                let whole = format!("{before}{secret}{after}");
+                for text in [STANDARD.encode(&whole), URL_SAFE_NO_PAD.encode(&whole)] {
+                    let struck = Redaction::new([secret.to_owned()]).text(&text);
+                    assert!(struck.contains(STRUCK) && struck.len() < 24, "{struck}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_secrets_are_warned_of() {
+        let failure = TaskOutcome::failure(ErrorInfo::new("x", "y", "blue").hint("look"));
+        let redaction = Redaction::of_headers(&[("a".to_owned(), Secret::new("blue"))]);
+        let outcome = redaction.outcome(redaction.outcome(failure.clone()));
+        let error = outcome.error.unwrap();
+        assert_eq!((&*error.message, error.hint.unwrap().matches("fewer than 8").count()), ("blue", 1));
+        let plain = Redaction::of_headers(&[("a".to_owned(), Secret::plain("blue"))]);
+        assert_eq!(plain.outcome(failure.clone()), failure);
     }
 }

@@ -5,9 +5,7 @@ mod services;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-#[cfg(test)]
-use services::Secret;
-pub use services::{Activity, Model, Target};
+pub use services::{Activity, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
 use windlass_value::Duration;

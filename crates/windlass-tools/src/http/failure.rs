@@ -72,6 +72,14 @@ pub(super) fn bad_location(by: &Uri, problem: &str) -> ErrorInfo {
         .replied()
 }
 
+pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
+    let message =
+        format!("{} answered 202, but where it says that the result will be holds a secret of the settings", shown(by));
+    ErrorInfo::new("BadLocation", "http", message)
+        .hint("the address is written down until it is asked, and secrets are not: let the service give another one")
+        .replied()
+}
+
 pub(super) fn blocked(method: &Method, uri: &Uri) -> ErrorInfo {
     let message = format!("{method} {} leads to an address that is not public", shown(uri));
     ErrorInfo::new("BlockedAddress", "input", message)

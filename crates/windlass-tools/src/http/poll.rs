@@ -11,6 +11,7 @@ use super::redirect::{join, origin};
 use super::reply::retry_after;
 use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret};
 use super::uri;
+use crate::secret::Redaction;
 
 /// For servers that do not say when to ask.
 const WAIT_DEFAULT: Duration = Duration::from_secs(20);
@@ -25,6 +26,7 @@ pub(crate) struct Pending {
     after: Duration,
     /// Who said so.
     by: Uri,
+    redaction: Redaction,
 }
 
 impl Pending {
@@ -40,11 +42,15 @@ impl Pending {
         };
         let wait = retry_after(response.headers()).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms);
         let after = wait.unwrap_or(WAIT_DEFAULT).clamp(WAIT_MIN, WAIT_MAX);
-        Some(Pending { location, after, by: request.uri.clone() })
+        Some(Pending { location, after, by: request.uri.clone(), redaction: request.redaction.clone() })
     }
 
-    pub(crate) fn location(&self) -> &str {
-        &self.location
+    /// To be written down until it is asked, and so without secrets. One that holds a secret cannot be asked later.
+    pub(crate) fn location(&self) -> Result<&str, ErrorInfo> {
+        match self.redaction.is_in(&self.location) {
+            true => Err(failure::secret_location(&self.by)),
+            false => Ok(&self.location),
+        }
     }
 
     /// The outcome of a call that is to be made again. What else there is to a 202 does not matter, nor whether its body
@@ -56,7 +62,8 @@ impl Pending {
     /// Whether the result is where the request first went, so that what was meant for that server may go along.
     pub(crate) fn is_at(&self, first: &str) -> Result<bool, ErrorInfo> {
         let target = uri::parse(&self.location, None);
-        let target = target.map_err(|error| failure::bad_location(&self.by, &error.message))?;
+        let target =
+            target.map_err(|_| failure::bad_location(&self.by, &uri::problem(&self.redaction.text(&self.location))))?;
         let first = uri::parse(first, None)?;
         Ok(origin(&target.uri) == origin(&first.uri))
     }

@@ -20,8 +20,9 @@ pub(super) fn location(response: &Response<Incoming>) -> Option<String> {
 
 /// The request that follows a redirect.
 pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> Result<Request, ErrorInfo> {
-    let target = uri::parse(&join(&request.uri, location), None);
-    let target = target.map_err(|error| failure::bad_redirect(&request, &error.message))?;
+    let address = join(&request.uri, location);
+    let target = uri::parse(&address, None)
+        .map_err(|_| failure::bad_redirect(&request, &uri::problem(&request.redaction.text(&address))))?;
     if changes_to_get(&request.method, status) {
         request.method = Method::GET;
         request.body.clear();

@@ -91,7 +91,7 @@ async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, No
 }
 
 fn excerpt(request: &Request, start: &str) -> String {
-    request.redaction().text(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+    request.redaction.text(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
 }
 
 async fn read(request: &Request, headers: &HeaderMap, mut body: Incoming, max: usize) -> Result<Vec<u8>, ErrorInfo> {

@@ -34,8 +34,10 @@ pub(super) struct Request {
     pub(super) follows_up: bool,
     /// It asks for the result of an accepted request.
     pub(super) is_poll: bool,
-    /// Headers from the settings: whatever they are called, they may hold secrets.
+    /// Headers from the settings: whatever they are called, they are for one server.
     configured: Vec<HeaderName>,
+    /// Finds every secret of this request that a server's text repeats.
+    pub(super) redaction: Redaction,
 }
 
 /// A request whose place is in the settings, not in the definition.
@@ -43,6 +45,8 @@ pub(crate) struct Configured<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(String, Secret)],
+    /// Finds every secret of the settings, whether this request has it or not.
+    pub(crate) redaction: &'a Redaction,
     /// Sent as JSON.
     pub(crate) body: Option<&'a Value>,
     pub(crate) timeout: Option<Duration>,
@@ -61,6 +65,7 @@ impl Request {
         add_authentication(input, login, &mut headers)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
         add_identity(call, &mut headers);
+        let redaction = redaction(&headers);
         Ok(Request {
             method: method(input)?,
             uri,
@@ -71,6 +76,7 @@ impl Request {
             follows_up: poll::is_wanted(input)?,
             is_poll: call.goes_on,
             configured: Vec::new(),
+            redaction,
         })
     }
 
@@ -102,6 +108,7 @@ impl Request {
             follows_up: true,
             is_poll: call.goes_on,
             configured,
+            redaction: from.redaction.clone(),
         })
     }
 
@@ -112,12 +119,6 @@ impl Request {
         *message.uri_mut() = self.uri.clone();
         *message.headers_mut() = self.headers.clone();
         message
-    }
-
-    /// Finds every secret of this request that a server's text repeats.
-    pub(super) fn redaction(&self) -> Redaction {
-        let headers = self.headers.iter().filter(|(name, _)| self.is_secret(name));
-        Redaction::new(headers.flat_map(|(_, value)| secrets_in(value)))
     }
 
     /// Whether a header stays with the server that it was meant for.
@@ -132,13 +133,10 @@ pub(super) fn is_secret(name: &HeaderName) -> bool {
     *name != IDEMPOTENCY_KEY && words.iter().any(|word| name.as_str().contains(word))
 }
 
-/// The value, its part after the scheme (`Bearer …`), and the login inside a Basic one.
-fn secrets_in(value: &HeaderValue) -> Vec<String> {
-    let whole = String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let part = whole.split_once(' ').map(|(_, part)| part.to_owned());
-    let login = part.as_ref().and_then(|part| BASE64.decode(part).ok()).and_then(|login| String::from_utf8(login).ok());
-    let password = login.as_ref().and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
-    [Some(whole), part, login, password].into_iter().flatten().collect()
+fn redaction(headers: &HeaderMap) -> Redaction {
+    let secret = headers.iter().filter(|(name, _)| is_secret(name));
+    let values: Vec<_> = secret.map(|(_, value)| String::from_utf8_lossy(value.as_bytes())).collect();
+    Redaction::of_values(values.iter().map(AsRef::as_ref))
 }
 
 /// Text for a place that holds text only; none for objects, arrays and values that are not loaded.

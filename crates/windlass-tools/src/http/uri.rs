@@ -32,12 +32,22 @@ pub(super) fn parse(text: &str, queries: Option<&Map>) -> Result<Target, ErrorIn
     Ok(Target { uri, login })
 }
 
+/// What is wrong with an address that cannot be used. Secrets are struck out of it before, as it is shown in part.
+pub(super) fn problem(struck: &str) -> String {
+    parse(struck, None).map_or_else(|error| error.message.to_string(), |_| "it is not a valid address".to_owned())
+}
+
 /// The address for messages: no query, and no user, as there is none in it.
 pub(super) fn shown(uri: &Uri) -> String {
     let scheme = uri.scheme_str().unwrap_or("http");
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let query = if uri.query().is_some() { "?…" } else { "" };
     format!("{scheme}://{authority}{}{query}", uri.path())
+}
+
+/// The user and the password that an address holds.
+pub(crate) fn login(text: &str) -> Option<(String, String)> {
+    parse(text, None).ok()?.login
 }
 
 fn split_scheme(text: &str) -> Result<(&'static str, &str), ErrorInfo> {
@@ -106,7 +116,7 @@ fn shown_raw(text: &str) -> String {
     scheme.chars().chain(rest.chars()).filter(|c| !c.is_control()).take(200).collect()
 }
 
-pub(super) fn is_unreserved(byte: u8) -> bool {
+pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
@@ -115,7 +125,7 @@ fn is_plain_in_address(byte: u8) -> bool {
     is_unreserved(byte) || b"%/?:@!$&'()*+,;=[]".contains(&byte)
 }
 
-pub(super) fn escape(text: &str, plain: fn(u8) -> bool) -> String {
+pub(crate) fn escape(text: &str, plain: fn(u8) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if plain(byte) {

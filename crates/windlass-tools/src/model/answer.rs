@@ -3,20 +3,18 @@
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, parse_json};
 
-use crate::secret::Redaction;
-
 const KIND: &str = "model";
 /// How much of an unexpected reply is shown.
 const EXCERPT_CHARS: usize = 120;
 /// A service's own words may be long; beyond this nobody reads them.
 const MESSAGE_CHARS: usize = 1_000;
 
-/// `http` is the outcome of the request.
-pub(super) fn outcome(http: TaskOutcome, redaction: &Redaction) -> TaskOutcome {
+/// `http` is the outcome of the request, without secrets. What is joined here from parts may hold one again.
+pub(super) fn outcome(http: TaskOutcome) -> TaskOutcome {
     let TaskOutcome { output, error, meta, .. } = http;
-    let body = output.get("body").map(|body| redaction.value(body)).unwrap_or_default();
+    let body = output.get("body").cloned().unwrap_or_default();
     // A service may call its JSON text.
-    let body = body.as_str().and_then(|text| parse_json(text).ok()).map_or(body, |parsed| redaction.value(&parsed));
+    let body = body.as_str().and_then(|text| parse_json(text).ok()).unwrap_or(body);
     let status = output.get("statusCode").and_then(Value::as_int);
     let usage = Usage::of(&body);
     let failed = |error: ErrorInfo| {
@@ -29,7 +27,7 @@ pub(super) fn outcome(http: TaskOutcome, redaction: &Redaction) -> TaskOutcome {
         (Some(error), Some(_)) if &*error.kind == "limit" => failed(error),
         (Some(error), Some(200..=299)) => failed(of_kind_model(error)),
         (Some(error), Some(status)) => failed(refused(error, status, &body)),
-        (None, _) => match read(&body, &usage, redaction) {
+        (None, _) => match read(&body, &usage) {
             Ok(output) => TaskOutcome { meta: with_usage(Value::Null, &usage), ..TaskOutcome::success(output) },
             Err(error) => failed(error),
         },
@@ -74,7 +72,7 @@ fn service_message(body: &Value) -> Option<String> {
     Some(text.chars().take(MESSAGE_CHARS).collect())
 }
 
-fn read(body: &Value, usage: &Option<Usage>, redaction: &Redaction) -> Result<Value, ErrorInfo> {
+fn read(body: &Value, usage: &Option<Usage>) -> Result<Value, ErrorInfo> {
     // Some services report their errors with the status of a success.
     if let Some(message) = service_message(body) {
         let code = body.get("error").and_then(|error| error.get("code")).and_then(Value::as_int);
@@ -88,7 +86,7 @@ fn read(body: &Value, usage: &Option<Usage>, redaction: &Redaction) -> Result<Va
     let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
     let choice = choice.ok_or_else(|| bad_reply("the reply of the model service has no `choices`".to_owned()))?;
     let content = content(choice)?;
-    let parsed = parse_json(content.trim()).ok().map(|parsed| redaction.value(&parsed));
+    let parsed = parse_json(content.trim()).ok();
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let mut output = Map::with_capacity(5);
     output.insert("body", parsed.unwrap_or_else(|| Value::from(content.as_str())));

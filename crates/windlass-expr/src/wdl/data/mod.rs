@@ -4,6 +4,7 @@
 //! - `list` query, select, join · `table` CSV and HTML · `parse` JSON against a schema · `schema` what a schema is, the only
 //!   place that knows the crate for it.
 
+mod effort;
 mod list;
 mod parse;
 mod schema;

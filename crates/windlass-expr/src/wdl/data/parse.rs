@@ -79,21 +79,29 @@ impl Expression for Parse {
         let value = read(&mut context, value)?;
         let json = plain(&mut context, &value, 0)?;
         match &self.schema {
-            Wanted::Fixed(schema) => check(schema, &json)?,
+            Wanted::Fixed(schema) => check(&mut context, schema, &json)?,
             Wanted::Computed(node) => {
                 let schema = eval(node, &mut context)?;
                 let schema = plain(&mut context, &schema, 0)?;
                 let schema = Schema::compile(&schema)
                     .map_err(|bad| type_error(format!("{} (at `schema{}`)", bad.message, bad.pointer)))?;
-                check(&schema, &json)?;
+                check(&mut context, &schema, &json)?;
             }
         }
         body(&context, value)
     }
 }
 
-fn check(schema: &Schema, json: &Json) -> Result<(), EvalError> {
-    schema.check(json).map_err(|problems| {
+/// Paid before it is done, so that no schema takes more than the evaluation has.
+fn check(context: &mut Context, schema: &Schema, json: &Json) -> Result<(), EvalError> {
+    let Some(effort) = schema.effort(json, context.meter.fuel) else {
+        context.meter.fuel = 0;
+        let message = "to check the content by its schema takes more steps than one evaluation may take";
+        return Err(EvalError::new(EvalErrorKind::Limit, message)
+            .hint("branches (`anyOf`, `oneOf`, `allOf`) that lead to the same schema again multiply with each level"));
+    };
+    context.meter.spend(effort.looks)?;
+    schema.check(json, effort).map_err(|problems| {
         EvalError::new(EvalErrorKind::Invalid, format!("the content is not as the schema wants it: {problems}"))
             .hint("a property that may be null has the type [\"string\", \"null\"]; one that may be missing is not `required`")
     })

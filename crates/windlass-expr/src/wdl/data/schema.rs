@@ -4,13 +4,20 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value as Json;
 
+use super::effort::{Effort, effort};
+
 /// Steps that one regular expression may go back; beyond it the text counts as no match.
 const PATTERN_STEPS_MAX: usize = 100_000;
 /// How many problems a message tells.
 const PROBLEMS_SHOWN: usize = 5;
 const TEXT_MAX: usize = 120;
+/// With more possible problems than these, none is looked for: the crate makes all of them before it tells the first.
+const PROBLEMS_MAX: u64 = 500_000;
 
-pub(super) struct Schema(Validator);
+pub(super) struct Schema {
+    validator: Validator,
+    source: Json,
+}
 
 /// Why a schema is none, and where in it: a JSON pointer.
 pub(super) struct BadSchema {
@@ -27,20 +34,29 @@ impl Schema {
         if let Some(draft) = draft(schema) {
             options = options.with_draft(draft);
         }
-        options.build(schema).map(Schema).map_err(|error| BadSchema {
+        let validator = options.build(schema).map_err(|error| BadSchema {
             message: format!("the schema is not valid: {}", what(&error)),
             pointer: error.instance_path().to_string(),
-        })
+        })?;
+        Ok(Schema { validator, source: schema.clone() })
     }
 
-    /// All is well, or the first problems and how many there are more.
-    pub fn check(&self, value: &Json) -> Result<(), String> {
-        if self.0.is_valid(value) {
+    /// What a check of this value takes; none if that is more than `most` looks.
+    pub fn effort(&self, value: &Json, most: u64) -> Option<Effort> {
+        effort(&self.source, value, most)
+    }
+
+    /// All is well, or the first problems and how many there are more. The effort is that of this value.
+    pub fn check(&self, value: &Json, effort: Effort) -> Result<(), String> {
+        if self.validator.is_valid(value) {
             return Ok(());
+        }
+        if effort.problems > PROBLEMS_MAX {
+            return Err(format!("found {}, which is too much to tell what is wrong where", found(value)));
         }
         // Sorted, because a replay must tell the same ones, in whatever order the crate finds them.
         let mut errors: Vec<(Vec<Place>, ValidationError)> =
-            self.0.iter_errors(value).map(|error| (places(&error), error)).collect();
+            self.validator.iter_errors(value).map(|error| (places(&error), error)).collect();
         errors.sort_by_cached_key(|(places, error)| (places.clone(), error.schema_path().to_string()));
         let told: Vec<String> = errors.iter().take(PROBLEMS_SHOWN).map(|(_, error)| problem(error)).collect();
         let more = errors.len() - told.len();

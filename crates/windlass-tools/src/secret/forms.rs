@@ -1,0 +1,106 @@
+//! How a server may write a secret that it repeats.
+
+use std::ops::Range;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use windlass_value::{Value, to_json};
+
+use crate::http::uri::{escape, is_unreserved};
+
+/// The secrets that a header's value holds. It is sent without blanks around it.
+pub(super) fn secrets_in(value: &str) -> Vec<String> {
+    let whole = value.trim();
+    let is_scheme = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let part = whole.split_once(' ').filter(|(word, _)| is_scheme(word)).map(|(_, part)| part.trim().to_owned());
+    let login = part.as_ref().and_then(|part| STANDARD.decode(part).ok());
+    let login = login.and_then(|login| String::from_utf8(login).ok()).filter(|login| login.contains(':'));
+    let password = login.as_ref().and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
+    [Some(whole.to_owned()), part, login, password].into_iter().flatten().collect()
+}
+
+/// All forms of a text that are found by themselves, with itself.
+pub(super) fn forms(text: &str) -> Vec<String> {
+    let quoted = to_json(&Value::from(text));
+    let quoted = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned();
+    let escaped = escape(text, is_unreserved);
+    let plus = escape(text, |byte| is_unreserved(byte) || byte == b' ').replace(' ', "+");
+    // Host names are written small.
+    let mut forms = vec![text.to_owned(), text.to_ascii_lowercase(), quoted, escaped, plus];
+    for before in 0..3 {
+        forms.extend(in_base64(text, before));
+    }
+    forms
+}
+
+/// The characters of base64 that stand for the text alone, if it begins so many bytes after a multiple of three.
+fn in_base64(text: &str, before: usize) -> [String; 2] {
+    let mut bytes = vec![0; before];
+    bytes.extend_from_slice(text.as_bytes());
+    let (start, end) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+    [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]
+        .map(|encoded| encoded.get(start..end).unwrap_or_default().to_owned())
+}
+
+/// A secret that may come back as a number.
+pub(super) struct Digits {
+    text: String,
+    /// As numbers are written: without zeros before.
+    number: String,
+    value: f64,
+}
+
+impl Digits {
+    pub(super) fn of(text: &str) -> Option<Digits> {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let value = text.parse().ok().filter(|_| is_number)?;
+        Some(Digits { text: text.to_owned(), number: text.trim_start_matches('0').to_owned(), value })
+    }
+
+    pub(super) fn are_in(&self, number: &str, value: Option<f64>) -> bool {
+        let digits = number.trim_start_matches('-');
+        digits.contains(&self.text) || digits == self.number || value.is_some_and(|value| value.abs() == self.value)
+    }
+}
+
+/// Where a text holds the secret next, from a place on, with some characters or all written as `%2F`, `\u0053` or `\/`.
+pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Range<usize>> {
+    let mut at = from;
+    while at < text.len() {
+        if let Some(end) = ends(text, at, secret)
+            && text.is_char_boundary(at)
+            && text.is_char_boundary(end)
+        {
+            return Some(at..end);
+        }
+        at += next_byte(text, at)?.1;
+    }
+    None
+}
+
+/// Where the secret ends that begins here.
+fn ends(text: &str, mut at: usize, secret: &str) -> Option<usize> {
+    for wanted in secret.bytes() {
+        let (byte, length) = next_byte(text, at)?;
+        if byte != wanted {
+            return None;
+        }
+        at += length;
+    }
+    Some(at)
+}
+
+/// The byte that is meant, and how many it is written with.
+fn next_byte(text: &str, at: usize) -> Option<(u8, usize)> {
+    let bytes = text.as_bytes();
+    let hex = |from: usize, to: usize| {
+        let digits = text.get(at + from..at + to)?;
+        u8::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    Some(match (bytes.get(at)?, bytes.get(at + 1)) {
+        (b'%', _) => hex(1, 3).map_or((b'%', 1), |byte| (byte, 3)),
+        (b'\\', Some(b'u')) => hex(2, 6).map_or((b'\\', 1), |byte| (byte, 6)),
+        (b'\\', Some(next @ (b'/' | b'"' | b'\\'))) => (*next, 2),
+        (first, _) => (*first, 1),
+    })
+}
