@@ -117,14 +117,14 @@ fn a_hundred_thousand_items_are_within_the_limits() {
     }
 }
 
-/// With the limits that an engine has. What is not known to be small is refused before it is begun, in the same words
+/// What is not known to be small is refused before it is begun, in the same words
 /// each time.
 #[test]
 fn no_schema_takes_more_than_the_limits() {
-    let checked = |schema: &str, content: String| {
+    let checked = |fuel: u64, schema: &str, content: String| {
         let source = json(&format!(r#"{{"content": {content}, "schema": {schema}}}"#));
         let expression = compile("wdl.parse", &source).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let mut results = (0..2).map(|_| expression.eval(&MockScope::new(), &mut Meter::new(10_000_000, 104_857_600)));
+        let mut results = (0..2).map(|_| expression.eval(&MockScope::new(), &mut Meter::new(fuel, 104_857_600)));
         let (first, second) = (results.next().expect("one"), results.next().expect("two"));
         let told = |result: Result<Value, windlass_value::EvalError>| {
             result.map_or_else(|error| (Some(error.kind), error.message.to_string()), |_| (None, String::new()))
@@ -138,14 +138,14 @@ fn no_schema_takes_more_than_the_limits() {
         format!(r##"{{"type": "array", "{keyword}": [{{"items": {{"$ref": "#"}}}}, {{"items": {{"$ref": "#"}}}}]}}"##)
     };
     for keyword in ["oneOf", "anyOf", "allOf"] {
-        let (kind, message) = checked(&twice(keyword), nested(3));
+        let (kind, message) = checked(100_000, &twice(keyword), nested(3));
         assert_eq!(kind, Some(EvalErrorKind::Invalid), "{keyword}: {message}");
         assert!(!message.contains("too much"), "{message}");
-        let (kind, message) = checked(&twice(keyword), nested(16));
+        let (kind, message) = checked(2_000_000, &twice(keyword), nested(16));
         assert_eq!(kind, Some(EvalErrorKind::Invalid), "{keyword}: {message}");
         assert!(message.contains("too much"), "{message}");
-        for depth in [24, 60, 100] {
-            let (kind, message) = checked(&twice(keyword), nested(depth));
+        for depth in [20, 60, 100] {
+            let (kind, message) = checked(100_000, &twice(keyword), nested(depth));
             assert_eq!(kind, Some(EvalErrorKind::Limit), "{keyword} {depth}: {message}");
         }
     }
@@ -154,15 +154,15 @@ fn no_schema_takes_more_than_the_limits() {
         (0..40).map(|n| format!(r##""d{n}": {{"allOf": [{{"$ref": "#/d{}"}}, {{"$ref": "#/d{}"}}]}}"##, n + 1, n + 1));
     let rows = rows.collect::<Vec<_>>().join(", ");
     let (kind, message) =
-        checked(&format!(r##"{{"$ref": "#/d0", {rows}, "d40": {{"type": "string"}}}}"##), "1".to_owned());
+        checked(100_000, &format!(r##"{{"$ref": "#/d0", {rows}, "d40": {{"type": "string"}}}}"##), "1".to_owned());
     assert_eq!(kind, Some(EvalErrorKind::Limit), "{message}");
     // Many branches over many items.
     let branches = (0..300).map(|n| format!(r#"{{"const": "c{n}"}}"#)).collect::<Vec<_>>().join(", ");
     let schema = format!(r#"{{"items": {{"anyOf": [{branches}]}}}}"#);
     let items = |count: usize| format!("[{}]", vec!["7"; count].join(","));
-    assert_eq!(checked(&schema, items(20_000)).0, Some(EvalErrorKind::Limit));
-    let (kind, message) = checked(&schema, items(10_000));
+    assert_eq!(checked(1_000_000, &schema, items(20_000)).0, Some(EvalErrorKind::Limit));
+    let (kind, message) = checked(1_000_000, &schema, items(1_000));
     assert_eq!((kind, message.contains("too much")), (Some(EvalErrorKind::Invalid), true), "{message}");
-    let (_, message) = checked(&schema, items(100));
-    assert!(message.contains("/0: found number 7, which none of the given schemas allows"), "{message}");
+    let (_, message) = checked(1_000_000, &schema, items(100));
+    assert!(message.contains("/0: found number 7"), "{message}");
 }
