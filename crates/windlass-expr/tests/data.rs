@@ -164,5 +164,5 @@ fn no_schema_takes_more_than_the_limits() {
     let (kind, message) = checked(1_000_000, &schema, items(1_000));
     assert_eq!((kind, message.contains("too much")), (Some(EvalErrorKind::Invalid), true), "{message}");
     let (_, message) = checked(1_000_000, &schema, items(100));
-    assert!(message.contains("/0: found number 7, which none of the given schemas allows"), "{message}");
+    assert!(message.contains("/0: found number 7"), "{message}");
 }
