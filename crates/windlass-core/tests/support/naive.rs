@@ -45,6 +45,31 @@ pub struct Naive<'p> {
     pub records: BTreeMap<String, TurnRecords>,
     /// The loop whose turn is being written down: what has no end in it was skipped.
     turn_ended: Option<NodeId>,
+    /// Some value has grown beyond what can be compared: each of its parts holds the one before, twice.
+    pub heavy: bool,
+}
+
+/// Values with more parts than this are not compared.
+const PARTS_MAX: usize = 50_000;
+
+/// Whether a value has more parts than these; it counts no further than that.
+fn exceeds(value: &Value, left: &mut usize) -> bool {
+    if *left == 0 {
+        return true;
+    }
+    *left -= 1;
+    match value {
+        Value::List(items) => items.iter().any(|item| exceeds(item, left)),
+        Value::Map(map) => map.iter().any(|(_, item)| exceeds(item, left)),
+        _ => false,
+    }
+}
+
+/// Whether a steady plan makes values that cannot be compared in a reasonable time.
+pub fn grows_without_bound(program: &Program, seed: u64, input: Value) -> bool {
+    let mut naive = Naive::new(program, seed, input);
+    naive.run();
+    naive.heavy
 }
 
 /// Something could not be evaluated.
@@ -75,6 +100,7 @@ impl<'p> Naive<'p> {
             loops: BTreeMap::new(),
             records: BTreeMap::new(),
             turn_ended: None,
+            heavy: false,
         }
     }
 
@@ -603,7 +629,10 @@ impl<'p> Naive<'p> {
 
     fn eval_with(&mut self, expression: ExprId, names: &Map) -> Tried<Value> {
         let view = View { naive: self, names };
-        self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20)).map_err(|_| Broken)
+        let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20));
+        let value = value.map_err(|_| Broken)?;
+        self.heavy |= exceeds(&value, &mut { PARTS_MAX });
+        Ok(if self.heavy { Value::Null } else { value })
     }
 
     fn truth(&mut self, expression: ExprId) -> Tried<bool> {
