@@ -183,12 +183,12 @@ impl<A: Adapter> ControlLoop<A> {
                 outcome.output = slim(outcome.output);
                 TickKind::CallResult { call, status, outcome }
             }
-            TickKind::AddEvent { name, payload: Value::Map(map), request } => {
+            TickKind::AddEvent { name, payload: Value::Map(map), request, origin } => {
                 let payload = map.iter().map(|(key, value)| (key.clone(), slim(value.clone())));
-                TickKind::AddEvent { name, payload: Value::object(payload), request }
+                TickKind::AddEvent { name, payload: Value::object(payload), request, origin }
             }
-            TickKind::AddEvent { name, payload, request } => {
-                TickKind::AddEvent { name, payload: slim(payload), request }
+            TickKind::AddEvent { name, payload, request, origin } => {
+                TickKind::AddEvent { name, payload: slim(payload), request, origin }
             }
             other => other,
         }

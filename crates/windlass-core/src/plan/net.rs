@@ -13,6 +13,9 @@ pub struct Net {
     /// The kind of the token that the net begins with; its payload is the run's input.
     pub start: Arc<str>,
     pub end: NetEnd,
+    /// The first token's payload instead of the run's input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<ExprId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

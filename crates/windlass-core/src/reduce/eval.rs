@@ -10,7 +10,7 @@ use windlass_value::{
 };
 
 use super::{Reducer, Stop};
-use crate::plan::{Amount, ExprId, NodeId, NodeKind};
+use crate::plan::{Amount, ExprId, NodeId, NodeKind, Source};
 use crate::state::{Scope, ScopeId, State, Turn};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
@@ -193,6 +193,18 @@ impl<'a> View<'a> {
         looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
 
+    /// A loop without items shows those of the loop around it, under their name.
+    fn item_name(&self, turn: &Turn) -> Option<Arc<str>> {
+        let mut node = Some(turn.loop_node);
+        while let Some(id) = node {
+            match &self.program.node(id).kind {
+                NodeKind::Loop(looping) if matches!(looping.source, Source::Each(_)) => return looping.item.clone(),
+                _ => node = self.program.node(id).parent,
+            }
+        }
+        None
+    }
+
     /// The named nodes directly inside one, looking through hidden ones.
     fn inner(&self, node: NodeId, found: &mut Vec<NodeId>) {
         for child in self.program.node(node).kind.children() {
@@ -270,6 +282,8 @@ impl ScopeTrait for View<'_> {
             item: turn.item.clone(),
             previous: self.locals.previous.filter(|_| innermost).unwrap_or(&turn.previous).clone(),
             loop_started_at: turn.loop_started_at,
+            item_name: self.item_name(turn),
+            count: turn.count,
         })
     }
 

@@ -144,6 +144,16 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
             Value::Null => Ok(Value::list(vec![operand])),
             other => Err(mismatch(name, "an array", &other)),
         },
+        WriteOp::Extend => match (before, operand) {
+            (Value::Null, more @ Value::List(_)) => Ok(more),
+            (Value::Null, item) => Ok(Value::list(vec![item])),
+            (Value::List(items), more) => {
+                let mut items = Arc::unwrap_or_clone(items);
+                extend(&mut items, &more);
+                Ok(Value::list(items))
+            }
+            (other, _) => Err(mismatch(name, "an array", &other)),
+        },
         WriteOp::AppendText => match (&before, &operand) {
             (Value::Null | Value::Str(_), _) => {
                 let start = before.as_str().unwrap_or_default();
@@ -163,6 +173,13 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
             }
             (before, _) => Err(mismatch(name, "an object", &before)),
         },
+    }
+}
+
+fn extend(items: &mut Vec<Value>, more: &Value) {
+    match more {
+        Value::List(more) => items.extend(more.iter().cloned()),
+        item => items.push(item.clone()),
     }
 }
 

@@ -101,6 +101,22 @@ pub struct PipelineFrame {
     #[serde(default)]
     pub call: u32,
     pub job: Option<u64>,
+    /// The frame of the node that the current task has entered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<FrameId>,
+    /// Times that a rule has asked for the current task again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rounds: u32,
+    /// Tries of the current task before a rule last asked for it again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries_before: u32,
+    /// How often rules that may match only so often have matched, by task and rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub matched: BTreeMap<(u32, u32), u64>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

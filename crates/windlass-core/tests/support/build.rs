@@ -85,7 +85,7 @@ impl Builder {
     }
 
     pub fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
-        Write { level: windlass_value::Level::Run, name: variable.into(), op, value: Some(self.expr(value)) }
+        Write::new(windlass_value::Level::Run, variable, op, Some(self.expr(value)))
     }
 
     pub fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
@@ -168,6 +168,8 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         break_when: None,
         stall: None,
         records: None,
+        entry: None,
+        item: None,
     }
 }
 
@@ -194,7 +196,7 @@ pub fn retry(attempts: u64, wait: Duration) -> Retry {
 }
 
 pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
-    Rule { when, directive, writes: Vec::new(), previous: None }
+    Rule { when, ..Rule::new(directive) }
 }
 
 pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {

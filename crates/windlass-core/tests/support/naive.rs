@@ -62,11 +62,10 @@ fn succeeded(output: Value) -> End {
 
 impl<'p> Naive<'p> {
     pub fn new(program: &'p Program, seed: u64, input: Value) -> Naive<'p> {
-        let (id, name, parameters) = ("run".into(), "test".into(), Value::Null);
         Naive {
             program,
             seed,
-            run: RunView { id, name, input, parameters, started_at: Timestamp(0) },
+            run: RunView { input, ..RunView::new("run", "test", Timestamp(0)) },
             envs: vec![Env::default()],
             counter: Counter::default(),
             generations: 0,
@@ -199,6 +198,7 @@ impl<'p> Naive<'p> {
                 }
                 Action::End { .. } => unimplemented_here("ends from within"),
                 Action::Reply { .. } => unimplemented_here("replies"),
+                Action::Node(_) => unimplemented_here("nodes among tasks"),
             };
             tell_outcome(&mut names, &output, error);
             let Ok((next, rule)) = self.decide(task, tries, error, &names) else { return failed() };
@@ -438,7 +438,7 @@ impl<'p> Naive<'p> {
 
     fn turn(&self, id: NodeId, index: u64, item: Value, previous: Value) -> TurnView {
         let loop_name = self.program.node(id).name.clone();
-        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0) }
+        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0), item_name: None, count: None }
     }
 
     /// Body, then the looks; a reason ends the loop.

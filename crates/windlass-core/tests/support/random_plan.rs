@@ -266,7 +266,7 @@ impl Maker {
             3 => ("x", WriteOp::Add),
             _ => (*self.rng.pick(&["x", "y"]), WriteOp::Set),
         };
-        Some(Write { level, name: name.into(), op, value: Some(self.value(around)) })
+        Some(Write::new(level, name, op, Some(self.value(around))))
     }
 
     fn pipeline(&mut self, name: &str, around: &Around) -> NodeKind {
@@ -314,7 +314,7 @@ impl Maker {
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
-                let write = Write { level: Level::Turn, name: hops.into(), op: WriteOp::Set, value: Some(more) };
+                let write = Write::new(Level::Turn, hops, WriteOp::Set, Some(more));
                 let when = Some(self.b.condition(few));
                 let to = self.rng.below(u64::from(tasks)) as u32;
                 Rule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
@@ -512,7 +512,7 @@ impl Maker {
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
         }
         let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
-        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end })
+        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end, input: None })
     }
 }
 

@@ -72,7 +72,7 @@ impl Engine {
             options: codec::encode(&how),
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
-        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
+        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None, origin: None }];
         let handle = self.inner.track(&run, options.watch);
         let launch = residents::Launch {
             run,

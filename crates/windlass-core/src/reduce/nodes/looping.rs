@@ -93,6 +93,7 @@ impl<'a> Reducer<'a> {
             previous: Value::Null,
             loop_started_at: started_at,
             started_at,
+            count: body.items.as_ref().map(|items| items.count),
         };
         let locals = Locals { turn: Some(&turn), ..Locals::default() };
         if self.condition(condition, scope, locals)? == stop_when {
@@ -179,7 +180,8 @@ impl<'a> Reducer<'a> {
         let (node, outer, loop_started_at) = (frame.node, frame.scope, frame.started_at);
         let Some((looping, body)) = self.loop_of(id) else { return };
         let (index, started_at) = (body.begun, self.state.now);
-        let turn = Turn { loop_node: node, index, item, previous: body.previous.clone(), loop_started_at, started_at };
+        let (previous, count) = (body.previous.clone(), body.items.as_ref().map(|items| items.count));
+        let turn = Turn { loop_node: node, index, item, previous, loop_started_at, started_at, count };
         let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
         let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet);

@@ -104,6 +104,7 @@ impl<'a> Reducer<'a> {
                 }
                 Ok(())
             }
+            Action::Node(_) => Err(ErrorInfo::new("NotYet", "task", "a task that enters a node").into()),
             Action::Reply { value, good } => {
                 let computed = caught(self.answer(*value, *good, scope, locals))?;
                 self.task_begun(id);

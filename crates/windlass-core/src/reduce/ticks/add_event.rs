@@ -5,16 +5,21 @@ use windlass_value::Value;
 use crate::reduce::{Impossible, Reducer};
 use crate::state::{Body, FrameId, Phase, WaitFrame};
 use crate::tick::START_EVENT;
-use crate::{ErrorInfo, Status};
+use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
 
 /// More than this many unanswered signals of one name are refused.
 const SIGNALS_KEPT: usize = 1_000;
 
 impl Reducer<'_> {
-    pub(super) fn add_event(&mut self, name: &Arc<str>, payload: &Value) -> Result<(), Impossible> {
+    pub(super) fn add_event(
+        &mut self,
+        name: &Arc<str>,
+        payload: &Value,
+        origin: Option<&Origin>,
+    ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) => self.start(payload),
+            (Phase::Created, true) => self.start(payload, origin),
             (Phase::Created, false) => {
                 let why = "the run has not started".to_owned();
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
@@ -26,8 +31,10 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn start(&mut self, input: &Value) {
+    fn start(&mut self, input: &Value, origin: Option<&Origin>) {
         self.state.phase = Phase::Running;
+        self.state.run.parent = origin.map(|origin| origin.parent.clone());
+        self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.run.input = input.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
