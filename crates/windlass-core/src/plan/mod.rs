@@ -160,6 +160,16 @@ impl Plan {
         &self.nodes[id.0 as usize]
     }
 
+    /// Adding to nothing begins at 0.
+    pub(crate) fn counts_from_nothing(&self) -> bool {
+        self.semantics >= 2
+    }
+
+    /// Events tell when any task begins, and all that is known of its outcome.
+    pub(crate) fn tells_all_of_tasks(&self) -> bool {
+        self.semantics >= 2
+    }
+
     /// An empty plan of a dialect, to be filled by its compiler.
     pub fn new(name: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>, source: impl Into<Arc<str>>) -> Plan {
         Plan {

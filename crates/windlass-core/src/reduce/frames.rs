@@ -146,7 +146,7 @@ impl Reducer<'_> {
         let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
         let node = self.program.node(node_id);
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
-            && let Some(wait) = self.retry_after(retry, error, tries, scope)?
+            && let Some(wait) = self.retry_after(retry, error, tries, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error);
             return Ok(());
@@ -351,7 +351,8 @@ impl Reducer<'_> {
             Body::Branch { .. } => self.branch_child_ended(parent, outcome),
             Body::Loop(_) => self.turn_ended(parent, slot, outcome, scope)?,
             Body::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
-            Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => {
+            Body::Pipeline(_) => self.inner_ended(parent, outcome),
+            Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => {
                 unreachable!("a frame without children was told of a child's end")
             }
         }
@@ -414,7 +415,8 @@ impl Reducer<'_> {
 /// The live frames directly inside.
 fn children(body: &Body) -> Vec<FrameId> {
     match body {
-        Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
         Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
         Body::Branch { child } => vec![*child],
         Body::Loop(looping) => looping.turns.values().copied().collect(),

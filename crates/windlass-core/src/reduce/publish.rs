@@ -7,7 +7,7 @@ use windlass_value::{Map, Value};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, FrameId, JUDGE};
+use crate::state::{Body, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
 impl Reducer<'_> {
@@ -112,9 +112,19 @@ impl Reducer<'_> {
             }
         }
         let node = self.program.node(frame.node);
-        if !node.hidden {
-            push_name(text, &node.name);
+        match self.task_label(frame).filter(|_| node.hidden) {
+            // Machinery that a task enters stands for the task.
+            Some(label) => push_name(text, label),
+            None if node.hidden => {}
+            None => push_name(text, &node.name),
         }
+    }
+
+    /// The label of the task that has entered this frame.
+    fn task_label(&self, frame: &Frame) -> Option<&str> {
+        let above = self.state.frames.get(frame.parent?)?;
+        let NodeKind::Pipeline(pipeline) = &self.program.node(above.node).kind else { return None };
+        pipeline.tasks.get(frame.slot as usize).map(|task| &*task.label).filter(|label| !label.is_empty())
     }
 }
 

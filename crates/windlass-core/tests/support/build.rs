@@ -47,6 +47,11 @@ impl Builder {
         self.source(source, Mode::LoopCondition)
     }
 
+    /// A condition over what may not be there.
+    pub fn guard(&mut self, source: Value) -> ExprId {
+        self.source(source, Mode::Guard)
+    }
+
     /// A node whose kind comes when its children are known.
     pub fn node(
         &mut self,
@@ -210,6 +215,7 @@ pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
         arcs: Vec::new(),
         inclusive: false,
         produces: Vec::new(),
+        done: None,
     }
 }
 

@@ -287,7 +287,11 @@ impl<'a> Reducer<'a> {
         if told_first {
             self.work.untold.push(id);
         }
-        self.keep_result(id, looping.collect, index, outcome);
+        let kept = match &found.entry {
+            Some(entry) => self.slim(entry.clone()),
+            None => outcome.output.clone(),
+        };
+        self.keep_result(id, looping.collect, index, kept);
         if let Some(records) = &looping.records {
             self.keep_record(id, records.keep, index, found.record.clone());
         }

@@ -17,6 +17,11 @@ use crate::{ErrorInfo, Outcome, Status};
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), Stop> {
+        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
+        let payload = match net.input {
+            Some(input) => self.eval(input, scope)?,
+            None => self.state.run.input.clone(),
+        };
         let place =
             |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
         let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
@@ -24,7 +29,6 @@ impl<'a> Reducer<'a> {
         frame.body = Body::Net(Box::new(body));
         self.state.nets.push(id);
         self.tell_started(id);
-        let payload = self.state.run.input.clone();
         self.deliver(id, Token { kind: net.start.clone(), payload, lineage: Vec::new() });
         self.settle_net(id);
         Ok(())
@@ -215,10 +219,11 @@ impl<'a> Reducer<'a> {
     fn tokens_of(&mut self, place: &Place, outcome: &Outcome, scope: ScopeId) -> Result<Vec<Emitted>, Stop> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
-        let event = match &self.program.node(place.body).kind {
+        let event = match (&self.program.node(place.body).kind, &place.done) {
             _ if bad => "step.failed",
-            NodeKind::Loop(_) => "loop.done",
-            _ => "step.done",
+            (_, Some(done)) => done,
+            (NodeKind::Loop(_), None) => "loop.done",
+            (_, None) => "step.done",
         };
         let names = Map::from_iter([
             ("event", Value::object([("name", Value::from(event))])),

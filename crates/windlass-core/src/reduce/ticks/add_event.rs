@@ -45,7 +45,7 @@ impl Reducer<'_> {
         );
         match self.program.parameters(input) {
             Ok(parameters) => {
-                self.state.run.parameters = parameters;
+                self.state.run.parameters = self.slim_merged(parameters);
                 self.publish("".into(), "workflow.started", [("definition", definition)]);
                 self.arm_run_timeout();
                 self.begin_root();
@@ -55,6 +55,13 @@ impl Reducer<'_> {
                 self.end_before_start(error);
             }
         }
+    }
+
+    /// What was put together from two objects may be too large to travel; nobody could see it before.
+    fn slim_merged(&mut self, parameters: Value) -> Value {
+        let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
+        let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
+        Value::object(map.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))))
     }
 
     fn end_before_start(&mut self, error: ErrorInfo) {
