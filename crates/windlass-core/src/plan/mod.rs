@@ -32,7 +32,7 @@ pub const ENCODING_VERSION: u16 = 1;
 
 /// Goes up when the same plan would be run differently. A plan of an earlier version runs as it did then.
 ///
-/// 2: an event tells all that is known of a task's outcome; adding to nothing begins at 0.
+/// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
 pub const SEMANTICS_VERSION: u16 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

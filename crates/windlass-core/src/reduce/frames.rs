@@ -7,7 +7,7 @@ use windlass_value::{Timestamp, Value};
 use super::eval::Locals;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Frame, FrameId, Item, Phase, ScopeId, Timer};
+use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, ScopeId, Timer};
 use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
@@ -98,8 +98,20 @@ impl Reducer<'_> {
         if node.hidden || frame.quiet || frame.attempt > 1 {
             return;
         }
-        let label = node.label.clone();
-        self.publish_at(id, "step.started", [("kind", Value::Str(label))]);
+        let mut fields = vec![("kind", Value::Str(node.label.clone()))];
+        if let Some(firing) = self.firing_of(frame).filter(|_| self.program.plan.tells_all_of_tasks()) {
+            fields.push(("token", Value::Str(firing.token.clone())));
+            fields.push(("visit", Value::from(firing.visit)));
+        }
+        self.publish_at(id, "step.started", fields);
+    }
+
+    /// What a place's body runs for.
+    fn firing_of(&self, frame: &Frame) -> Option<&Firing> {
+        match &self.state.frames.get(frame.parent?)?.body {
+            Body::Net(net) => net.firings.get(&frame.slot),
+            _ => None,
+        }
     }
 
     pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) {

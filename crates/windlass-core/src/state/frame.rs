@@ -307,6 +307,12 @@ pub struct Firing {
     pub place: u32,
     pub frame: FrameId,
     pub lineage: Vec<u64>,
+    /// How often the place has run its body, this time included.
+    #[serde(default)]
+    pub visit: u32,
+    /// The kind of the token that it runs for.
+    #[serde(default)]
+    pub token: Arc<str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

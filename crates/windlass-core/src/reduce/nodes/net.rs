@@ -156,14 +156,15 @@ impl<'a> Reducer<'a> {
     fn begin_body(&mut self, id: FrameId, at: usize, place: &Place, token: Token, outer: ScopeId) {
         let mut scope = Scope::new(Some(outer), Some(place.body));
         let held = |value: Value| Variable { kind: VariableKind::Any, value };
-        scope.variables.insert("args".into(), held(token.payload));
-        scope.variables.insert("kind".into(), held(Value::Str(token.kind)));
+        scope.variables.insert("args".into(), held(token.payload.clone()));
+        scope.variables.insert("kind".into(), held(Value::Str(token.kind.clone())));
         let scope = self.state.scopes.insert(scope);
         let Some(body) = self.net_mut(id) else { return };
         let slot = body.next_slot;
         body.next_slot += 1;
         body.places[at].running += 1;
         body.places[at].visits += 1;
+        let visit = body.places[at].visits;
         let frame = self.begin_child(id, place.body, slot, scope, false);
         // Each firing is another entry of the same path, so its effects have keys of their own.
         self.state.next_generation += 1;
@@ -172,7 +173,8 @@ impl<'a> Reducer<'a> {
             frame.generation = generation;
         }
         if let Some(body) = self.net_mut(id) {
-            body.firings.insert(slot, Firing { place: at as u32, frame, lineage: token.lineage });
+            let (place, Token { kind: token, lineage, .. }) = (at as u32, token);
+            body.firings.insert(slot, Firing { place, frame, lineage, visit, token });
         }
     }
 

@@ -136,11 +136,12 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// A lone task that only computes is told of as its node.
+    /// A lone action that only computes is told of as its node.
     fn tells_of(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
         let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
+        let unnamed = task.label.is_empty() || !self.program.plan.tells_all_of_tasks();
         let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
-        !quiet && !task.hidden && !(computes && pipeline.tasks.len() == 1)
+        !quiet && !task.hidden && !(computes && unnamed && pipeline.tasks.len() == 1)
     }
 
     /// One more call of the same attempt.
@@ -156,6 +157,9 @@ impl<'a> Reducer<'a> {
         let task = &pipeline.tasks[body.pc as usize];
         if let (1, true, Ok(value)) = (pipeline.tasks.len(), task.rules.is_empty(), &computed) {
             let attempts = body.attempt;
+            if self.tells_of(id, pipeline, task) {
+                self.tell_processed(id, &TaskOutcome::success(value.clone()));
+            }
             let (output, inputs) = (value.clone(), Value::Null);
             self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None });
             return Ok(());
