@@ -185,6 +185,10 @@ fn a_jump_back_enters_the_node_again() {
     let sim = ran(&program);
     assert_eq!((sim.output(), sim.dispatched.len()), (Value::Int(3), 9));
     assert_eq!(sim.count("loop.done"), 3);
+    let mut histories: Vec<&str> = sim.turns.iter().map(|turn| &*turn.loop_path).collect();
+    histories.dedup();
+    assert_eq!(histories.len(), 3, "each entry has a history of its own: {histories:?}");
+    assert_eq!(histories[0], "pipe.all");
 }
 
 #[test]

@@ -102,6 +102,22 @@ impl Reducer<'_> {
         text.into()
     }
 
+    /// The generation of a frame that is not the first under its path: it, or something around it, was tried again,
+    /// visited again, or reached again.
+    pub(crate) fn entered_before(&self, id: FrameId) -> Option<u32> {
+        let first = |frame: &Frame| {
+            let reached = match frame.parent.and_then(|parent| self.state.frames.get(parent)).map(|above| &above.body) {
+                Some(Body::Pipeline(body)) => body.attempt <= 1 && !body.visits.contains_key(&body.pc),
+                Some(Body::Net(net)) => net.firings.get(&frame.slot).is_none_or(|firing| firing.visit <= 1),
+                _ => true,
+            };
+            reached && frame.attempt <= 1
+        };
+        let frame = |id: FrameId| self.state.frames.get(id);
+        let mut around = std::iter::successors(frame(id), |below| below.parent.and_then(frame));
+        if around.all(first) { None } else { frame(id).map(|frame| frame.generation) }
+    }
+
     fn write_path(&self, id: FrameId, text: &mut String) {
         let Some(frame) = self.state.frames.get(id) else { return };
         if let Some(parent) = frame.parent {

@@ -182,6 +182,9 @@ pub struct LoopFrame {
     /// What was written down of every turn.
     #[serde(default)]
     pub records: Results,
+    /// What its history is kept under, if it was entered before under its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Arc<str>>,
 }
 
 /// How much of a budget is gone.
@@ -230,6 +233,7 @@ impl LoopFrame {
             budget,
             record: Value::Null,
             records: Results::default(),
+            history: None,
         }
     }
 }

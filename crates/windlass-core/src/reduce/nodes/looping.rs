@@ -36,7 +36,9 @@ impl<'a> Reducer<'a> {
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
+        let history = self.entered_before(id).map(|generation| format!("{path}~{generation}").into());
         let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
+        let body = LoopFrame { history, ..body };
         self.tell_loop_started(id, looping, time, &body);
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.body = Body::Loop(Box::new(body));
@@ -278,7 +280,7 @@ impl<'a> Reducer<'a> {
         }
         body.condition_met |= found.met;
         body.broke |= found.broke;
-        let path = body.path.clone();
+        let path = body.history.as_ref().unwrap_or(&body.path).clone();
         let told_first = quiet && !loop_quiet && body.untold.is_none();
         if quiet && !loop_quiet {
             let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
