@@ -140,8 +140,9 @@ impl<'a> Reducer<'a> {
     fn tells_of(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
         let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
         let unnamed = task.label.is_empty() || !self.program.plan.tells_all_of_tasks();
+        let as_its_node = computes && unnamed && pipeline.tasks.len() == 1;
         let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
-        !quiet && !task.hidden && !(computes && unnamed && pipeline.tasks.len() == 1)
+        !(quiet || task.hidden || as_its_node)
     }
 
     /// One more call of the same attempt.
