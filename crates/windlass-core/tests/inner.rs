@@ -74,6 +74,23 @@ fn events_tell_of_the_task_as_of_any_other() {
     assert_eq!(of("fetch").data.get("outcome").unwrap().get("result"), Some(&json("[0, 1, 2]")));
 }
 
+/// Whoever looks at the step sees its loop: while it runs, and when it has ended.
+#[test]
+fn a_hidden_loop_is_seen_as_the_pipelines() {
+    let program = loop_then_sink(true);
+    let mut sim = begun(&program);
+    sim.succeed("pipe.fetch[0].body", 1u32);
+    let tree = frame_tree(&program, &sim.state);
+    let looping = tree[0].looping.as_ref().unwrap();
+    assert_eq!((looping.begun, looping.ended, looping.most), (3, 1, Some(3)));
+    let turns: Vec<Option<u64>> = tree[0].children.iter().map(|child| child.turn).collect();
+    assert_eq!(turns, [Some(1), Some(2)]);
+    sim.succeed("pipe.fetch[1].body", 1u32).succeed("pipe.fetch[2].body", 1u32).succeed("pipe.sink", 1u32);
+    let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
+    let ended = scope.outcomes[0].1.turns.as_ref().unwrap();
+    assert_eq!((ended.turns, ended.reason.as_str()), (3, "items"));
+}
+
 /// Two machines side by side have the same paths inside; their effects must still be told apart.
 #[test]
 fn no_two_entries_share_an_effect() {

@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, Reason, Status};
+use crate::{ErrorInfo, LoopSummary, Reason, Status};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -113,6 +113,9 @@ pub struct PipelineFrame {
     /// How often rules that may match only so often have matched, by task and rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub matched: BTreeMap<(u32, u32), u64>,
+    /// How the last hidden loop among its tasks ended: what people take for the pipeline's own loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<LoopSummary>,
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -22,8 +22,14 @@ impl Reducer<'_> {
 
     pub(in crate::reduce) fn inner_ended(&mut self, id: FrameId, outcome: &Outcome) {
         self.child_gone(id);
+        let entered =
+            self.pipeline_of(id).and_then(|(pipeline, body, _)| pipeline.tasks[body.pc as usize].action.node());
+        let hidden = entered.is_some_and(|node| self.program.node(node).hidden);
         if let Some(body) = self.pipeline_mut(id) {
             body.child = None;
+            if hidden && outcome.turns.is_some() {
+                body.turns = outcome.turns.clone();
+            }
         }
         self.state.agenda.push_back(Item::TaskEnded(id, Box::new(as_task(outcome))));
     }

@@ -374,8 +374,9 @@ impl<'a> Reducer<'a> {
 
     fn pipeline_ends(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
         let Some(body) = self.pipeline_mut(id) else { return };
-        let (inputs, attempts) = (std::mem::take(&mut body.inputs), body.attempt.max(1));
-        self.finish(id, Ended { status, output, error, inputs, attempts, turns: None });
+        let (inputs, turns) = (std::mem::take(&mut body.inputs), body.turns.take());
+        let attempts = body.attempt.max(1);
+        self.finish(id, Ended { status, output, error, inputs, attempts, turns });
     }
 
     /// A task that ends the whole run.
