@@ -97,13 +97,7 @@ impl Fixed {
         let start = Timestamp(0);
         let body = Value::object([("a", Value::object([("b", "d")]))]);
         Fixed {
-            run: RunView {
-                id: "r".into(),
-                name: "w".into(),
-                input: Value::Null,
-                parameters: Value::Null,
-                started_at: start,
-            },
+            run: RunView::new("r", "w", start),
             node: NodeView {
                 name: "x".into(),
                 status: "succeeded",

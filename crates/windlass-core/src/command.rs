@@ -92,6 +92,7 @@ pub struct Event {
 /// One turn of a loop, for its history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
+    /// The loop's path; followed by `~` and its generation for a loop that was entered before under this path.
     pub loop_path: Arc<str>,
     pub index: u64,
     pub status: Status,

@@ -22,6 +22,6 @@ pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{Admitted, Impossible, Output, Reduced, Refused, Resume, Unmet, admit, reduce};
 pub use state::State;
 pub use status::{Status, StatusSet};
-pub use tick::{START_EVENT, Tick, TickKind};
+pub use tick::{Origin, START_EVENT, Tick, TickKind};
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree};

@@ -100,22 +100,36 @@ impl Program {
         let mut problems = Vec::new();
         let mut parameters = Map::new();
         for parameter in &self.plan.parameters {
-            let given = input.get(&parameter.name).or(parameter.default.as_ref());
+            let given = match (input.get(&parameter.name), &parameter.default) {
+                (Some(given), Some(default)) if parameter.merge => Some(laid_over(default, given)),
+                (given, default) => given.or(default.as_ref()).cloned(),
+            };
             let Some(value) = given else {
                 problems.push(format!("the parameter `{0}` has no value: give one with --set {0}=…", parameter.name));
                 continue;
             };
-            if !fits(parameter.kind, value) {
+            if !fits(parameter.kind, &value) {
                 let (name, kind) = (&parameter.name, kind_name(parameter.kind));
                 problems.push(format!("the parameter `{name}` must be of kind {kind}; {} was given", value.kind()));
             }
-            if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(value)) {
+            if parameter.allowed.as_ref().is_some_and(|allowed| !allowed.contains(&value)) {
                 problems.push(format!("the parameter `{}` does not allow the value {value:?}", parameter.name));
             }
-            parameters.insert(parameter.name.clone(), value.clone());
+            parameters.insert(parameter.name.clone(), value);
         }
         if problems.is_empty() { Ok(Value::map(parameters)) } else { Err(problems) }
     }
+}
+
+/// Objects are laid over each other level by level; anything else replaces what it is laid over.
+fn laid_over(default: &Value, given: &Value) -> Value {
+    let (Value::Map(below), Value::Map(above)) = (default, given) else { return given.clone() };
+    let mut merged = Map::clone(below);
+    for (key, value) in above.iter() {
+        let value = below.get(key).map_or_else(|| value.clone(), |default| laid_over(default, value));
+        merged.insert(key.clone(), value);
+    }
+    Value::map(merged)
 }
 
 /// Whether a variable of this kind may hold the value. Null is allowed where there is no better "nothing".
@@ -182,6 +196,11 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
             && pipeline.tasks.iter().flat_map(|task| &task.rules).any(fails_well)
         {
             return Err(PlanError(format!("a rule of the pipeline `{}` fails it with a good status", node.name)));
+        }
+        if let NodeKind::Pipeline(pipeline) = &node.kind
+            && pipeline.tasks.iter().any(|task| task.action.node().is_some() && task.timeout.is_some())
+        {
+            return Err(PlanError(format!("a task of `{}` has the time of the node that it enters", node.name)));
         }
         if let NodeKind::Graph(graph) = &node.kind
             && graph

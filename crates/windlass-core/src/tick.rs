@@ -19,6 +19,15 @@ pub struct Tick {
     pub kind: TickKind,
 }
 
+/// Where a run comes from that another run has called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The run that called it.
+    pub parent: Arc<str>,
+    /// The run that all this began with.
+    pub trace: Arc<str>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TickKind {
     /// An event entered from outside: the start, a signal, a token.
@@ -26,6 +35,9 @@ pub enum TickKind {
         name: Arc<str>,
         payload: Value,
         request: Option<Arc<str>>,
+        /// Of the start: whose child the run is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Box<Origin>>,
     },
     /// A worker has ended a job.
     StepResult {

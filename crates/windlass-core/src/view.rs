@@ -70,7 +70,7 @@ fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner
         started_at: frame.started_at,
         attempt: frame.attempt,
         turn,
-        looping: loop_view(program, frame),
+        looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         children: children.collect(),
     }]
 }
@@ -87,6 +87,13 @@ fn doing(frame: &Frame) -> &'static str {
             "running"
         }
     }
+}
+
+/// The loop that a task of this frame has entered, if nobody can see it by itself.
+fn hidden_loop(program: &Program, state: &State, frame: &Frame) -> Option<LoopView> {
+    let Body::Pipeline(pipeline) = &frame.body else { return None };
+    let entered = pipeline.child.and_then(|child| state.frames.get(child));
+    entered.filter(|child| program.node(child.node).hidden).and_then(|child| loop_view(program, child))
 }
 
 fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {

@@ -108,7 +108,7 @@ fn a_condition_that_is_not_met_comes_before_the_list() {
 fn inputs_must_fit_the_parameters_before_anything_starts() {
     let with = |split: Option<&str>| {
         let mut program = triggered(&[], split);
-        let parameter = Parameter { name: "n".into(), kind: VariableKind::Integer, default: None, allowed: None };
+        let parameter = Parameter::new("n", VariableKind::Integer);
         program.plan.parameters.push(parameter);
         program
     };

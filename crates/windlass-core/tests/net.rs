@@ -17,7 +17,7 @@ fn net(end: NetEnd, make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<Place
     let mut b = Builder::new();
     b.node(None, "net", |b, id| {
         let places = make(b, Some(id));
-        NodeKind::Net(Net { places, start: "start".into(), end })
+        NodeKind::Net(Net { places, start: "start".into(), end, input: None })
     });
     b
 }
@@ -431,4 +431,117 @@ fn a_cancelled_net_leaves_nothing() {
     let mut sim = begun(&program);
     sim.succeed("net.work", 1u32).cancel().pass(secs(10));
     assert_eq!(sim.status(), Status::Cancelled);
+}
+
+// Steps that are visited many times, and what they are told.
+
+#[test]
+fn the_first_token_may_be_computed() {
+    for (input, args) in [(None, r#"{"who": "me"}"#), (Some(r#"{"empty": {"$input": "who"}}"#), r#"{"empty": "me"}"#)] {
+        let mut b = net(NetEnd::Quiet, |b, id| vec![giver(b, id, "first", &["start"], ARGS)]);
+        let input = input.map(|input| b.expr(input));
+        let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
+        net.input = input;
+        assert_eq!(ran(&b.load()).output(), json(args));
+    }
+}
+
+#[test]
+fn a_first_token_that_cannot_be_computed_fails_the_net() {
+    let mut b = net(NetEnd::Quiet, |b, id| vec![giver(b, id, "first", &["start"], ARGS)]);
+    let input = Some(b.expr(r#"{"$fail": "no token"}"#));
+    let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
+    net.input = input;
+    assert_eq!(code(&ran(&b.load())), "InvalidTemplate");
+}
+
+/// Goes back to itself until its own count says otherwise.
+#[test]
+fn each_visit_of_a_step_is_another_effect_and_is_told_apart() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let mut step = worker(b, id, "step", &["start", "again"]);
+        let again = b.guard(json(r#"{"$lt": [{"$var": "output"}, 3]}"#));
+        step.arcs = vec![NetArc { when: Some(again), payload: Some(output_of(b)), ..arc("again") }];
+        vec![step]
+    })
+    .load();
+    let mut sim = begun(&program);
+    for turn in 1..=3u32 {
+        sim.succeed("net.step", turn);
+    }
+    assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::Int(3)));
+    let generations: Vec<u32> = sim.dispatched.iter().map(|job| job.key.generation).collect();
+    assert!(generations.windows(2).all(|pair| pair[0] < pair[1]), "{generations:?}");
+    let started = sim.events_of("step.started");
+    let told: Vec<_> = started.iter().filter(|event| &*event.path == "net.step").map(|event| &event.data).collect();
+    let field = |name: &str| told.iter().map(|data| data.get(name).cloned().unwrap()).collect::<Vec<_>>();
+    assert_eq!(field("visit"), [Value::Int(1), Value::Int(2), Value::Int(3)]);
+    assert_eq!(field("token"), ["start", "again", "again"].map(Value::from));
+}
+
+/// Joins wait for one token along each arc, so each arc has a kind of its own.
+#[test]
+fn a_join_takes_one_token_of_each_incoming_arc() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let mut first = giver(b, id, "first", &["start"], "1");
+        (first.inclusive, first.arcs) = (true, vec![arc("left"), arc("right")]);
+        let to_join =
+            |b: &mut Builder, name: &str| NetArc { payload: Some(output_of(b)), ..arc(&format!("join@{name}")) };
+        let mut left = worker(b, id, "left", &["left"]);
+        left.arcs = vec![to_join(b, "left")];
+        let mut right = worker(b, id, "right", &["right"]);
+        right.arcs = vec![to_join(b, "right")];
+        let mut join = giver(b, id, "join", &["join@left", "join@right"], ARGS);
+        join.join = Join::All;
+        vec![first, left, right, join]
+    })
+    .load();
+    let mut sim = begun(&program);
+    sim.succeed("net.right", 2u32);
+    assert!(!sim.ended());
+    sim.succeed("net.left", 1u32);
+    assert_eq!(sim.output(), json(r#"{"join@left": 1, "join@right": 2}"#));
+}
+
+/// Guards and arcs read what may not be there.
+#[test]
+fn a_guard_of_a_place_sees_its_token_and_what_is_missing_is_a_no() {
+    let guarded = |source: &str| {
+        let program = net(NetEnd::Quiet, |b, id| {
+            let mut step = giver(b, id, "step", &["start"], "\"ran\"");
+            step.guard = Some(b.guard(json(source)));
+            vec![step]
+        })
+        .load();
+        let sim = ran(&program);
+        (sim.output(), sim.count("step.skipped"))
+    };
+    let mine = r#"{"$eq": [{"$get": [{"$var": "args"}, "who"]}, "me"]}"#;
+    assert_eq!(guarded(mine), (Value::from("ran"), 0));
+    assert_eq!(guarded(r#"{"$eq": [{"$node": "nobody"}, 1]}"#), (Value::Null, 1));
+}
+
+/// What an arc is told of a failed step; without an arc that takes it the run fails with the step's own error.
+#[test]
+fn a_failed_step_is_told_to_arcs_or_is_the_end_of_the_run() {
+    let program = |name: &str| {
+        net(NetEnd::Quiet, |b, id| {
+            let mut step = worker(b, id, "step", &["start"]);
+            let when =
+                b.condition(json(&format!(r#"{{"$eq": [{{"$get": [{{"$var": "event"}}, "name"]}}, "{name}"]}}"#)));
+            let why = b.expr(r#"{"$get": [{"$var": "error"}, "code"]}"#);
+            step.arcs =
+                vec![arc("good"), NetArc { on: ArcOn::Either, when: Some(when), payload: Some(why), ..arc("bad") }];
+            vec![step, giver(b, id, "good", &["good"], "\"good\""), giver(b, id, "bad", &["bad"], ARGS)]
+        })
+        .load()
+    };
+    let taken = program("step.failed");
+    let mut sim = begun(&taken);
+    sim.fail("net.step");
+    assert_eq!((sim.status(), sim.output()), (Status::Succeeded, Value::from("500")));
+    let untaken = program("step.done");
+    let mut sim = begun(&untaken);
+    sim.fail("net.step");
+    assert_eq!((sim.status(), code(&sim)), (Status::Failed, "500".to_owned()));
 }

@@ -598,7 +598,7 @@ fn outputs_and_parameters_belong_to_the_run() {
     let output = b.expr(r#"{"$add": [{"$node": "work"}, 1]}"#);
     b.plan.outputs = Some(vec![("sum".into(), output)]);
     let kind = VariableKind::Integer;
-    b.plan.parameters = vec![Parameter { name: "n".into(), kind, default: None, allowed: None }];
+    b.plan.parameters = vec![Parameter::new("n", kind)];
     let program = b.load();
     assert_eq!(ran(&program).output(), json(r#"{"sum": 4}"#));
     let mut sim = Sim::new(&program, echo());

@@ -1,13 +1,19 @@
 //! What older programs have written is read, and what has nothing new to say is written as they wrote it: the digest of a
 //! journaled tick must stay what it was.
 
+mod support;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use windlass_core::plan::{Effect, ExprId, Name, Plan};
+use support::{each, place};
+use windlass_core::plan::{
+    Action, Directive, Effect, ExprId, Name, Net, NetEnd, NodeId, Parameter, Plan, Rule, Task, VariableKind, Write,
+    WriteOp,
+};
 use windlass_core::state::PipelineFrame;
 use windlass_core::{EffectKey, RunResult, Status, TaskOutcome, TickKind};
-use windlass_value::{Timestamp, Value};
+use windlass_value::{RunView, Timestamp, Value};
 
 fn named(value: &impl Serialize) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("it can be written")
@@ -117,5 +123,55 @@ fn an_old_snapshot_knows_nothing_of_calls() {
     };
     let read: PipelineFrame = rmp_serde::from_slice(&named(&old)).expect("read");
     assert_eq!((read.inputs, read.sent, read.job), (Value::Int(6), true, Some(7)));
-    assert_eq!((read.tool, read.again, read.call), (None, None, 0));
+    assert_eq!((&read.tool, &read.again, read.call), (&None, &None, 0));
+    assert_eq!((read.child, read.rounds, read.tries_before, read.matched.len()), (None, 0, 0, 0));
+}
+
+/// What a plan does not use is not written into it, so an old plan keeps its hash.
+#[test]
+fn a_plan_does_not_speak_of_what_it_does_not_use() {
+    let words = ["hidden", "times", "fresh", "entry", "item", "merge", "done", "input", "facts", "origin"];
+    let spoken = |bytes: Vec<u8>, known: &[&str]| {
+        let said = |word: &&str| {
+            // A name is written as its length and its letters.
+            let name: Vec<u8> = [0xa0 | word.len() as u8].into_iter().chain(word.bytes()).collect();
+            bytes.windows(name.len()).any(|part| part == name)
+        };
+        words.into_iter().filter(said).filter(|word| !known.contains(word)).collect::<Vec<_>>()
+    };
+    let write = Write::new(windlass_value::Level::Run, "x", WriteOp::Set, None);
+    let rule = Rule { writes: vec![write.clone()], ..Rule::new(Directive::Break) };
+    let task = Task { rules: vec![rule], ..Task::new(Action::Write(write)) };
+    assert_eq!(spoken(named(&task), &[]), Vec::<&str>::new());
+    assert_eq!(spoken(named(&Parameter::new("x", VariableKind::Any)), &[]), Vec::<&str>::new());
+    let place = place("p", &["start"], NodeId(1));
+    let net = Net { places: vec![place], start: "start".into(), end: NetEnd::Quiet, input: None };
+    assert_eq!(spoken(named(&net), &[]), Vec::<&str>::new());
+    assert_eq!(spoken(named(&each(ExprId(0), 1, NodeId(1))), &[]), Vec::<&str>::new());
+}
+
+#[test]
+fn a_start_without_a_parent_is_written_as_before() {
+    #[derive(Serialize)]
+    enum Tick {
+        AddEvent { name: &'static str, payload: Value, request: Option<()> },
+    }
+    same_bytes!(
+        TickKind::AddEvent { name: "start".into(), payload: Value::Int(1), request: None, origin: None },
+        Tick::AddEvent { name: "start", payload: Value::Int(1), request: None }
+    );
+}
+
+#[test]
+fn a_run_without_a_parent_is_kept_as_before() {
+    #[derive(Serialize)]
+    struct Old {
+        id: &'static str,
+        name: &'static str,
+        input: Value,
+        parameters: Value,
+        started_at: Timestamp,
+    }
+    let old = Old { id: "r", name: "p", input: Value::Null, parameters: Value::Null, started_at: Timestamp(7) };
+    same_bytes!(RunView::new("r", "p", Timestamp(7)), old);
 }

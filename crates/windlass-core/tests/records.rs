@@ -123,3 +123,90 @@ fn records_of_long_loops_do_not_stay_in_memory() {
     let first = |record: &Value| record.as_list().unwrap()[0].as_int().unwrap();
     assert_eq!(records.as_list().unwrap().iter().map(first).collect::<Vec<_>>(), (0..2_005).collect::<Vec<_>>());
 }
+
+// Entries: what is kept of a turn instead of its output.
+
+const ENTRY: &str = r#"{"city": {"$turn": "item"}, "status": {"$var": "status"}, "data": {"$var": "output"},
+                        "why": {"$get": [{"$var": "error"}, "code"]}}"#;
+
+fn entered(in_flight: u64, collect: Collect, on_turn_failure: TurnFailure, entry: &str) -> Program {
+    looped(|b, id| {
+        let items = range(b, 3);
+        let body = b.effect(id, "body", "0");
+        Loop { entry: Some(b.expr(entry)), collect, on_turn_failure, ..each(items, in_flight, body) }
+    })
+}
+
+#[test]
+fn entries_tell_of_good_and_failed_turns_in_index_order() {
+    let program = entered(3, Collect::Stats, TurnFailure::Count, ENTRY);
+    let mut sim = begun(&program);
+    sim.succeed("loop[2].body", "c").fail("loop[1].body").succeed("loop[0].body", "a");
+    let expected = r#"{"results": [{"city": 0, "status": "success", "data": "a", "why": null},
+                                   {"city": 1, "status": "error", "data": null, "why": "500"},
+                                   {"city": 2, "status": "success", "data": "c", "why": null}],
+                       "stats": {"total": 3, "success": 2, "failed": 1}}"#;
+    assert_eq!((sim.status(), sim.output()), (Status::Succeeded, json(expected)));
+    let told = sim.events_of("loop.iteration.done");
+    assert_eq!(told[0].data.get("result"), Some(&"c".into()), "a turn's result is what its body gave");
+}
+
+/// A turn that stops the loop has its entry; one that the loop calls off has none.
+#[test]
+fn a_turn_that_is_called_off_has_no_entry() {
+    let program = entered(3, Collect::List, TurnFailure::Stop { running_finish: false }, ENTRY);
+    let mut sim = begun(&program);
+    sim.fail("loop[0].body").pass(secs(60));
+    let results = sim.output();
+    let cities: Vec<Option<&Value>> = results.as_list().unwrap().iter().map(|entry| entry.get("city")).collect();
+    assert_eq!((sim.status(), cities), (Status::Failed, vec![Some(&Value::Int(0)), None, None]));
+}
+
+#[test]
+fn an_entry_that_cannot_be_worked_out_fails_the_loop_and_only_lists_have_any() {
+    let fails = r#"{"$fail": "no entry"}"#;
+    let program = entered(1, Collect::List, TurnFailure::Count, fails);
+    let sim = ran(&program);
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 1)));
+    for collect in [Collect::Last, Collect::Report] {
+        let program = entered(1, collect, TurnFailure::Count, fails);
+        assert_eq!(ran(&program).status(), Status::Succeeded, "{collect:?}");
+    }
+}
+
+#[test]
+fn entries_of_a_long_loop_leave_the_state() {
+    let limits = Limits { loop_chunk_items: 4, inline_bytes_max: 60, ..Limits::default() };
+    let program = looped_with(limits, |b, id| {
+        let (items, entry) = (range(b, 30), Some(b.expr(r#"{"n": {"$turn": "item"}, "pad": {"$text": 100}}"#)));
+        Loop { entry, ..each(items, 3, b.evaluate(id, "body", "1")) }
+    });
+    let mut sim = Sim::new(&program, support::world::echo());
+    sim.values = MemoryValues::forgetful();
+    sim.start().run();
+    let results = sim.output();
+    let numbers = results.as_list().unwrap().iter().map(|entry| entry.get("n").unwrap().as_int().unwrap());
+    assert!(numbers.eq(0..30));
+}
+
+// What a turn knows of its loop.
+
+#[test]
+fn a_turn_knows_the_name_of_its_item_and_how_many_there_are() {
+    const KNOWN: &str = r#"[{"$turn": "name"}, {"$turn": "count"}, {"$turn": "item"}]"#;
+    let program = looped(|b, id| {
+        let items = range(b, 2);
+        let body = b.looping(id, "inner", |b, id| {
+            let body = b.evaluate(id, "known", KNOWN);
+            Loop { collect: Collect::Last, ..repeat(1, body) }
+        });
+        Loop { item: Some("city".into()), ..each(items, 1, body) }
+    });
+    let sim = ran(&program);
+    assert_eq!(sim.output(), json(r#"[["city", null, 0], ["city", null, 1]]"#), "the loop inside has no items");
+    let program = looped(|b, id| {
+        let items = range(b, 2);
+        Loop { item: Some("city".into()), ..each(items, 1, b.evaluate(id, "body", KNOWN)) }
+    });
+    assert_eq!(ran(&program).output(), json(r#"[["city", 2, 0], ["city", 2, 1]]"#));
+}

@@ -64,7 +64,7 @@ impl Compiler<'_> {
         let error = Value::object([("code", "BadRunStatus"), ("message", message)]);
         let mut task = Task::new(Action::Evaluate(on));
         let directive = Directive::Fail { status: Status::Failed, error: Some(self.constant(error, node.span)) };
-        task.rules.push(Rule { when: None, directive, writes: Vec::new(), previous: None });
+        task.rules.push(Rule::new(directive));
         self.node(otherwise).kind = NodeKind::Pipeline(Pipeline { tasks: vec![task] });
         NodeKind::Branch(Branch { on: Some(on), cases, otherwise: Some(otherwise) })
     }

@@ -204,8 +204,8 @@ impl Compiler<'_> {
             return;
         }
         if let Some(value) = self.given_parameter(&found.name, VariableKind::Any) {
-            let name = found.name.as_str().into();
-            self.plan.parameters.push(Parameter { name, kind: VariableKind::Any, default: Some(value), allowed: None });
+            let parameter = Parameter::new(found.name.as_str(), VariableKind::Any);
+            self.plan.parameters.push(Parameter { default: Some(value), ..parameter });
             return;
         }
         let close = did_you_mean(&found.name, all().take(self.declared_parameters));
@@ -220,12 +220,7 @@ impl Compiler<'_> {
             let hint = "declare it under `parameters`, with a default if there is one";
             self.push(Diagnostic::warning(codes::OUTSIDE_PARAMETER, found.span, message).hint(hint));
         }
-        self.plan.parameters.push(Parameter {
-            name: found.name.as_str().into(),
-            kind: VariableKind::Any,
-            default: None,
-            allowed: None,
-        });
+        self.plan.parameters.push(Parameter::new(found.name.as_str(), VariableKind::Any));
     }
 
     /// A setting becomes a parameter of the plan, so that a run keeps the value it began with.
@@ -247,12 +242,8 @@ impl Compiler<'_> {
             };
             self.push(problem.hint(hint));
         }
-        self.plan.parameters.push(Parameter {
-            name: key.into(),
-            kind: VariableKind::String,
-            default: value.map(|value| Value::from(value.as_str())),
-            allowed: None,
-        });
+        let default = value.map(|value| Value::from(value.as_str()));
+        self.plan.parameters.push(Parameter { default, ..Parameter::new(key, VariableKind::String) });
     }
 
     fn check_writes(&mut self) {

@@ -56,6 +56,8 @@ impl Compiler<'_> {
             break_when,
             stall,
             records: None,
+            entry: None,
+            item: None,
         })))
     }
 

@@ -72,6 +72,8 @@ impl Compiler<'_> {
             break_when: bounds.break_when,
             stall: bounds.stall,
             records: None,
+            entry: None,
+            item: None,
         })))
     }
 

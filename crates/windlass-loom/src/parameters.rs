@@ -47,7 +47,7 @@ impl Compiler<'_> {
             let items = expect_list(node, "`allowedValues`", &mut self.diagnostics)?;
             Some(items.iter().map(to_value).collect::<Vec<Value>>())
         });
-        let mut parameter = Parameter { name: name.into(), kind, default: None, allowed };
+        let mut parameter = Parameter { allowed, ..Parameter::new(name, kind) };
         let default = default.and_then(|node| self.default_value(&parameter, node));
         parameter.default = self.given_parameter(name, kind).or(default);
         Some(parameter)

@@ -118,7 +118,7 @@ impl Compiler<'_> {
         if !matches!(result.status, Status::Succeeded | Status::Skipped) {
             let error = Some(self.constant(result.error.clone(), result.span));
             let directive = Directive::Fail { status: result.status, error };
-            task.rules.push(Rule { when: None, directive, writes: Vec::new(), previous: None });
+            task.rules.push(Rule::new(directive));
         }
         Some(NodeKind::Pipeline(Pipeline { tasks: vec![task] }))
     }

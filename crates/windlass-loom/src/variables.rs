@@ -79,7 +79,7 @@ impl Compiler<'_> {
             );
         }
         let value = value.map(|node| self.value(node, scope));
-        let write = Write { level: Level::Run, name: lower.into(), op: WriteOp::Declare(kind), value };
+        let write = Write::new(Level::Run, lower, WriteOp::Declare(kind), value);
         Some(Task::new(Action::Write(write)))
     }
 
@@ -135,7 +135,7 @@ impl Compiler<'_> {
             scope,
         });
         let value = value.map(|node| self.value(node, scope));
-        Some(NodeKind::lone(Action::Write(Write { level: Level::Run, name: lower.into(), op, value })))
+        Some(NodeKind::lone(Action::Write(Write::new(Level::Run, lower, op, value))))
     }
 
     /// A literal must be of the variable's kind; null is left to the engine.

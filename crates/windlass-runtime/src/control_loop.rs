@@ -166,7 +166,7 @@ impl<A: Adapter> ControlLoop<A> {
     /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
     fn slim(&mut self, kind: TickKind) -> TickKind {
         let cap = self.program.limits.inline_bytes_max;
-        let blobs = &mut self.blobs;
+        let (blobs, parameters) = (&mut self.blobs, &self.program.plan.parameters);
         let mut slim = |value: Value| match value.size_up_to(cap) > cap {
             true => Value::Stored(Arc::new(blobs.put(&value))),
             false => value,
@@ -174,6 +174,9 @@ impl<A: Adapter> ControlLoop<A> {
         match kind {
             TickKind::StepResult { job, dispatch, mut outcome } => {
                 outcome.output = slim(outcome.output);
+                if let Value::Map(facts) = &outcome.facts {
+                    outcome.facts = Value::object(facts.iter().map(|(name, fact)| (name.clone(), slim(fact.clone()))));
+                }
                 if let Some(again) = &mut outcome.again {
                     again.input = slim(std::mem::take(&mut again.input));
                 }
@@ -183,12 +186,17 @@ impl<A: Adapter> ControlLoop<A> {
                 outcome.output = slim(outcome.output);
                 TickKind::CallResult { call, status, outcome }
             }
-            TickKind::AddEvent { name, payload: Value::Map(map), request } => {
-                let payload = map.iter().map(|(key, value)| (key.clone(), slim(value.clone())));
-                TickKind::AddEvent { name, payload: Value::object(payload), request }
+            TickKind::AddEvent { name, payload: Value::Map(map), request, origin } => {
+                // What is laid over a default must be seen whole when the run starts.
+                let merged = |key: &Arc<str>| parameters.iter().any(|own| own.merge && own.name == *key);
+                let payload = map.iter().map(|(key, value)| {
+                    let value = value.clone();
+                    (key.clone(), if merged(key) { value } else { slim(value) })
+                });
+                TickKind::AddEvent { name, payload: Value::object(payload), request, origin }
             }
-            TickKind::AddEvent { name, payload, request } => {
-                TickKind::AddEvent { name, payload: slim(payload), request }
+            TickKind::AddEvent { name, payload, request, origin } => {
+                TickKind::AddEvent { name, payload: slim(payload), request, origin }
             }
             other => other,
         }

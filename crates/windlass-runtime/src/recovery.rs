@@ -30,13 +30,7 @@ impl RunImage {
 
 /// The state of a run that has not begun.
 pub fn new_state(run: &Arc<str>, program: &Program, at: Timestamp) -> State {
-    State::new(RunView {
-        id: run.clone(),
-        name: program.plan.name.clone(),
-        input: Value::Null,
-        parameters: Value::Null,
-        started_at: at,
-    })
+    State::new(RunView::new(run.clone(), program.plan.name.clone(), at))
 }
 
 /// Rebuilds a run's state. Every tick's digest is compared on the way: a difference sets the run aside.

@@ -404,3 +404,28 @@ async fn an_operation_that_goes_on_holds_nobody_and_survives_a_crash() {
     second.resume("r").await.expect("resumed");
     assert_eq!(world.ledger().len(), 5, "its time has not come");
 }
+
+// ------------------------------------------------------------------------------------------------- where a run comes from
+
+fn origin_of(store: &MemoryStore, run: &str) -> Option<(String, String)> {
+    let entries = entries(store, run);
+    let TickKind::AddEvent { origin, .. } = &entries.first().expect("a start").tick.kind else { panic!("no start") };
+    origin.as_ref().map(|origin| (origin.parent.to_string(), origin.trace.to_string()))
+}
+
+/// It is in the journal, so a replay knows it too, however long ago the parent was deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_knows_its_parent_and_the_run_that_all_began_with() {
+    let (store, world) = fresh();
+    let engine = engine(&store, &world);
+    added(&engine, gives("inmost", "x"));
+    added(&engine, steps("middle").call("call", "inmost", "{}").plan());
+    let top = steps("top").call("call", "middle", "{}").plan();
+    end(&mut begin(&engine, top, "top").await).await;
+    let middle = child_of(&store, "top").expect("a child").run;
+    let inmost = child_of(&store, &middle).expect("its child").run;
+    assert_eq!(origin_of(&store, "top"), None);
+    assert_eq!(origin_of(&store, &middle), Some(("top".to_owned(), "top".to_owned())));
+    assert_eq!(origin_of(&store, &inmost), Some((middle.to_string(), "top".to_owned())));
+    replays(&*store, &inmost);
+}

@@ -151,7 +151,7 @@ fn program(plan: Plan) -> Arc<Program> {
 }
 
 fn start() -> TickKind {
-    TickKind::AddEvent { name: START_EVENT.into(), payload: Value::Null, request: None }
+    TickKind::AddEvent { name: START_EVENT.into(), payload: Value::Null, request: None, origin: None }
 }
 
 fn local(world: &World, clock: Clock) -> (Local, Mailbox) {
@@ -226,7 +226,7 @@ async fn workers_come_before_outside_input() {
     let workers = RunWorkers::new(WorkerPool::new(World::new().tools(), 1), "run".into(), reports_in.clone());
     let mut local = Local::new(Clock::Real, 0, (mailbox.clone(), mail), reports, workers, None);
     let report = |job| TickKind::StepResult { job, dispatch: 0, outcome: TaskOutcome::success(Value::Null) };
-    mailbox.send(Mail::Tick(TickKind::Pause { request: None })).expect("open");
+    mailbox.send(Mail::Tick(Box::new(TickKind::Pause { request: None }))).expect("open");
     mailbox.send(Mail::Inbox).expect("open");
     reports_in.send(report(1)).expect("open");
     reports_in.send(report(2)).expect("open");
@@ -324,8 +324,8 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, mailbox) = local(&world, Clock::Real);
     for _ in 0..300 {
-        let signal = TickKind::AddEvent { name: "knock".into(), payload: Value::Null, request: None };
-        mailbox.send(Mail::Tick(signal)).expect("open");
+        let signal = TickKind::AddEvent { name: "knock".into(), payload: Value::Null, request: None, origin: None };
+        mailbox.send(Mail::Tick(Box::new(signal))).expect("open");
     }
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;
     assert!(matches!(exit, Ok(Exit::Ended(_))), "{exit:?}");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use support::audit::{Audit, audit};
-use support::plans::steps;
+use support::plans::{pipelined, steps};
 use support::{World, engine_with, in_time, limits, loom, named, options};
 use windlass_core::plan::{Amount, Budget, CALLS, NodeKind, Plan};
 use windlass_runtime::{Engine, RuntimeError, StartOptions};
@@ -157,6 +157,7 @@ crash_tests! {
     parallel_branches: Case::new(loom(PARALLEL));
     large_values: Case::new(loom(LARGE));
     operations_of_several_calls: Case::in_virtual_time(slow());
+    a_net_of_pipelines_with_a_loop_among_their_tasks: Case::in_virtual_time(pipelined());
     loops_with_budgets: Case::in_virtual_time(budgeted());
     child_runs: Case { plans: vec![parent(), child()], virtual_time: false };
 }
@@ -165,6 +166,17 @@ crash_tests! {
 fn slow() -> Plan {
     let slow = steps("slow").effect("wait", "slow", r#"{"left": 3}"#).effect("after", "count", r#""@outputs('wait')""#);
     slow.gives(&[("saw", "@outputs('after').saw"), ("began", "@actions('wait').inputs")])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_among_tasks_runs_as_often_as_its_pipeline_says() {
+    let (audit, world, _) = Case::in_virtual_time(pipelined()).undisturbed().await;
+    let calls = |path: &str| world.ledger().iter().filter(|call| &*call.path == path).count();
+    assert_eq!((calls("fetch.each[1].get"), calls("fetch.sink"), calls("after.done")), (2, 4, 1));
+    let told = |letter: &str| format!(r#""{letter}",1"#);
+    let once = ["a", "b", "c"].map(told).join(",");
+    let saw = format!(r#""output":{{"saw":["loop.done",[{once},{once}]]"#);
+    assert!(audit.report.contains(&saw), "{}", audit.report);
 }
 
 /// Seven calls with tries that fail among them; the budget of the inner loop ends its first turn, that of the outer one all.

@@ -125,6 +125,7 @@ impl Redaction {
             error: outcome.error.map(|error| self.error(error)),
             meta: self.value(&outcome.meta),
             again,
+            facts: self.value(&outcome.facts),
         }
     }
 
@@ -233,6 +234,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_part_of_an_outcome_is_struck() {
+        let told = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
+        let again = Some(Again { input: told(), after: windlass_value::Duration::ZERO });
+        let error = Some(ErrorInfo::new("hush-hush", "y", "hush-hush"));
+        let outcome = TaskOutcome { output: told(), error, meta: told(), again, facts: told() };
+        let struck = Redaction::new(["hush-hush".to_owned()]).outcome(outcome);
+        assert!(!format!("{struck:?}").contains("hush"), "{struck:?}");
     }
 
     #[test]

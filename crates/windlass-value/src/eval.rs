@@ -14,6 +14,9 @@ pub enum Mode {
     Condition,
     /// A loop's own condition: results of nodes that have not run yet, and their properties, are null.
     LoopCondition,
+    /// A condition over what may not be there: whatever is missing makes the whole of it false. A language compiles it as a
+    /// condition and reports [`EvalErrorKind::Missing`]; whoever evaluates it takes that for a no.
+    Guard,
 }
 
 /// An expression language: text to something that can be evaluated. Pure, parses once.
@@ -161,6 +164,10 @@ pub struct TurnView {
     /// What the previous turn gave; null at first.
     pub previous: Value,
     pub loop_started_at: Timestamp,
+    /// What the definition calls the item.
+    pub item_name: Option<Arc<str>>,
+    /// How many items there are in all; None for a loop without any.
+    pub count: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -172,6 +179,30 @@ pub struct RunView {
     /// Declared parameters with their values.
     pub parameters: Value,
     pub started_at: Timestamp,
+    /// The run that called this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Arc<str>>,
+    /// What it shares with its parent and all other runs that come from the same one; None is its own id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Arc<str>>,
+}
+
+impl RunView {
+    pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>, started_at: Timestamp) -> RunView {
+        RunView {
+            id: id.into(),
+            name: name.into(),
+            input: Value::Null,
+            parameters: Value::Null,
+            started_at,
+            parent: None,
+            trace: None,
+        }
+    }
+
+    pub fn trace(&self) -> &Arc<str> {
+        self.trace.as_ref().unwrap_or(&self.id)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,6 +29,14 @@ pub struct Loop {
     /// What is written down of each turn, for whoever asks the loop about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<Records>,
+    /// What is kept of each turn in [`Collect::List`] and [`Collect::Stats`] instead of its output, failed turns too.
+    /// Evaluated in the turn's scope when the turn has ended, with the names `status` (`success`, `error`), `output` and
+    /// `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<ExprId>,
+    /// What the definition calls the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<Arc<str>>,
 }
 
 /// Evaluated in a turn's scope when the turn has ended, well or badly.

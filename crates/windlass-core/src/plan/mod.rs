@@ -30,8 +30,10 @@ use crate::{Limits, Status};
 /// Goes up when a plan of the old form would be read wrongly. The previous version always loads.
 pub const ENCODING_VERSION: u16 = 1;
 
-/// Goes up when the same plan would be run differently.
-pub const SEMANTICS_VERSION: u16 = 1;
+/// Goes up when the same plan would be run differently. A plan of an earlier version runs as it did then.
+///
+/// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
+pub const SEMANTICS_VERSION: u16 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -92,6 +94,20 @@ pub struct Parameter {
     pub kind: VariableKind,
     pub default: Option<Value>,
     pub allowed: Option<Vec<Value>>,
+    /// An object that is given leaves out what it does not change: its properties are laid over the default's, level by
+    /// level.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub merge: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Parameter {
+    pub fn new(name: impl Into<Arc<str>>, kind: VariableKind) -> Parameter {
+        Parameter { name: name.into(), kind, default: None, allowed: None, merge: false }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,6 +158,16 @@ pub enum Amount<T> {
 impl Plan {
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
+    }
+
+    /// Adding to nothing begins at 0.
+    pub(crate) fn counts_from_nothing(&self) -> bool {
+        self.semantics >= 2
+    }
+
+    /// Events tell when any task begins, and all that is known of its outcome.
+    pub(crate) fn tells_all_of_tasks(&self) -> bool {
+        self.semantics >= 2
     }
 
     /// An empty plan of a dialect, to be filled by its compiler.
@@ -207,7 +233,8 @@ impl NodeKind {
     /// The nodes directly inside this one, in declaration order.
     pub fn children(&self) -> Vec<NodeId> {
         match self {
-            NodeKind::Pipeline(_) | NodeKind::Wait(_) | NodeKind::Call(_) => Vec::new(),
+            NodeKind::Wait(_) | NodeKind::Call(_) => Vec::new(),
+            NodeKind::Pipeline(pipeline) => pipeline.tasks.iter().filter_map(|task| task.action.node()).collect(),
             NodeKind::Graph(graph) => graph.children.iter().map(|child| child.node).collect(),
             NodeKind::Branch(branch) => branch.cases.iter().map(|case| case.node).chain(branch.otherwise).collect(),
             NodeKind::Loop(looping) => std::iter::once(looping.body).chain(looping.judge).collect(),

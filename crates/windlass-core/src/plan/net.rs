@@ -13,6 +13,9 @@ pub struct Net {
     /// The kind of the token that the net begins with; its payload is the run's input.
     pub start: Arc<str>,
     pub end: NetEnd,
+    /// The first token's payload instead of the run's input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<ExprId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +41,9 @@ pub struct Place {
     pub inclusive: bool,
     /// The kinds its body's output may hold, as tokens `{kind, payload}` or a list of them; they are emitted as well.
     pub produces: Vec<Arc<str>>,
+    /// What its good end is called where arcs look (`event.name`); None: `loop.done` for a loop, else `step.done`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Arc<str>>,
 }
 
 /// How tokens come together before the body runs.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Level};
 
-use super::{Amount, ExprId, Retry};
+use super::{Amount, ExprId, NodeId, Retry};
 use crate::Status;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,20 +16,27 @@ pub struct Pipeline {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// Empty for the only task of a lone action.
+    /// Empty for the only task of a lone action, whose expressions then see none of a task's names (`_task`, `_prev`, …).
     pub label: Arc<str>,
     pub action: Action,
     /// Looked at in order when the task has ended; the first that matches decides. None matches: success goes on,
     /// an error fails the pipeline.
     pub rules: Vec<Rule>,
-    /// Looked at when no rule matches an error.
+    /// Looked at before the rules when the task has failed: they see an outcome only when these tries are spent.
     pub retry: Option<Retry>,
     pub timeout: Option<Amount<Duration>>,
+    /// Made by the front: no events of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Task {
     pub fn new(action: Action) -> Task {
-        Task { label: "".into(), action, rules: Vec::new(), retry: None, timeout: None }
+        Task { label: "".into(), action, rules: Vec::new(), retry: None, timeout: None, hidden: false }
     }
 }
 
@@ -49,6 +56,21 @@ pub enum Action {
         /// A condition: whether this is a good answer. None is yes.
         good: Option<ExprId>,
     },
+    /// Enters a node inside the pipeline. Its output and error are the task's; entered again, it is another entry with
+    /// effects of its own.
+    Node(NodeId),
+}
+
+impl Action {
+    /// The node that it enters, if it is one that does.
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Action::Node(node) => Some(*node),
+            Action::Evaluate(_) | Action::Write(_) | Action::End { .. } | Action::Effect(_) | Action::Reply { .. } => {
+                None
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,6 +114,17 @@ pub struct Rule {
     pub writes: Vec<Write>,
     /// What `_prev` becomes; None leaves the task's result.
     pub previous: Option<ExprId>,
+    /// How often it may match; spent, the next rule is looked at. Counted while the pipeline runs, for a retry while its
+    /// task is not left. A retry that is bounded so counts its own matches as tries, not those of other rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Amount<u64>>,
+}
+
+impl Rule {
+    /// Matches always.
+    pub fn new(directive: Directive) -> Rule {
+        Rule { when: None, directive, writes: Vec::new(), previous: None, times: None }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,6 +152,18 @@ pub struct Write {
     pub name: Arc<str>,
     pub op: WriteOp,
     pub value: Option<ExprId>,
+    /// A variable that is not there starts from nothing. Else it starts from the run's input of that name.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fresh: bool,
+    /// Made by the front: no event tells of it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub hidden: bool,
+}
+
+impl Write {
+    pub fn new(level: Level, name: impl Into<Arc<str>>, op: WriteOp, value: Option<ExprId>) -> Write {
+        Write { level, name: name.into(), op, value, fresh: false, hidden: false }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +185,8 @@ pub enum WriteOp {
     Min,
     /// Adds or replaces an object's properties.
     Merge,
+    /// The elements of a list at the end of a list; anything else as one item.
+    Extend,
 }
 
 /// What a variable may hold.

@@ -61,11 +61,9 @@ pub fn admit(
     values: &mut dyn Values,
 ) -> Result<Admitted, Refused> {
     let mut state = State::new(RunView {
-        id: "".into(),
-        name: program.plan.name.clone(),
         input: input.clone(),
         parameters: parameters(program, trigger, input)?,
-        started_at: now,
+        ..RunView::new("", program.plan.name.clone(), now)
     });
     state.seed = seed;
     let scope = state.root_scope;

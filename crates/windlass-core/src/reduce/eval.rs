@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_value::{
-    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, NodeView, RunView, Scope as ScopeTrait, Stored,
-    Timestamp, TurnRecords, TurnView, Value,
+    Duration, EvalError, EvalErrorKind, InsideLoop, Level, Map, Meter, Mode, NodeView, RunView, Scope as ScopeTrait,
+    Stored, Timestamp, TurnRecords, TurnView, Value,
 };
 
+use super::nodes::TaskNames;
 use super::{Reducer, Stop};
-use crate::plan::{Amount, ExprId, NodeId, NodeKind};
+use crate::plan::{Amount, ExprId, NodeId, NodeKind, Source};
 use crate::state::{Scope, ScopeId, State, Turn};
 use crate::{ErrorInfo, Outcome, Program, Status, Values};
 
@@ -18,6 +19,8 @@ use crate::{ErrorInfo, Outcome, Program, Status, Values};
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Locals<'a> {
     pub names: Option<&'a Map>,
+    /// What a task knows of itself.
+    pub task: Option<&'a TaskNames>,
     /// In a condition the innermost turn's index is the number of turns completed.
     pub turn_index: Option<u64>,
     /// What the innermost turn's previous result is, in a condition.
@@ -36,6 +39,10 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn eval_with(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, Stop> {
+        self.try_eval(expression, scope, locals).map_err(|error| self.stop(error))
+    }
+
+    fn try_eval(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Value, EvalError> {
         let limits = &self.program.limits;
         let mut meter = Meter::new(limits.expression_fuel, limits.expression_output_bytes_max);
         let view = View {
@@ -49,7 +56,7 @@ impl Reducer<'_> {
         let result = self.program.expression(expression).eval(&view, &mut meter);
         let draws = view.draws.get();
         self.state.draws = draws;
-        result.map_err(|error| self.stop(error))
+        result
     }
 
     fn stop(&mut self, error: EvalError) -> Stop {
@@ -71,7 +78,11 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {
-        let value = self.eval_with(expression, scope, locals)?;
+        let guards = self.program.plan.expressions[expression.0 as usize].mode == Mode::Guard;
+        let value = match self.try_eval(expression, scope, locals) {
+            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(false),
+            evaluated => evaluated.map_err(|error| self.stop(error))?,
+        };
         value.as_bool().ok_or_else(|| {
             ErrorInfo::new(
                 "NotBoolean",
@@ -85,11 +96,20 @@ impl Reducer<'_> {
 
     /// A span of time: ISO 8601 text or a number of seconds.
     pub(crate) fn duration(&mut self, amount: &Amount<Duration>, scope: ScopeId) -> Result<Duration, Stop> {
+        self.duration_with(amount, scope, Locals::default())
+    }
+
+    pub(crate) fn duration_with(
+        &mut self,
+        amount: &Amount<Duration>,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Duration, Stop> {
         let expression = match amount {
             Amount::Fixed(duration) => return Ok(*duration),
             Amount::Computed(expression) => *expression,
         };
-        let value = self.eval(expression, scope)?;
+        let value = self.eval_with(expression, scope, locals)?;
         let duration = match &value {
             Value::Str(text) => Duration::parse_iso(text),
             other => other.as_f64().filter(|seconds| (0.0..1e12).contains(seconds)).map(|s| Duration((s * 1e6) as u64)),
@@ -103,11 +123,15 @@ impl Reducer<'_> {
 
     /// A whole number that is not negative.
     pub(crate) fn count(&mut self, amount: &Amount<u64>, scope: ScopeId) -> Result<u64, Stop> {
+        self.count_with(amount, scope, Locals::default())
+    }
+
+    pub(crate) fn count_with(&mut self, amount: &Amount<u64>, scope: ScopeId, locals: Locals<'_>) -> Result<u64, Stop> {
         let expression = match amount {
             Amount::Fixed(count) => return Ok(*count),
             Amount::Computed(expression) => *expression,
         };
-        let value = self.eval(expression, scope)?;
+        let value = self.eval_with(expression, scope, locals)?;
         let text = || value.as_str().and_then(|text| text.trim().parse().ok());
         value.as_int().or_else(text).and_then(|count| u64::try_from(count).ok()).ok_or_else(|| {
             ErrorInfo::new("BadCount", "expression", format!("{value:?} is not a whole number from 0 on")).into()
@@ -193,6 +217,18 @@ impl<'a> View<'a> {
         looping.records.as_ref()?.listed.map(|listed| listed as usize)
     }
 
+    /// A loop without items shows those of the loop around it, under their name.
+    fn item_name(&self, turn: &Turn) -> Option<Arc<str>> {
+        let mut node = Some(turn.loop_node);
+        while let Some(id) = node {
+            match &self.program.node(id).kind {
+                NodeKind::Loop(looping) if matches!(looping.source, Source::Each(_)) => return looping.item.clone(),
+                _ => node = self.program.node(id).parent,
+            }
+        }
+        None
+    }
+
     /// The named nodes directly inside one, looking through hidden ones.
     fn inner(&self, node: NodeId, found: &mut Vec<NodeId>) {
         for child in self.program.node(node).kind.children() {
@@ -206,10 +242,12 @@ impl<'a> View<'a> {
 
 impl ScopeTrait for View<'_> {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
-        let local =
-            self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step)).and_then(|names| names.get(name));
-        if let Some(value) = local {
-            return Some(value.clone());
+        if matches!(level, Level::Any | Level::Step) {
+            let named = self.locals.names.and_then(|names| names.get(name).cloned());
+            let local = named.or_else(|| self.locals.task.and_then(|task| task.get(name)));
+            if local.is_some() {
+                return local;
+            }
         }
         let found = match level {
             Level::Run => self.state.scopes.get(self.state.root_scope)?.variables.get(name),
@@ -270,6 +308,8 @@ impl ScopeTrait for View<'_> {
             item: turn.item.clone(),
             previous: self.locals.previous.filter(|_| innermost).unwrap_or(&turn.previous).clone(),
             loop_started_at: turn.loop_started_at,
+            item_name: self.item_name(turn),
+            count: turn.count,
         })
     }
 

@@ -7,7 +7,7 @@ use windlass_value::{Timestamp, Value};
 use super::eval::Locals;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Frame, FrameId, Item, Phase, ScopeId, Timer};
+use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, ScopeId, Timer};
 use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
@@ -98,8 +98,20 @@ impl Reducer<'_> {
         if node.hidden || frame.quiet || frame.attempt > 1 {
             return;
         }
-        let label = node.label.clone();
-        self.publish_at(id, "step.started", [("kind", Value::Str(label))]);
+        let mut fields = vec![("kind", Value::Str(node.label.clone()))];
+        if let Some(firing) = self.firing_of(frame).filter(|_| self.program.plan.tells_all_of_tasks()) {
+            fields.push(("token", Value::Str(firing.token.clone())));
+            fields.push(("visit", Value::from(firing.visit)));
+        }
+        self.publish_at(id, "step.started", fields);
+    }
+
+    /// What a place's body runs for.
+    fn firing_of(&self, frame: &Frame) -> Option<&Firing> {
+        match &self.state.frames.get(frame.parent?)?.body {
+            Body::Net(net) => net.firings.get(&frame.slot),
+            _ => None,
+        }
     }
 
     pub(crate) fn fail(&mut self, id: FrameId, error: ErrorInfo) {
@@ -146,7 +158,7 @@ impl Reducer<'_> {
         let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
         let node = self.program.node(node_id);
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
-            && let Some(wait) = self.retry_after(retry, error, tries, scope)?
+            && let Some(wait) = self.retry_after(retry, error, tries, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error);
             return Ok(());
@@ -351,7 +363,8 @@ impl Reducer<'_> {
             Body::Branch { .. } => self.branch_child_ended(parent, outcome),
             Body::Loop(_) => self.turn_ended(parent, slot, outcome, scope)?,
             Body::Net(_) => self.body_ended(parent, slot, outcome, scope)?,
-            Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => {
+            Body::Pipeline(_) => self.inner_ended(parent, outcome),
+            Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => {
                 unreachable!("a frame without children was told of a child's end")
             }
         }
@@ -414,7 +427,8 @@ impl Reducer<'_> {
 /// The live frames directly inside.
 fn children(body: &Body) -> Vec<FrameId> {
     match body {
-        Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
         Body::Graph(graph) => graph.children.iter().filter_map(|child| child.frame).collect(),
         Body::Branch { child } => vec![*child],
         Body::Loop(looping) => looping.turns.values().copied().collect(),

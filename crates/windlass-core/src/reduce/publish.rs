@@ -7,7 +7,7 @@ use windlass_value::{Map, Value};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, FrameId, JUDGE};
+use crate::state::{Body, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
 impl Reducer<'_> {
@@ -102,6 +102,22 @@ impl Reducer<'_> {
         text.into()
     }
 
+    /// The generation of a frame that is not the first under its path: it, or something around it, was tried again,
+    /// visited again, or reached again.
+    pub(crate) fn entered_before(&self, id: FrameId) -> Option<u32> {
+        let first = |frame: &Frame| {
+            let reached = match frame.parent.and_then(|parent| self.state.frames.get(parent)).map(|above| &above.body) {
+                Some(Body::Pipeline(body)) => body.attempt <= 1 && !body.visits.contains_key(&body.pc),
+                Some(Body::Net(net)) => net.firings.get(&frame.slot).is_none_or(|firing| firing.visit <= 1),
+                _ => true,
+            };
+            reached && frame.attempt <= 1
+        };
+        let frame = |id: FrameId| self.state.frames.get(id);
+        let mut around = std::iter::successors(frame(id), |below| below.parent.and_then(frame));
+        if around.all(first) { None } else { frame(id).map(|frame| frame.generation) }
+    }
+
     fn write_path(&self, id: FrameId, text: &mut String) {
         let Some(frame) = self.state.frames.get(id) else { return };
         if let Some(parent) = frame.parent {
@@ -112,9 +128,19 @@ impl Reducer<'_> {
             }
         }
         let node = self.program.node(frame.node);
-        if !node.hidden {
-            push_name(text, &node.name);
+        match self.task_label(frame).filter(|_| node.hidden) {
+            // Machinery that a task enters stands for the task.
+            Some(label) => push_name(text, label),
+            None if node.hidden => {}
+            None => push_name(text, &node.name),
         }
+    }
+
+    /// The label of the task that has entered this frame.
+    fn task_label(&self, frame: &Frame) -> Option<&str> {
+        let above = self.state.frames.get(frame.parent?)?;
+        let NodeKind::Pipeline(pipeline) = &self.program.node(above.node).kind else { return None };
+        pipeline.tasks.get(frame.slot as usize).map(|task| &*task.label).filter(|label| !label.is_empty())
     }
 }
 

@@ -2,7 +2,10 @@
 
 use windlass_value::{Duration, Value};
 
-use super::{Reducer, Stop, eval::random};
+use super::{
+    Reducer, Stop,
+    eval::{Locals, random},
+};
 use crate::ErrorInfo;
 use crate::plan::{Growth, Jitter, Retry};
 use crate::state::{Body, FrameId, ScopeId, Timer};
@@ -15,11 +18,12 @@ impl Reducer<'_> {
         error: &ErrorInfo,
         tries: u32,
         scope: ScopeId,
+        locals: Locals<'_>,
     ) -> Result<Option<Duration>, Stop> {
-        if !matches(retry, error) || u64::from(tries) >= self.count(&retry.attempts, scope)? {
+        if !matches(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
             return Ok(None);
         }
-        let interval = self.duration(&retry.backoff.interval, scope)?;
+        let interval = self.duration_with(&retry.backoff.interval, scope, locals)?;
         let backoff = &retry.backoff;
         let base = grow(interval, backoff.growth, tries.saturating_sub(1));
         let wait = match backoff.jitter {

@@ -11,18 +11,14 @@ use crate::program::{fits, kind_name};
 use crate::state::{Scope, ScopeId, Variable};
 
 impl Reducer<'_> {
-    /// Works out and makes one change. The value is evaluated, and everything checked, before anything changes.
-    pub(crate) fn write(&mut self, write: &Write, scope: ScopeId, given: Option<Value>) -> Result<Value, Stop> {
+    /// Makes one change with an operand that has been evaluated. Everything is checked before anything changes.
+    pub(crate) fn write(&mut self, write: &Write, scope: ScopeId, operand: Value) -> Result<Value, Stop> {
         let target = self.target(write.level, scope);
-        let operand = match (given, write.value) {
-            (Some(value), _) => value,
-            (None, Some(expression)) => self.eval(expression, scope)?,
-            (None, None) => unsaid(write.op),
-        };
-        if write.op == WriteOp::AppendItem && self.append_in_place(target, &write.name, &operand)? {
+        let operand = if write.op == WriteOp::Extend { self.resolve(&operand)? } else { operand };
+        if matches!(write.op, WriteOp::AppendItem | WriteOp::Extend) && self.append_in_place(target, write, &operand) {
             return Ok(operand);
         }
-        let current = self.current(target, &write.name);
+        let current = self.current(target, write);
         let (kind, value) = match write.op {
             WriteOp::Declare(kind) => declared(kind, self.kept(target, &write.name), &write.name, operand)?,
             op => {
@@ -30,7 +26,7 @@ impl Reducer<'_> {
                     current.map_or((VariableKind::Any, Value::Null), |current| (current.kind, current.value));
                 let before = self.resolve(&before)?;
                 let operand = if op == WriteOp::Set { operand } else { self.resolve(&operand)? };
-                (kind, combine(op, &write.name, before, operand)?)
+                (kind, combine(op, &write.name, self.counted_from(op, before), operand)?)
             }
         };
         if !fits(kind, &value) {
@@ -44,20 +40,30 @@ impl Reducer<'_> {
         Ok(value)
     }
 
+    /// What is counted up or down begins at 0.
+    fn counted_from(&self, op: WriteOp, before: Value) -> Value {
+        let counts = matches!(op, WriteOp::Add | WriteOp::Subtract) && self.program.plan.counts_from_nothing();
+        if counts && before.is_null() { Value::Int(0) } else { before }
+    }
+
     /// Makes sure that a write, and one after it, can read what they change.
     pub(crate) fn fetch_for(&self, write: &Write, scope: ScopeId, operand: &Value) -> Result<(), Stop> {
-        if let Some(current) = self.current(self.target(write.level, scope), &write.name) {
+        if let Some(current) = self.current(self.target(write.level, scope), write) {
             self.resolve(&current.value)?;
         }
         self.resolve(operand).map(|_| ())
     }
 
     /// Appending costs the same however long the list is: nobody else holds it, so it grows where it is.
-    fn append_in_place(&mut self, target: ScopeId, name: &Arc<str>, item: &Value) -> Result<bool, Stop> {
-        let Some(scope) = self.state.scopes.get_mut(target) else { return Ok(false) };
-        let Some(Variable { value: Value::List(items), .. }) = scope.variables.get_mut(name) else { return Ok(false) };
-        Arc::make_mut(items).push(item.clone());
-        Ok(true)
+    fn append_in_place(&mut self, target: ScopeId, write: &Write, operand: &Value) -> bool {
+        let variable = self.state.scopes.get_mut(target).and_then(|scope| scope.variables.get_mut(&write.name));
+        let Some(Variable { value: Value::List(items), .. }) = variable else { return false };
+        let items = Arc::make_mut(items);
+        match write.op {
+            WriteOp::Extend => extend(items, operand),
+            _ => items.push(operand.clone()),
+        }
+        true
     }
 
     fn target(&self, level: Level, from: ScopeId) -> ScopeId {
@@ -81,10 +87,15 @@ impl Reducer<'_> {
         self.state.scopes.get(target).and_then(|scope| scope.variables.get(name))
     }
 
-    /// The variable as it is; one that was never declared comes from the run's input.
-    fn current(&self, target: ScopeId, name: &str) -> Option<Variable> {
+    /// The variable as it is; one of the run that was never declared comes from the run's input.
+    fn current(&self, target: ScopeId, write: &Write) -> Option<Variable> {
+        let name = &*write.name;
         let declared = self.kept(target, name).cloned();
+        let from_input = !write.fresh && matches!(write.level, Level::Run | Level::Any);
         declared.or_else(|| {
+            if !from_input {
+                return None;
+            }
             let input = self.state.run.input.as_map()?;
             let given =
                 input.get(name).or_else(|| input.iter().find(|(key, _)| key.to_lowercase() == name).map(|(_, v)| v))?;
@@ -144,6 +155,16 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
             Value::Null => Ok(Value::list(vec![operand])),
             other => Err(mismatch(name, "an array", &other)),
         },
+        WriteOp::Extend => match (before, operand) {
+            (Value::Null, more @ Value::List(_)) => Ok(more),
+            (Value::Null, item) => Ok(Value::list(vec![item])),
+            (Value::List(items), more) => {
+                let mut items = Arc::unwrap_or_clone(items);
+                extend(&mut items, &more);
+                Ok(Value::list(items))
+            }
+            (other, _) => Err(mismatch(name, "an array", &other)),
+        },
         WriteOp::AppendText => match (&before, &operand) {
             (Value::Null | Value::Str(_), _) => {
                 let start = before.as_str().unwrap_or_default();
@@ -163,6 +184,13 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
             }
             (before, _) => Err(mismatch(name, "an object", &before)),
         },
+    }
+}
+
+fn extend(items: &mut Vec<Value>, more: &Value) {
+    match more {
+        Value::List(more) => items.extend(more.iter().cloned()),
+        item => items.push(item.clone()),
     }
 }
 

@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, Reason, Status};
+use crate::{ErrorInfo, LoopSummary, Reason, Status};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -101,6 +101,25 @@ pub struct PipelineFrame {
     #[serde(default)]
     pub call: u32,
     pub job: Option<u64>,
+    /// The frame of the node that the current task has entered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<FrameId>,
+    /// Times that a rule has asked for the current task again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rounds: u32,
+    /// Tries of the current task before a rule last asked for it again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries_before: u32,
+    /// How often rules that may match only so often have matched, by task and rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub matched: BTreeMap<(u32, u32), u64>,
+    /// How the last hidden loop among its tasks ended: what people take for the pipeline's own loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<LoopSummary>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -166,6 +185,9 @@ pub struct LoopFrame {
     /// What was written down of every turn.
     #[serde(default)]
     pub records: Results,
+    /// What its history is kept under, if it was entered before under its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Arc<str>>,
 }
 
 /// How much of a budget is gone.
@@ -214,6 +236,7 @@ impl LoopFrame {
             budget,
             record: Value::Null,
             records: Results::default(),
+            history: None,
         }
     }
 }
@@ -291,6 +314,12 @@ pub struct Firing {
     pub place: u32,
     pub frame: FrameId,
     pub lineage: Vec<u64>,
+    /// How often the place has run its body, this time included.
+    #[serde(default)]
+    pub visit: u32,
+    /// The kind of the token that it runs for.
+    #[serde(default)]
+    pub token: Arc<str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

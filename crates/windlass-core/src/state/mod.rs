@@ -110,6 +110,9 @@ pub struct Turn {
     pub previous: Value,
     pub loop_started_at: Timestamp,
     pub started_at: Timestamp,
+    /// How many items its loop has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
 /// A job that has not ended, with all that is needed to hand it out again.

@@ -47,6 +47,11 @@ impl Builder {
         self.source(source, Mode::LoopCondition)
     }
 
+    /// A condition over what may not be there.
+    pub fn guard(&mut self, source: Value) -> ExprId {
+        self.source(source, Mode::Guard)
+    }
+
     /// A node whose kind comes when its children are known.
     pub fn node(
         &mut self,
@@ -85,7 +90,7 @@ impl Builder {
     }
 
     pub fn writes(&mut self, variable: &str, op: WriteOp, value: &str) -> Write {
-        Write { level: windlass_value::Level::Run, name: variable.into(), op, value: Some(self.expr(value)) }
+        Write::new(windlass_value::Level::Run, variable, op, Some(self.expr(value)))
     }
 
     pub fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
@@ -168,6 +173,8 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         break_when: None,
         stall: None,
         records: None,
+        entry: None,
+        item: None,
     }
 }
 
@@ -194,7 +201,7 @@ pub fn retry(attempts: u64, wait: Duration) -> Retry {
 }
 
 pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
-    Rule { when, directive, writes: Vec::new(), previous: None }
+    Rule { when, ..Rule::new(directive) }
 }
 
 pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
@@ -208,6 +215,7 @@ pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
         arcs: Vec::new(),
         inclusive: false,
         produces: Vec::new(),
+        done: None,
     }
 }
 

@@ -54,7 +54,8 @@ fn inner(body: &Body) -> Vec<FrameId> {
         Body::Branch { child } => vec![*child],
         Body::Loop(body) => body.turns.values().copied().collect(),
         Body::Net(net) => net.firings.values().map(|firing| firing.frame).collect(),
-        Body::New | Body::Backoff | Body::Pipeline(_) | Body::Wait(_) | Body::Call { .. } => Vec::new(),
+        Body::Pipeline(pipeline) => pipeline.child.into_iter().collect(),
+        Body::New | Body::Backoff | Body::Wait(_) | Body::Call { .. } => Vec::new(),
     }
 }
 

@@ -35,8 +35,10 @@ struct Compiled {
     mode: Mode,
 }
 
-const OPS: [&str; 24] = [
+const OPS: [&str; 26] = [
     "$error",
+    "$run",
+    "$step",
     "$var",
     "$turn",
     "$node",
@@ -147,6 +149,12 @@ fn apply(op: &str, operand: Value, scope: &dyn Scope, mode: Mode) -> Result<Valu
             Some(flag) => Value::Bool(!flag),
             None => return Err(wrong("only true and false can be negated")),
         },
+        "$step" => scope.variable(Level::Step, text(&operand)).unwrap_or_default(),
+        "$run" => match text(&operand) {
+            "parent" => scope.run().parent.clone().map_or(Value::Null, Value::Str),
+            "trace" => Value::Str(scope.run().trace().clone()),
+            name => scope.run().parameters.get(name).cloned().unwrap_or_default(),
+        },
         "$random" => Value::from(scope.random() % number(&operand).max(1) as u64),
         "$now" => Value::Int(scope.now().as_ms()),
         "$elapsed" => {
@@ -176,6 +184,8 @@ fn turn(what: &str, loop_name: Option<&str>, scope: &dyn Scope) -> Result<Value,
         "index" | "completed" => Value::from(turn.index),
         "item" => turn.item,
         "previous" => turn.previous,
+        "name" => turn.item_name.map_or(Value::Null, Value::Str),
+        "count" => Value::from(turn.count),
         other => return Err(wrong(other)),
     })
 }

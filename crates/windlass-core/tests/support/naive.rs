@@ -9,7 +9,8 @@ use std::sync::Arc;
 use windlass_core::plan::*;
 use windlass_core::{Program, Status, TaskOutcome};
 use windlass_value::{
-    EvalError, Level, Map, Meter, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords, TurnView, Value,
+    EvalError, EvalErrorKind, Level, Map, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnRecords,
+    TurnView, Value,
 };
 
 use super::world::{Counter, call_outcome, outcome_of};
@@ -87,11 +88,10 @@ fn succeeded(output: Value) -> End {
 
 impl<'p> Naive<'p> {
     pub fn new(program: &'p Program, seed: u64, input: Value) -> Naive<'p> {
-        let (id, name, parameters) = ("run".into(), "test".into(), Value::Null);
         Naive {
             program,
             seed,
-            run: RunView { id, name, input, parameters, started_at: Timestamp(0) },
+            run: RunView { input, ..RunView::new("run", "test", Timestamp(0)) },
             envs: vec![Env::default()],
             counter: Counter::default(),
             generations: 0,
@@ -191,20 +191,21 @@ impl<'p> Naive<'p> {
 
     fn pipeline(&mut self, pipeline: &Pipeline, path: &str, generation: u32) -> End {
         let (mut pc, mut tries, mut previous) = (0, 0, Value::Null);
+        let mut rounds = Rounds::default();
         let mut resent: Option<(String, Value)> = None;
         loop {
             let task = &pipeline.tasks[pc];
             tries += 1;
             let mut names = locals(task, tries, &previous);
             let plain = Map::new();
-            let seen = if pipeline.tasks.len() > 1 { &names } else { &plain };
+            let seen = if pipeline.tasks.len() > 1 || !task.label.is_empty() { &names } else { &plain };
             let (output, error) = match &task.action {
                 Action::Evaluate(expression) => done(self.eval_with(*expression, seen)),
                 Action::Write(write) => {
-                    let written = self
-                        .write(write, None)
-                        .map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
-                    done(written)
+                    let value = write.value.map(|value| self.eval_with(value, seen)).transpose();
+                    let written = value.and_then(|value| self.write(write, value.unwrap_or_default()));
+                    let name = ("name", Value::Str(write.name.clone()));
+                    done(written.map(|value| Value::object([name, ("value", value)])))
                 }
                 Action::Effect(effect) => {
                     let call = match resent.take() {
@@ -225,9 +226,14 @@ impl<'p> Naive<'p> {
                 }
                 Action::End { .. } => unimplemented_here("ends from within"),
                 Action::Reply { .. } => unimplemented_here("replies"),
+                Action::Node(node) => {
+                    self.generations += 1;
+                    let end = self.node(*node, path, self.generations);
+                    (end.output, end.status != Status::Succeeded)
+                }
             };
             tell_outcome(&mut names, &output, error);
-            let Ok((next, rule)) = self.decide(task, tries, error, &names) else { return failed() };
+            let Ok((next, rule)) = self.decide(task, pc, tries, &mut rounds, error, &names) else { return failed() };
             let mut result = output.clone();
             if let Some(rule) = rule {
                 match self.follow(rule, &names, output) {
@@ -239,11 +245,15 @@ impl<'p> Naive<'p> {
                 Next::Fail => return End { status: Status::Failed, output: result },
                 Next::Break => return succeeded(result),
                 Next::Again => {}
-                Next::To(to) => (pc, tries, previous, resent) = (to, 0, result, None),
+                Next::To(to) => {
+                    rounds.left(pc, task);
+                    (pc, tries, previous, resent) = (to, 0, result, None);
+                }
                 Next::On => {
                     if pc + 1 == pipeline.tasks.len() {
                         return succeeded(result);
                     }
+                    rounds.left(pc, task);
                     (pc, tries, previous, resent) = (pc + 1, 0, result, None);
                 }
             }
@@ -276,30 +286,44 @@ impl<'p> Naive<'p> {
         }
     }
 
-    fn decide<'r>(&mut self, task: &'r Task, tries: u64, error: bool, names: &Map) -> Tried<(Next, Option<&'r Rule>)> {
-        for rule in &task.rules {
+    fn decide<'r>(
+        &mut self,
+        task: &'r Task,
+        pc: usize,
+        tries: u64,
+        rounds: &mut Rounds,
+        error: bool,
+        names: &Map,
+    ) -> Tried<(Next, Option<&'r Rule>)> {
+        if error && task.retry.as_ref().is_some_and(|retry| tries - rounds.before < attempts(retry)) {
+            return Ok((Next::Again, None));
+        }
+        for (at, rule) in task.rules.iter().enumerate() {
             if let Some(when) = rule.when
                 && !self.truth_with(when, names)?
             {
                 continue;
             }
+            let matched = rounds.matched.entry((pc, at)).or_default();
+            if rule.times.as_ref().is_some_and(|times| *matched >= fixed(times)) {
+                continue;
+            }
+            let tried = 1 + if rule.times.is_some() { *matched } else { rounds.made };
             let next = match &rule.directive {
                 Directive::Continue => Next::On,
                 Directive::Jump(to) => Next::To(*to as usize),
                 Directive::Break => Next::Break,
                 Directive::Fail { .. } => Next::Fail,
-                Directive::Retry(retry) if tries < attempts(retry) => Next::Again,
+                Directive::Retry(retry) if tried < attempts(retry) => Next::Again,
                 Directive::Retry(_) => continue,
             };
+            *matched += 1;
+            if let Next::Again = next {
+                (rounds.made, rounds.before) = (rounds.made + 1, tries);
+            }
             return Ok((next, Some(rule)));
         }
-        let again = task.retry.as_ref().is_some_and(|retry| tries < attempts(retry));
-        let next = match (error, again) {
-            (false, _) => Next::On,
-            (true, true) => Next::Again,
-            (true, false) => Next::Fail,
-        };
-        Ok((next, None))
+        Ok((if error { Next::Fail } else { Next::On }, None))
     }
 
     /// The rule's writes, all evaluated before the first is made; then what the next task finds as `_prev`.
@@ -310,18 +334,12 @@ impl<'p> Naive<'p> {
         }
         let previous = rule.previous.map(|value| self.eval_with(value, names)).transpose()?;
         for (write, value) in rule.writes.iter().zip(values) {
-            self.write(write, Some(value))?;
+            self.write(write, value)?;
         }
         Ok(previous.unwrap_or(output))
     }
 
-    fn write(&mut self, write: &Write, given: Option<Value>) -> Tried<Value> {
-        let operand = match (given, write.value) {
-            (Some(value), _) => value,
-            (None, Some(expression)) => self.eval(expression)?,
-            (None, None) if write.op == WriteOp::Add => Value::Int(1),
-            (None, None) => Value::Null,
-        };
+    fn write(&mut self, write: &Write, operand: Value) -> Tried<Value> {
         let at = match write.level {
             Level::Turn => self.envs.iter().rposition(|env| env.turn.is_some()).unwrap_or(0),
             _ => 0,
@@ -330,13 +348,19 @@ impl<'p> Naive<'p> {
         let before = variables.get(&*write.name).cloned();
         let after = match (write.op, before) {
             (WriteOp::Set, _) => operand.clone(),
+            (WriteOp::Add, None | Some(Value::Null)) => Value::Int(step(&operand)?),
             (WriteOp::Add, Some(Value::Int(before))) => Value::Int(before + step(&operand)?),
-            (WriteOp::AppendItem, Some(Value::List(items))) => {
-                let longer = items.iter().cloned().chain([operand.clone()]).collect();
+            (WriteOp::AppendItem | WriteOp::Extend, Some(Value::List(items))) => {
+                let more = match (write.op, &operand) {
+                    (WriteOp::Extend, Value::List(more)) => more.to_vec(),
+                    _ => vec![operand.clone()],
+                };
+                let longer = items.iter().cloned().chain(more).collect();
                 variables.insert(write.name.to_string(), Value::list(longer));
                 return Ok(operand);
             }
-            (WriteOp::AppendItem, None | Some(Value::Null)) => Value::list(vec![operand]),
+            (WriteOp::Extend, None | Some(Value::Null)) if operand.as_list().is_some() => operand,
+            (WriteOp::AppendItem | WriteOp::Extend, None | Some(Value::Null)) => Value::list(vec![operand]),
             _ => return Err(Broken),
         };
         variables.insert(write.name.to_string(), after.clone());
@@ -464,7 +488,7 @@ impl<'p> Naive<'p> {
 
     fn turn(&self, id: NodeId, index: u64, item: Value, previous: Value) -> TurnView {
         let loop_name = self.program.node(id).name.clone();
-        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0) }
+        TurnView { loop_name, index, item, previous, loop_started_at: Timestamp(0), item_name: None, count: None }
     }
 
     /// Body, then the looks; a reason ends the loop.
@@ -484,7 +508,6 @@ impl<'p> Naive<'p> {
         let end = self.node(looping.body, &inside, generation);
         told.statuses.push(end.status);
         told.previous = end.output.clone();
-        told.outputs.push(end.output.clone());
         let mut reason = self.look(looping, told, &end).unwrap_or(Some("failed"));
         if let Some(records) = &looping.records {
             self.turn_ended = Some(id);
@@ -495,6 +518,16 @@ impl<'p> Naive<'p> {
             }
             told.records.push(record.unwrap_or_default());
         }
+        let mut kept = end.output.clone();
+        if let (Some(entry), Collect::List | Collect::Stats) = (looping.entry, looping.collect) {
+            let status = if end.status == Status::Succeeded { "success" } else { "error" };
+            let names = Map::from_iter([("status", Value::from(status)), ("output", end.output.clone())]);
+            match self.eval_with(entry, &names) {
+                Ok(entry) => kept = entry,
+                Err(Broken) => reason = reason.or(Some("failed")),
+            }
+        }
+        told.outputs.push(kept);
         if reason.is_none() && !end.status.is_bad() {
             reason = self.judge(looping, id, index, &inside, generation);
         }
@@ -628,9 +661,12 @@ impl<'p> Naive<'p> {
     }
 
     fn eval_with(&mut self, expression: ExprId, names: &Map) -> Tried<Value> {
+        self.try_eval(expression, names).map_err(|_| Broken)
+    }
+
+    fn try_eval(&mut self, expression: ExprId, names: &Map) -> Result<Value, EvalError> {
         let view = View { naive: self, names };
-        let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20));
-        let value = value.map_err(|_| Broken)?;
+        let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20))?;
         self.heavy |= exceeds(&value, &mut { PARTS_MAX });
         Ok(if self.heavy { Value::Null } else { value })
     }
@@ -640,7 +676,28 @@ impl<'p> Naive<'p> {
     }
 
     fn truth_with(&mut self, expression: ExprId, names: &Map) -> Tried<bool> {
-        self.eval_with(expression, names)?.as_bool().ok_or(Broken)
+        let guards = self.program.plan.expressions[expression.0 as usize].mode == Mode::Guard;
+        match self.try_eval(expression, names) {
+            Err(error) if guards && error.kind == EvalErrorKind::Missing => Ok(false),
+            evaluated => evaluated.ok().and_then(|value| value.as_bool()).ok_or(Broken),
+        }
+    }
+}
+
+/// How often rules have matched, and tries of the current task before one of them asked for it again.
+#[derive(Default)]
+struct Rounds {
+    made: u64,
+    before: u64,
+    matched: BTreeMap<(usize, usize), u64>,
+}
+
+impl Rounds {
+    /// A task that is left has its tries anew.
+    fn left(&mut self, pc: usize, task: &Task) {
+        let retries = |at: usize| matches!(task.rules[at].directive, Directive::Retry(_));
+        self.matched.retain(|(of, at), _| *of != pc || !retries(*at));
+        (self.made, self.before) = (0, 0);
     }
 }
 
@@ -698,9 +755,13 @@ fn tell_outcome(names: &mut Map, output: &Value, error: bool) {
 }
 
 fn attempts(retry: &Retry) -> u64 {
-    match retry.attempts {
-        Amount::Fixed(attempts) => attempts,
-        Amount::Computed(_) => unimplemented_here("computed attempts"),
+    fixed(&retry.attempts)
+}
+
+fn fixed(amount: &Amount<u64>) -> u64 {
+    match amount {
+        Amount::Fixed(amount) => *amount,
+        Amount::Computed(_) => unimplemented_here("computed amounts"),
     }
 }
 

@@ -107,7 +107,7 @@ impl Maker {
             1 | 2 => NodeKind::lone(self.effect(around)),
             3 => self.wait(around),
             4 => NodeKind::Call(Call { definition: self.b.expr("\"child\""), input: self.value(around) }),
-            5 | 6 => self.pipeline(&name, around),
+            5 | 6 => self.pipeline(&name, around, if leaf { None } else { Some(&inner) }),
             7 => self.lone(around),
             8 | 9 => self.graph(&inner),
             10 => self.branch(&inner),
@@ -136,7 +136,8 @@ impl Maker {
     }
 
     fn retry(&mut self) -> Retry {
-        let kinds = ["http", "tool", "limit", "rule", "call", "expression", "hang", "step", "timeout", "cancelled"];
+        let kinds =
+            ["http", "tool", "limit", "rule", "call", "expression", "hang", "step", "timeout", "cancelled", "node"];
         let mut retry = retry(1 + self.rng.below(3), Duration::from_ms(self.rng.below(3) * 700));
         retry.backoff.growth = *self.rng.pick(&[Growth::Fixed, Growth::Linear, Growth::Exponential(2.0)]);
         if self.wild() {
@@ -194,6 +195,11 @@ impl Maker {
             1 => Value::from(false),
             2 => op("$not", op("$lt", self.two(around, 2))),
             3 if self.rng.chance(30) => Value::Int(1),
+            5 => {
+                let name = if self.rng.chance(50) { None } else { around.ended.first() };
+                let node = op("$node", Value::from(name.map_or("nobody", String::as_str)));
+                return self.b.guard(op("$eq", Value::list(vec![node, Value::Int(1)])));
+            }
             4 if self.wild() => op("$eq", Value::list(vec![op("$random", Value::Int(2)), Value::Int(0)])),
             _ => op("$lt", self.two(around, 2)),
         };
@@ -260,26 +266,29 @@ impl Maker {
             (false, true) => Level::Turn,
             (false, false) => return None,
         };
-        let (name, op) = match self.rng.below(6) {
+        let (name, op) = match self.rng.below(7) {
             0 => ("list", WriteOp::Set),
             1 | 2 => ("list", WriteOp::AppendItem),
             3 => ("x", WriteOp::Add),
+            4 => ("list", WriteOp::Extend),
             _ => (*self.rng.pick(&["x", "y"]), WriteOp::Set),
         };
-        Some(Write { level, name: name.into(), op, value: Some(self.value(around)) })
+        Some(Write::new(level, name, op, Some(self.value(around))))
     }
 
-    fn pipeline(&mut self, name: &str, around: &Around) -> NodeKind {
+    /// `inner` is where nodes that tasks enter belong, if there may be any.
+    fn pipeline(&mut self, name: &str, around: &Around, inner: Option<&Around>) -> NodeKind {
         let count = 1 + self.rng.below(3) as u32;
         let hops = format!("hops_{name}");
         let tasks = (0..count).map(|at| {
-            let action = match self.rng.below(3) {
-                0 => self.write(around).map(Action::Write),
-                1 => Some(Action::Evaluate(self.value(around))),
+            let action = match (self.rng.below(4), inner) {
+                (0, _) => self.write(around).map(Action::Write),
+                (1, _) => Some(Action::Evaluate(self.value(around))),
+                (2, Some(inner)) => Some(Action::Node(self.inner(inner))),
                 _ => None,
             };
             let action = action.unwrap_or_else(|| self.effect(around));
-            let mut made = task(&format!("t{at}"), action);
+            let mut made = Task { hidden: self.rng.chance(10), ..task(&format!("t{at}"), action) };
             if self.rng.chance(40) {
                 made.retry = Some(self.retry());
             }
@@ -288,6 +297,14 @@ impl Maker {
         });
         let tasks = tasks.collect();
         NodeKind::Pipeline(Pipeline { tasks })
+    }
+
+    fn inner(&mut self, around: &Around) -> NodeId {
+        let (node, _) = self.any(around);
+        if self.wild() && self.rng.chance(30) {
+            self.b.at(node).hidden = true;
+        }
+        node
     }
 
     fn failing(&mut self, around: &Around) -> Directive {
@@ -307,6 +324,8 @@ impl Maker {
             1 => Some(self.truth(around)),
             _ => None,
         };
+        let times = self.rng.chance(25).then(|| Amount::Fixed(self.rng.below(3)));
+        let rule = |when, directive| Rule { times: times.clone(), ..rule(when, directive) };
         match self.rng.below(5) {
             0 => rule(when, Directive::Continue),
             1 => rule(when, Directive::Retry(self.retry())),
@@ -314,7 +333,7 @@ impl Maker {
             3 => {
                 // A jump may go back, so it counts its hops.
                 let more = self.b.value(op("$add", Value::list(vec![op("$var", hops.into()), Value::Int(1)])));
-                let write = Write { level: Level::Turn, name: hops.into(), op: WriteOp::Set, value: Some(more) };
+                let write = Write::new(Level::Turn, hops, WriteOp::Set, Some(more));
                 let when = Some(self.b.condition(few));
                 let to = self.rng.below(u64::from(tasks)) as u32;
                 Rule { writes: vec![write], ..rule(when, Directive::Jump(to)) }
@@ -411,6 +430,7 @@ impl Maker {
             break_when: (!strict && self.rng.chance(15)).then(|| self.truth(&after)),
             stall: (!strict && self.rng.chance(15)).then(|| self.stall(&after)),
             records: self.rng.chance(30).then(|| self.records(&after, strict)),
+            entry: self.rng.chance(25).then(|| self.entry(&after, strict)),
             source,
             ..repeat(1, body)
         }
@@ -458,6 +478,14 @@ impl Maker {
     fn records(&mut self, around: &Around, strict: bool) -> Records {
         let value = if strict { self.b.expr(r#"{"of": {"$turn": "item"}}"#) } else { self.value(around) };
         Records::new(value, *self.rng.pick(&[Keep::Last, Keep::All]))
+    }
+
+    /// What is kept of a turn, whatever became of it.
+    fn entry(&mut self, around: &Around, strict: bool) -> ExprId {
+        match strict || self.rng.chance(70) {
+            true => self.b.expr(r#"{"of": {"$turn": "index"}, "was": {"$var": "status"}, "gave": {"$var": "output"}}"#),
+            false => self.value(around),
+        }
     }
 
     fn delay(&mut self) -> Amount<Duration> {
@@ -512,7 +540,7 @@ impl Maker {
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
         }
         let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
-        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end })
+        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end, input: None })
     }
 }
 

@@ -130,7 +130,7 @@ impl<'p> Sim<'p> {
     }
 
     pub fn event(&mut self, name: &str, payload: impl Into<Value>) -> &mut Self {
-        self.tick(TickKind::AddEvent { name: name.into(), payload: payload.into(), request: None })
+        self.tick(TickKind::AddEvent { name: name.into(), payload: payload.into(), request: None, origin: None })
     }
 
     pub fn cancel(&mut self) -> &mut Self {
@@ -268,7 +268,7 @@ impl<'p> Sim<'p> {
             _ => Value::Int(7),
         };
         let name = name.clone();
-        self.tick(TickKind::AddEvent { name, payload, request: None });
+        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None });
         true
     }
 
@@ -464,17 +464,11 @@ impl<'p> Sim<'p> {
 }
 
 pub fn fresh_state() -> State {
-    State::new(RunView {
-        id: "run".into(),
-        name: "test".into(),
-        input: Value::Null,
-        parameters: Value::Null,
-        started_at: Timestamp(0),
-    })
+    State::new(RunView::new("run", "test", Timestamp(0)))
 }
 
 pub fn encoded(state: &State) -> Vec<u8> {
-    rmp_serde::to_vec(state).expect("a state can be written")
+    rmp_serde::to_vec_named(state).expect("a state can be written")
 }
 
 pub fn decoded(bytes: &[u8]) -> State {

@@ -414,13 +414,7 @@ fn fold(node: Node) -> Node {
 /// The scope in which constants are worked out: pure functions never look at it.
 struct Nothing;
 
-static NO_RUN: LazyLock<RunView> = LazyLock::new(|| RunView {
-    id: "".into(),
-    name: "".into(),
-    input: Value::Null,
-    parameters: Value::Null,
-    started_at: Timestamp(0),
-});
+static NO_RUN: LazyLock<RunView> = LazyLock::new(|| RunView::new("", "", Timestamp(0)));
 
 impl Scope for Nothing {
     fn variable(&self, _level: Level, _name: &str) -> Option<Value> {

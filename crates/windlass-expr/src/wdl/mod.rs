@@ -63,7 +63,7 @@ impl Language for Wdl {
         let mut compiler = Compiler::new(lenient);
         let node = match mode {
             Mode::Value => compiler.tree(source),
-            Mode::Condition | Mode::LoopCondition => compiler.condition(source),
+            Mode::Condition | Mode::LoopCondition | Mode::Guard => compiler.condition(source),
         };
         if !compiler.errors.is_empty() {
             return Err(compiler.errors);

@@ -40,11 +40,9 @@ pub struct MockScope {
 impl MockScope {
     pub fn new() -> MockScope {
         let run = RunView {
-            id: "run-1".into(),
-            name: "orders".into(),
             input: json(r#"{"customer":"Bob","Limit":3}"#),
             parameters: json(r#"{"Region":"eu","retries":4,"appsetting:Port":"80"}"#),
-            started_at: NOW,
+            ..RunView::new("run-1", "orders", NOW)
         };
         MockScope { run, in_loop: true, drawn: Cell::new(0) }
     }
@@ -207,6 +205,8 @@ impl Scope for MockScope {
             item: if outer { Value::from("o") } else { json(r#"{"id":7}"#) },
             previous: if outer { Value::Null } else { json(r#"{"think":"x"}"#) },
             loop_started_at: Timestamp(NOW.0 - 1_000_000),
+            item_name: None,
+            count: None,
         })
     }
 

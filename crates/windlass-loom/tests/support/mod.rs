@@ -184,6 +184,7 @@ fn task(plan: &Plan, task: &Task, out: &mut String) {
             let value = change.value.map(|value| format!(" {}", expression(plan, value))).unwrap_or_default();
             write!(out, " {:?} {}{value};", change.op, change.name)
         }
+        Action::Node(node) => write!(out, " enters {}", plan.node(*node).name),
     };
     for rule in &task.rules {
         if let Directive::Fail { status, error } = &rule.directive {

@@ -151,6 +151,9 @@ pub struct RunOptions {
     /// The whole input of the delivery that it is a part of.
     #[serde(default)]
     pub delivery: Option<BlobHash>,
+    /// The run that all this began with, if it is another.
+    #[serde(default)]
+    pub trace: Option<Arc<str>>,
 }
 
 pub struct RunHandle {

@@ -282,6 +282,7 @@ impl super::Engine {
         if depth > most {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
         }
+        let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
         let options = super::StartOptions {
             id: Some(child.id),
             parent: Some((parent, child.call)),
@@ -289,7 +290,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None };
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, trace };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

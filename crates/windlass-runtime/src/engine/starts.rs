@@ -18,6 +18,8 @@ pub(crate) struct Origin {
     pub at: Timestamp,
     /// The whole input of the delivery that it is a part of.
     pub delivery: Option<BlobHash>,
+    /// The run that its parent comes from.
+    pub trace: Option<Arc<str>>,
 }
 
 impl RunOptions {
@@ -31,7 +33,8 @@ impl Engine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now(), delivery: None }).await
+        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now(), delivery: None, trace: None })
+            .await
     }
 
     pub(super) async fn start_from(
@@ -50,6 +53,7 @@ impl Engine {
             parent: options.parent.clone(),
             depth: origin.depth,
             delivery: origin.delivery,
+            trace: origin.trace.clone(),
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -72,7 +76,11 @@ impl Engine {
             options: codec::encode(&how),
         };
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
-        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None }];
+        let above = options.parent.as_ref().map(|(parent, _)| {
+            let trace = origin.trace.unwrap_or_else(|| parent.clone());
+            Box::new(windlass_core::Origin { parent: parent.clone(), trace })
+        });
+        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None, origin: above }];
         let handle = self.inner.track(&run, options.watch);
         let launch = residents::Launch {
             run,

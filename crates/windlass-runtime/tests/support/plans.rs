@@ -2,10 +2,11 @@
 
 use windlass_core::StatusSet;
 use windlass_core::plan::{
-    Action, After, Call, Child, Effect, Ending, ExprId, ExpressionSource, Graph, Node, NodeId, NodeKind, OnFailure,
-    Plan, SourceSpan, Wait,
+    Action, After, Amount, ArcOn, Backoff, Call, Check, Child, Collect, Directive, Effect, Ending, Exhausted, ExprId,
+    ExpressionSource, Graph, Growth, Jitter, Join, Loop, LoopLimits, Net, NetArc, NetEnd, Node, NodeId, NodeKind,
+    OnFailure, Pipeline, Place, Plan, Retry, Rule, Source, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
 };
-use windlass_value::{BlobHash, Duration, Mode, Value};
+use windlass_value::{BlobHash, Duration, Level, Mode, Value};
 
 use super::json;
 
@@ -96,4 +97,96 @@ impl Steps {
         self.plan.nodes[0].kind = NodeKind::Graph(graph);
         self.plan
     }
+}
+
+/// Two steps of a net. The first is a pipeline: a loop over three items, then a sink that fails at first; all of it twice.
+pub fn pipelined() -> Plan {
+    let mut plan = Plan::new("pipelined", "test", "");
+    let mut node = |name: &str, parent: Option<u32>, hidden: bool| {
+        let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
+        plan.add_node(Node { hidden, ..Node::new(name, "test", parent.map(NodeId), placeholder) })
+    };
+    let (net, fetch) = (node("net", None, true), node("fetch", Some(0), false));
+    let (each, body) = (node("fetch#each", Some(1), true), node("fetch#body", Some(2), true));
+    let after = node("after", Some(0), false);
+    let mut text = |source: &str, mode: Mode| {
+        let (language, source, span) = ("wdl".into(), json(source), SourceSpan::default());
+        plan.add_expression(ExpressionSource { language, source, mode, span })
+    };
+    let mut value = |source: &str| text(source, Mode::Value);
+    let effect = |label: &str, tool: &str, input: ExprId| {
+        let action = Action::Effect(Effect { tool: tool.into(), input });
+        Task { label: label.into(), ..Task::new(action) }
+    };
+    let items = value(r#"["a", "b", "c"]"#);
+    let seen = Some(value(r#""@createArray(variables('outcome').result.saw, variables('outcome').meta.attempt)""#));
+    let write = Write { fresh: true, ..Write::new(Level::Step, "seen", WriteOp::Extend, seen) };
+    let note = Rule { writes: vec![write], ..Rule::new(Directive::Continue) };
+    let get = Task { rules: vec![note], ..effect("get", "count", value(r#""@item()""#)) };
+    let entry = value(r#"{"of": "@item()", "was": "@variables('status')"}"#);
+    let sink = effect("sink", "flaky", value(r#"{"fail": 1, "got": "@variables('_prev')"}"#));
+    let done = effect("done", "count", value(r#""@variables('args')""#));
+    let told = value(r#"["@variables('event').name", "@variables('seen')"]"#);
+    let failed = text(r#""@equals(variables('outcome').error.kind, 'http')""#, Mode::Guard);
+    let backoff = Backoff {
+        interval: Amount::Fixed(Duration::from_secs(60)),
+        growth: Growth::Fixed,
+        min: None,
+        max: None,
+        jitter: Jitter::None,
+    };
+    let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new() };
+    let times = |times: u64| Some(Amount::Fixed(times));
+    let again = Rule { when: Some(failed), times: times(2), ..Rule::new(Directive::Retry(again)) };
+    let back = Rule { times: times(1), ..Rule::new(Directive::Jump(0)) };
+    let enter = Task { label: "each".into(), ..Task::new(Action::Node(each)) };
+    let place = |name: &str, body: NodeId, arcs: Vec<NetArc>| Place {
+        name: name.into(),
+        accepts: vec![name.into()],
+        workers: 1,
+        join: Join::None,
+        guard: None,
+        body,
+        arcs,
+        inclusive: false,
+        produces: Vec::new(),
+        done: Some("loop.done".into()),
+    };
+    let arc = NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told) };
+    let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
+    let looping = Loop {
+        kind: "foreach".into(),
+        source: Source::Each(items),
+        check: Check::Never,
+        judge: None,
+        limits: LoopLimits {
+            turns: None,
+            time: None,
+            cuts_turn: false,
+            turns_max: 100,
+            time_max: Duration::from_secs(3600),
+            budget: Vec::new(),
+        },
+        on_exhausted: Exhausted::Fail,
+        delay: None,
+        in_flight: Amount::Fixed(1),
+        on_turn_failure: TurnFailure::Count,
+        body,
+        collect: Collect::Stats,
+        break_when: None,
+        stall: None,
+        records: None,
+        entry: Some(entry),
+        item: Some("letter".into()),
+    };
+    let kinds = [
+        NodeKind::Net(Net { places, start: "fetch".into(), end: NetEnd::Quiet, input: None }),
+        NodeKind::Pipeline(Pipeline { tasks: vec![enter, Task { rules: vec![again, back], ..sink }] }),
+        NodeKind::Loop(Box::new(looping)),
+        NodeKind::Pipeline(Pipeline { tasks: vec![get] }),
+        NodeKind::Pipeline(Pipeline { tasks: vec![done] }),
+    ];
+    plan.nodes.iter_mut().zip(kinds).for_each(|(node, kind)| node.kind = kind);
+    plan.root = net;
+    plan
 }

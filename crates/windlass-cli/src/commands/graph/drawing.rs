@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Action, Amount, Branch, Check, Effect, ExprId, Graph, Loop, Name, Net, Node, NodeId, NodeKind, Plan, Test,
+    Action, Amount, Branch, Check, Effect, ExprId, Graph, Loop, Name, Net, Node, NodeId, NodeKind, Pipeline, Plan, Test,
 };
 use windlass_core::{Status, StatusSet};
 
@@ -75,7 +75,7 @@ impl Painter<'_> {
         self.inside(id, &mut items);
         let is_group =
             matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
-        let shape = if is_group { Shape::Group } else { Shape::Plain };
+        let shape = if is_group || !items.is_empty() { Shape::Group } else { Shape::Plain };
         let (title, kind, detail) = (node.name.to_string(), node.label.to_string(), self.detail(node));
         into.push(Item { id: name.clone(), title, kind, detail, shape, items });
         Ends { entries: vec![name.clone()], exits: vec![name] }
@@ -83,7 +83,8 @@ impl Painter<'_> {
 
     fn inside(&mut self, id: NodeId, into: &mut Vec<Item>) -> Ends {
         match &self.plan.node(id).kind {
-            NodeKind::Pipeline(_) | NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Pipeline(pipeline) => self.tasks(pipeline, into),
             NodeKind::Graph(graph) => self.graph(graph, into),
             NodeKind::Branch(branch) => self.branch(id, branch, into),
             NodeKind::Loop(looping) => {
@@ -93,6 +94,16 @@ impl Painter<'_> {
             }
             NodeKind::Net(net) => self.net(net, into),
         }
+    }
+
+    /// Tasks are one box; nodes that some of them enter stand in it, in order.
+    fn tasks(&mut self, pipeline: &Pipeline, into: &mut Vec<Item>) -> Ends {
+        let ends: Vec<Ends> =
+            pipeline.tasks.iter().filter_map(|task| task.action.node()).map(|node| self.node(node, into)).collect();
+        for pair in ends.windows(2) {
+            self.connect(&pair[0].exits, &pair[1].entries, "", None);
+        }
+        Ends { entries: vec![], exits: vec![] }
     }
 
     fn graph(&mut self, graph: &Graph, into: &mut Vec<Item>) -> Ends {

@@ -52,11 +52,14 @@ impl Reducer<'_> {
     /// The tool's operation goes on without us: nobody is kept busy until it is time to ask.
     pub(super) fn call_again_after(&mut self, id: FrameId, again: &Again) {
         let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
-        let (label, attempt) = (pipeline.tasks[body.pc as usize].label.clone(), body.attempt);
+        let (task, attempt) = (&pipeline.tasks[body.pc as usize], body.attempt);
         let until = self.now() + again.after;
-        let fields =
-            [("task", Value::Str(label)), ("attempt", Value::from(attempt)), ("until", Value::from(until.to_string()))];
-        self.publish_at(id, "task.waiting", fields);
+        if !task.hidden {
+            let label = Value::Str(task.label.clone());
+            let fields =
+                [("task", label), ("attempt", Value::from(attempt)), ("until", Value::from(until.to_string()))];
+            self.publish_at(id, "task.waiting", fields);
+        }
         let input = self.slim(again.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));
         if let Some(frame) = self.state.frames.get_mut(id) {

@@ -1,9 +1,9 @@
 //! What a loop looks at when a turn has ended: all of it in the turn's scope, before the scope goes.
 
-use windlass_value::{Duration, Value};
+use windlass_value::{Duration, Map, Value};
 
 use super::looping::goes_on;
-use crate::plan::{Check, Loop, TurnFailure};
+use crate::plan::{Check, Collect, Loop, TurnFailure};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, ScopeId};
@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub delay: Option<Duration>,
     /// What is written down of the turn.
     pub record: Value,
+    /// What is kept of it instead of its output.
+    pub entry: Option<Value>,
 }
 
 impl Found {
@@ -36,6 +38,25 @@ impl Found {
             other => other,
         }
     }
+
+    /// What a turn leaves behind. A loop that ends has its reason already.
+    fn left_behind(&mut self, value: Result<Value, Stop>, ending: bool) -> Result<Option<Value>, Stop> {
+        match value {
+            Ok(value) => Ok(Some(value)),
+            Err(Stop::Failed(_)) if ending || self.stop.is_some() => Ok(None),
+            Err(stop) => self.or_failed(Err(stop)).map(|()| None),
+        }
+    }
+}
+
+/// A turn's end, for what is kept of it.
+fn turn_names(outcome: &Outcome) -> Map {
+    let status = if outcome.status == Status::Succeeded { "success" } else { "error" };
+    Map::from_iter([
+        ("status", Value::from(status)),
+        ("output", outcome.output.clone()),
+        ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+    ])
 }
 
 impl Reducer<'_> {
@@ -55,12 +76,14 @@ impl Reducer<'_> {
         }
         let called_off = ending && outcome.status == Status::Cancelled;
         if let Some(records) = looping.records.as_ref().filter(|_| !called_off) {
-            match self.eval_with(records.value, scope, Locals { turn_ended: true, ..Locals::default() }) {
-                Ok(record) => found.record = record,
-                // A loop that ends has its reason already.
-                Err(Stop::Failed(_)) if ending || found.stop.is_some() => {}
-                Err(stop) => found.or_failed(Err(stop))?,
-            }
+            let record = self.eval_with(records.value, scope, Locals { turn_ended: true, ..Locals::default() });
+            found.record = found.left_behind(record, ending)?.unwrap_or_default();
+        }
+        let listed = matches!(looping.collect, Collect::List | Collect::Stats);
+        if let Some(entry) = looping.entry.filter(|_| listed && !called_off) {
+            let names = turn_names(outcome);
+            let entry = self.eval_with(entry, scope, Locals { names: Some(&names), ..Locals::default() });
+            found.entry = found.left_behind(entry, ending)?;
         }
         if !ending && !judged(looping, outcome, &found) {
             let rested = self.look_at_delay(id, looping, scope, &mut found);

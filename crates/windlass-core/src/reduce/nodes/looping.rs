@@ -36,7 +36,9 @@ impl<'a> Reducer<'a> {
         let path = self.path(id);
         let time_at = time.map(|time| self.now() + time);
         let time_key = time_at.filter(|_| looping.limits.cuts_turn).map(|at| self.set_timer(at, Timer::LoopTime(id)));
+        let history = self.entered_before(id).map(|generation| format!("{path}~{generation}").into());
         let body = LoopFrame::new(path, items, turns_max, in_flight, time_at, time_key, budget);
+        let body = LoopFrame { history, ..body };
         self.tell_loop_started(id, looping, time, &body);
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.body = Body::Loop(Box::new(body));
@@ -93,6 +95,7 @@ impl<'a> Reducer<'a> {
             previous: Value::Null,
             loop_started_at: started_at,
             started_at,
+            count: body.items.as_ref().map(|items| items.count),
         };
         let locals = Locals { turn: Some(&turn), ..Locals::default() };
         if self.condition(condition, scope, locals)? == stop_when {
@@ -179,7 +182,8 @@ impl<'a> Reducer<'a> {
         let (node, outer, loop_started_at) = (frame.node, frame.scope, frame.started_at);
         let Some((looping, body)) = self.loop_of(id) else { return };
         let (index, started_at) = (body.begun, self.state.now);
-        let turn = Turn { loop_node: node, index, item, previous: body.previous.clone(), loop_started_at, started_at };
+        let (previous, count) = (body.previous.clone(), body.items.as_ref().map(|items| items.count));
+        let turn = Turn { loop_node: node, index, item, previous, loop_started_at, started_at, count };
         let scope = self.state.scopes.insert(Scope { turn: Some(turn), ..Scope::new(Some(outer), Some(node)) });
         let quiet = index >= self.program.limits.loop_quiet_from_turn && self.program.facts(looping.body).computes_only;
         let child = self.begin_child(id, looping.body, index, scope, quiet);
@@ -276,7 +280,7 @@ impl<'a> Reducer<'a> {
         }
         body.condition_met |= found.met;
         body.broke |= found.broke;
-        let path = body.path.clone();
+        let path = body.history.as_ref().unwrap_or(&body.path).clone();
         let told_first = quiet && !loop_quiet && body.untold.is_none();
         if quiet && !loop_quiet {
             let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
@@ -285,7 +289,11 @@ impl<'a> Reducer<'a> {
         if told_first {
             self.work.untold.push(id);
         }
-        self.keep_result(id, looping.collect, index, outcome);
+        let kept = match &found.entry {
+            Some(entry) => self.slim(entry.clone()),
+            None => outcome.output.clone(),
+        };
+        self.keep_result(id, looping.collect, index, kept);
         if let Some(records) = &looping.records {
             self.keep_record(id, records.keep, index, found.record.clone());
         }

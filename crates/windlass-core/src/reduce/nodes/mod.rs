@@ -5,11 +5,16 @@ mod budget;
 mod call;
 mod effect;
 mod graph;
+mod inner;
 mod looks;
 mod loop_end;
 mod looping;
+mod names;
 mod net;
 mod pipeline;
 mod reply;
 mod results;
+mod rules;
 mod wait;
+
+pub(in crate::reduce) use names::TaskNames;

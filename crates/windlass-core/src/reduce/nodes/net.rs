@@ -17,6 +17,11 @@ use crate::{ErrorInfo, Outcome, Status};
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_net(&mut self, id: FrameId, net: &Net) -> Result<(), Stop> {
+        let Some(scope) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
+        let payload = match net.input {
+            Some(input) => self.eval(input, scope)?,
+            None => self.state.run.input.clone(),
+        };
         let place =
             |place: &Place| PlaceFrame { held: vec![Default::default(); place.accepts.len()], ..PlaceFrame::default() };
         let body = NetFrame { places: net.places.iter().map(place).collect(), ..NetFrame::default() };
@@ -24,7 +29,6 @@ impl<'a> Reducer<'a> {
         frame.body = Body::Net(Box::new(body));
         self.state.nets.push(id);
         self.tell_started(id);
-        let payload = self.state.run.input.clone();
         self.deliver(id, Token { kind: net.start.clone(), payload, lineage: Vec::new() });
         self.settle_net(id);
         Ok(())
@@ -152,14 +156,15 @@ impl<'a> Reducer<'a> {
     fn begin_body(&mut self, id: FrameId, at: usize, place: &Place, token: Token, outer: ScopeId) {
         let mut scope = Scope::new(Some(outer), Some(place.body));
         let held = |value: Value| Variable { kind: VariableKind::Any, value };
-        scope.variables.insert("args".into(), held(token.payload));
-        scope.variables.insert("kind".into(), held(Value::Str(token.kind)));
+        scope.variables.insert("args".into(), held(token.payload.clone()));
+        scope.variables.insert("kind".into(), held(Value::Str(token.kind.clone())));
         let scope = self.state.scopes.insert(scope);
         let Some(body) = self.net_mut(id) else { return };
         let slot = body.next_slot;
         body.next_slot += 1;
         body.places[at].running += 1;
         body.places[at].visits += 1;
+        let visit = body.places[at].visits;
         let frame = self.begin_child(id, place.body, slot, scope, false);
         // Each firing is another entry of the same path, so its effects have keys of their own.
         self.state.next_generation += 1;
@@ -168,7 +173,8 @@ impl<'a> Reducer<'a> {
             frame.generation = generation;
         }
         if let Some(body) = self.net_mut(id) {
-            body.firings.insert(slot, Firing { place: at as u32, frame, lineage: token.lineage });
+            let (place, Token { kind: token, lineage, .. }) = (at as u32, token);
+            body.firings.insert(slot, Firing { place, frame, lineage, visit, token });
         }
     }
 
@@ -215,10 +221,11 @@ impl<'a> Reducer<'a> {
     fn tokens_of(&mut self, place: &Place, outcome: &Outcome, scope: ScopeId) -> Result<Vec<Emitted>, Stop> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
-        let event = match &self.program.node(place.body).kind {
+        let event = match (&self.program.node(place.body).kind, &place.done) {
             _ if bad => "step.failed",
-            NodeKind::Loop(_) => "loop.done",
-            _ => "step.done",
+            (_, Some(done)) => done,
+            (NodeKind::Loop(_), None) => "loop.done",
+            (_, None) => "step.done",
         };
         let names = Map::from_iter([
             ("event", Value::object([("name", Value::from(event))])),

@@ -4,22 +4,15 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Level, Map, Value};
 
-use crate::plan::{Action, Directive, NodeKind, Pipeline, Rule, Task, Write};
+use super::effect::Call;
+use super::names::{self, TaskNames};
+use super::rules::{Next, because, ruled, written};
+use crate::plan::{Action, NodeKind, Pipeline, Task, Write};
 use crate::reduce::eval::Locals;
-use crate::reduce::nodes::effect::Call;
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, Ended, FrameId, Item, OpenJob, PipelineFrame, ScopeId, Timer};
 use crate::{Command, EffectKey, ErrorInfo, Job, Status, TaskOutcome};
-
-/// What is to be done with a task that has ended.
-enum Next {
-    Continue,
-    Jump(u32),
-    Again { wait: Duration, same_key: bool },
-    Break,
-    Fail { status: Status, error: Option<ErrorInfo> },
-}
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_pipeline(&mut self, id: FrameId) -> Result<(), Stop> {
@@ -57,34 +50,38 @@ impl<'a> Reducer<'a> {
                 .hint("look at the jump that never stops, or raise `pipeline_task_runs_max`")
                 .into());
         }
-        let labelled = pipeline.tasks.len() > 1;
-        let locals = labelled.then(|| task_locals(task, body, None));
-        let locals = Locals { names: locals.as_ref(), ..Locals::default() };
+        let sees_itself = pipeline.tasks.len() > 1 || !task.label.is_empty();
+        let names = sees_itself.then(|| TaskNames::before(task, body));
+        let locals = Locals { task: names.as_ref(), ..Locals::default() };
         match &task.action {
             Action::Evaluate(expression) => {
                 let computed = caught(self.eval_with(*expression, scope, locals))?;
-                self.task_begun(id);
+                self.computing_begun(id);
                 self.computed(id, computed)
             }
             Action::Write(write) => {
-                let computed = caught(self.write(write, scope, None))?;
+                let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose();
+                let written =
+                    value.and_then(|value| self.write(write, scope, value.unwrap_or_else(|| unsaid(write.op))));
+                let computed = caught(written)?;
+                self.computing_begun(id);
                 if let Ok(value) = &computed {
                     self.tell_patched(id, write, value);
                 }
-                self.task_begun(id);
                 let named =
                     computed.map(|value| Value::object([("name", Value::Str(write.name.clone())), ("value", value)]));
                 self.computed(id, named)
             }
             Action::End { status, error } => {
-                let error = error.map(|expression| self.eval(expression, scope)).transpose()?;
+                let error = error.map(|expression| self.eval_with(expression, scope, locals)).transpose()?;
                 let error = error.map(|error| self.resolve(&error)).transpose()?;
                 self.end_from(id, *status, error.as_ref());
                 Ok(())
             }
             Action::Effect(effect) => {
                 let call = caught(self.next_call(id, effect, scope, locals))?;
-                let timeout = task.timeout.as_ref().map(|timeout| self.duration(timeout, scope)).transpose()?;
+                let timeout =
+                    task.timeout.as_ref().map(|timeout| self.duration_with(timeout, scope, locals)).transpose()?;
                 match call {
                     Ok(Call::Begins { tool, input }) => {
                         self.task_begun(id);
@@ -104,9 +101,14 @@ impl<'a> Reducer<'a> {
                 }
                 Ok(())
             }
+            Action::Node(node) => {
+                self.computing_begun(id);
+                self.enter_inner(id, *node, scope);
+                Ok(())
+            }
             Action::Reply { value, good } => {
                 let computed = caught(self.answer(*value, *good, scope, locals))?;
-                self.task_begun(id);
+                self.computing_begun(id);
                 let told = computed.and_then(|answer| self.reply(id, answer));
                 self.computed(id, told)
             }
@@ -122,6 +124,27 @@ impl<'a> Reducer<'a> {
         }
     }
 
+    /// A task that hands out no job of its own.
+    fn computing_begun(&mut self, id: FrameId) {
+        self.task_begun(id);
+        let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
+        let task = &pipeline.tasks[body.pc as usize];
+        if self.program.plan.tells_all_of_tasks() && self.tells_of(id, pipeline, task) {
+            let fields = [("task", Value::Str(task.label.clone())), ("attempt", Value::from(body.attempt))];
+            let path = with_label(self.path(id), &task.label);
+            self.publish(path, "task.started", fields);
+        }
+    }
+
+    /// A lone action that only computes is told of as its node.
+    fn tells_of(&self, id: FrameId, pipeline: &Pipeline, task: &Task) -> bool {
+        let computes = !matches!(task.action, Action::Effect(_) | Action::Node(_));
+        let unnamed = task.label.is_empty() || !self.program.plan.tells_all_of_tasks();
+        let as_its_node = computes && unnamed && pipeline.tasks.len() == 1;
+        let quiet = self.state.frames.get(id).is_some_and(|frame| frame.quiet);
+        !(quiet || task.hidden || as_its_node)
+    }
+
     /// One more call of the same attempt.
     fn task_goes_on(&mut self, id: FrameId) {
         if let Some(body) = self.pipeline_mut(id) {
@@ -135,6 +158,9 @@ impl<'a> Reducer<'a> {
         let task = &pipeline.tasks[body.pc as usize];
         if let (1, true, Ok(value)) = (pipeline.tasks.len(), task.rules.is_empty(), &computed) {
             let attempts = body.attempt;
+            if self.tells_of(id, pipeline, task) {
+                self.tell_processed(id, &TaskOutcome::success(value.clone()));
+            }
             let (output, inputs) = (value.clone(), Value::Null);
             self.finish(id, Ended { status: Status::Succeeded, output, error: None, inputs, attempts, turns: None });
             return Ok(());
@@ -148,7 +174,7 @@ impl<'a> Reducer<'a> {
     }
 
     fn tell_patched(&mut self, id: FrameId, write: &Write, value: &Value) {
-        if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
+        if write.hidden || self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
             return;
         }
         let scope = match write.level {
@@ -179,10 +205,10 @@ impl<'a> Reducer<'a> {
             body.inputs = input.clone();
         }
         let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
-        let label = self.program_task(id).map(|task| task.label.clone()).unwrap_or_default();
+        let (label, hidden) = self.program_task(id).map(|task| (task.label.clone(), task.hidden)).unwrap_or_default();
         let Some(body) = self.pipeline_mut(id) else { return };
         let (group, call) = (body.group, if goes_on { body.call } else { 0 });
-        let path = if label.is_empty() { path } else { format!("{path}.{label}").into() };
+        let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let open = OpenJob { frame: id, dispatch: 0, worker, tool, input, key, attempt, timeout, cancelled: None };
         let mut fields = vec![
@@ -191,7 +217,9 @@ impl<'a> Reducer<'a> {
             ("tool", Value::Str(open.tool.clone())),
         ];
         fields.extend((call > 0).then(|| ("call", Value::from(call))));
-        self.publish(path, "task.started", fields);
+        if !hidden {
+            self.publish(path, "task.started", fields);
+        }
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
         self.state.jobs.insert(job, open);
     }
@@ -226,18 +254,18 @@ impl<'a> Reducer<'a> {
             self.call_again_after(id, again);
             return Ok(());
         }
-        let (next, rule) = self.decide(id, outcome)?;
-        let Some((_, body, scope)) = self.pipeline_of(id) else { return Ok(()) };
+        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok(()) };
+        let names = TaskNames::after(&pipeline.tasks[body.pc as usize], body, outcome, self.now());
+        let locals = Locals { task: Some(&names), ..Locals::default() };
+        let (next, matched) = self.decide(id, outcome, locals)?;
         let mut previous = outcome.output.clone();
         let mut writes = Vec::new();
-        if let (Some(rule), Some(task)) = (rule, self.program_task(id)) {
-            let names = task_locals(task, body, Some(outcome));
-            let locals = Locals { names: Some(&names), ..Locals::default() };
-            for write in &rule.writes {
+        if let Some(matched) = &matched {
+            for write in &matched.rule.writes {
                 let value = write.value.map(|expression| self.eval_with(expression, scope, locals)).transpose()?;
                 writes.push((write, value.unwrap_or_else(|| unsaid(write.op))));
             }
-            if let Some(expression) = rule.previous {
+            if let Some(expression) = matched.rule.previous {
                 previous = self.eval_with(expression, scope, locals)?;
             }
         }
@@ -246,91 +274,49 @@ impl<'a> Reducer<'a> {
             self.fetch_for(write, scope, value)?;
         }
         for (write, value) in writes {
-            let value = self.write(write, scope, Some(value))?;
+            let value = self.write(write, scope, value)?;
             self.tell_patched(id, write, &value);
         }
         self.tell_processed(id, outcome);
+        if let Some(matched) = &matched {
+            self.note_match(id, matched);
+        }
+        let previous = self.slim(previous);
         self.go(id, next, previous, outcome);
         Ok(())
     }
 
-    /// The first rule that matches; else the task's retry; else success goes on and an error fails.
-    fn decide(&mut self, id: FrameId, outcome: &TaskOutcome) -> Result<(Next, Option<&'a Rule>), Stop> {
-        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Continue, None)) };
-        let (task, tries) = (&pipeline.tasks[body.pc as usize], body.attempt);
-        let same_key = outcome.error.as_ref().is_some_and(|error| !error.replied);
-        if !task.rules.is_empty() {
-            let names = task_locals(task, body, Some(outcome));
-            for rule in &task.rules {
-                let locals = Locals { names: Some(&names), ..Locals::default() };
-                if let Some(when) = rule.when
-                    && !self.condition(when, scope, locals)?
-                {
-                    continue;
-                }
-                let next = match &rule.directive {
-                    Directive::Continue => Next::Continue,
-                    Directive::Jump(to) => Next::Jump(*to),
-                    Directive::Break => Next::Break,
-                    Directive::Fail { status, error } => {
-                        let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
-                        let error = error.map(|error| self.resolve(&error)).transpose()?;
-                        Next::Fail { status: *status, error: error.as_ref().map(ruled) }
-                    }
-                    Directive::Retry(retry) => {
-                        let reason = outcome
-                            .error
-                            .clone()
-                            .unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"));
-                        match self.retry_after(retry, &reason, tries, scope)? {
-                            Some(wait) => Next::Again { wait: not_before(outcome, wait), same_key },
-                            None => continue,
-                        }
-                    }
-                };
-                return Ok((next, Some(rule)));
-            }
-        }
-        let Some(error) = &outcome.error else { return Ok((Next::Continue, None)) };
-        let wait = match &task.retry {
-            Some(retry) => self.retry_after(retry, error, tries, scope)?,
-            None => None,
-        };
-        let next = match wait {
-            Some(wait) => Next::Again { wait: not_before(outcome, wait), same_key },
-            None => Next::Fail { status: Status::Failed, error: None },
-        };
-        Ok((next, None))
-    }
-
     fn tell_processed(&mut self, id: FrameId, outcome: &TaskOutcome) {
         let Some((pipeline, body, _)) = self.pipeline_of(id) else { return };
-        if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
-            return;
-        }
         let task = &pipeline.tasks[body.pc as usize];
-        let only_computes = !matches!(task.action, Action::Effect(_));
-        if only_computes && pipeline.tasks.len() == 1 {
+        if !self.tells_of(id, pipeline, task) {
             return;
         }
-        let duration = self.now().since(body.task_started_at).as_ms();
-        let status = if outcome.error.is_some() { "error" } else { "success" };
-        let mut told = vec![("status", Value::from(status)), ("result", outcome.output.clone())];
-        told.extend(outcome.error.as_ref().map(|error| ("error", error.to_value())));
-        let meta = Value::object([("attempt", Value::from(body.attempt)), ("duration", Value::from(duration))]);
-        told.push(("meta", meta));
-        let told = told.into_iter().map(|(name, value)| (name, self.slim(value))).collect::<Vec<_>>();
-        let Some((_, body, _)) = self.pipeline_of(id) else { return };
-        let attempt = body.attempt;
-        self.publish_at(
-            id,
-            "task.processed",
-            [
-                ("task", Value::Str(task.label.clone())),
-                ("attempt", Value::from(attempt)),
-                ("outcome", Value::object(told)),
-            ],
-        );
+        let (attempt, started_at, now) = (body.attempt, body.task_started_at, self.now());
+        let whole = self.program.plan.tells_all_of_tasks();
+        let meta = match whole {
+            true => names::completed(&outcome.meta, attempt, started_at, now),
+            false => {
+                let duration = now.since(started_at).as_ms();
+                Value::object([("attempt", Value::from(attempt)), ("duration", Value::from(duration))])
+            }
+        };
+        let mut told = Map::new();
+        told.insert("status", names::status(outcome));
+        told.insert("result", self.slim(outcome.output.clone()));
+        if let Some(error) = &outcome.error {
+            told.insert("error", self.slim(error.to_value()));
+        }
+        told.insert("meta", self.slim(meta));
+        for (name, fact) in names::facts(outcome).filter(|_| whole) {
+            told.insert(name.clone(), self.slim(fact.clone()));
+        }
+        let fields = [
+            ("task", Value::Str(task.label.clone())),
+            ("attempt", Value::from(attempt)),
+            ("outcome", Value::map(told)),
+        ];
+        self.publish_at(id, "task.processed", fields);
     }
 
     fn go(&mut self, id: FrameId, next: Next, previous: Value, outcome: &TaskOutcome) {
@@ -350,6 +336,7 @@ impl<'a> Reducer<'a> {
     }
 
     fn go_to(&mut self, id: FrameId, pc: u32, previous: Value) {
+        self.forget_tries(id);
         if let Some(body) = self.pipeline_mut(id) {
             if pc <= body.pc {
                 // A task that is reached again is another effect; everything from here on may be.
@@ -369,8 +356,9 @@ impl<'a> Reducer<'a> {
 
     fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
         let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
-        let because = outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"));
-        self.tell_retrying(id, tries, wait, &because);
+        if !self.program_task(id).is_some_and(|task| task.hidden) {
+            self.tell_retrying(id, tries, wait, &because(outcome));
+        }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = Some(key);
@@ -386,8 +374,9 @@ impl<'a> Reducer<'a> {
 
     fn pipeline_ends(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
         let Some(body) = self.pipeline_mut(id) else { return };
-        let (inputs, attempts) = (std::mem::take(&mut body.inputs), body.attempt.max(1));
-        self.finish(id, Ended { status, output, error, inputs, attempts, turns: None });
+        let (inputs, turns) = (std::mem::take(&mut body.inputs), body.turns.take());
+        let attempts = body.attempt.max(1);
+        self.finish(id, Ended { status, output, error, inputs, attempts, turns });
     }
 
     /// A task that ends the whole run.
@@ -403,25 +392,6 @@ impl<'a> Reducer<'a> {
     }
 }
 
-/// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.
-fn written(error: &Value, mut otherwise: ErrorInfo) -> ErrorInfo {
-    let text = |key: &str| error.get(key).and_then(Value::as_str).map(Arc::from);
-    otherwise.code = text("code").unwrap_or(otherwise.code);
-    otherwise.message = text("message").unwrap_or(otherwise.message);
-    otherwise
-}
-
-/// The error of a rule that fails its step.
-fn ruled(error: &Value) -> ErrorInfo {
-    written(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
-}
-
-/// Whoever refused may have said when to come back: not earlier than that.
-fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
-    let asked = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
-    wait.max(Duration::from_ms(asked.unwrap_or(0)))
-}
-
 /// An evaluation that fails is the task's failure, so that its rules and its retry can see it.
 fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
     match result {
@@ -429,6 +399,10 @@ fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
         Err(Stop::Failed(error)) => Ok(Err(*error)),
         Err(need) => Err(need),
     }
+}
+
+fn with_label(path: Arc<str>, label: &str) -> Arc<str> {
+    if label.is_empty() { path } else { format!("{path}.{label}").into() }
 }
 
 fn job_of(job: u64, open: &OpenJob) -> Job {
@@ -443,22 +417,4 @@ fn job_of(job: u64, open: &OpenJob) -> Job {
         path: open.key.path.clone(),
         timeout: open.timeout,
     }
-}
-
-/// The names a task's expressions see besides the scope's: `_task`, `_attempt`, `_prev`, `outcome`.
-fn task_locals(task: &Task, body: &PipelineFrame, outcome: Option<&TaskOutcome>) -> Map {
-    let mut names = Map::new();
-    names.insert("_task", task.label.clone());
-    names.insert("_attempt", body.attempt.max(1));
-    names.insert("_prev", body.previous.clone());
-    if let Some(outcome) = outcome {
-        let status = if outcome.error.is_some() { "error" } else { "success" };
-        let mut told = Map::new();
-        told.insert("status", status);
-        told.insert("result", outcome.output.clone());
-        told.insert("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
-        told.insert("meta", outcome.meta.clone());
-        names.insert("outcome", told);
-    }
-    names
 }

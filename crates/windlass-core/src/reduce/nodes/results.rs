@@ -8,7 +8,7 @@ use windlass_value::{Stored, TurnRecords, Value};
 use crate::plan::{Collect, Keep};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, Held, Items, LoopFrame, Results};
-use crate::{ErrorInfo, Outcome, Values};
+use crate::{ErrorInfo, Values};
 
 impl Reducer<'_> {
     /// A loop's items, evaluated once. A long list is cut into stored chunks.
@@ -68,21 +68,21 @@ impl Reducer<'_> {
         Ok(list.as_list().and_then(|list| list.get(at as usize)).cloned().unwrap_or_default())
     }
 
-    pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, outcome: &Arc<Outcome>) {
+    pub(super) fn keep_result(&mut self, id: FrameId, collect: Collect, index: u64, result: Value) {
         let limits = &self.program.limits;
         let Some(Body::Loop(body)) = self.state.frames.get_mut(id).map(|frame| &mut frame.body) else { return };
         let results = &mut body.results;
         match collect {
             Collect::Last => {}
             Collect::Report => {
-                results.tail.push_back(outcome.output.clone());
+                results.tail.push_back(result);
                 if results.tail.len() as u64 > limits.loop_results_kept {
                     results.tail.pop_front();
                     results.dropped += 1;
                 }
             }
             Collect::List | Collect::Stats => {
-                keep_in_order(results, index, outcome.output.clone(), limits.loop_chunk_items, self.values);
+                keep_in_order(results, index, result, limits.loop_chunk_items, self.values);
             }
         }
     }

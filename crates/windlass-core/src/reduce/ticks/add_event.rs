@@ -5,16 +5,21 @@ use windlass_value::Value;
 use crate::reduce::{Impossible, Reducer};
 use crate::state::{Body, FrameId, Phase, WaitFrame};
 use crate::tick::START_EVENT;
-use crate::{ErrorInfo, Status};
+use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
 
 /// More than this many unanswered signals of one name are refused.
 const SIGNALS_KEPT: usize = 1_000;
 
 impl Reducer<'_> {
-    pub(super) fn add_event(&mut self, name: &Arc<str>, payload: &Value) -> Result<(), Impossible> {
+    pub(super) fn add_event(
+        &mut self,
+        name: &Arc<str>,
+        payload: &Value,
+        origin: Option<&Origin>,
+    ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) => self.start(payload),
+            (Phase::Created, true) => self.start(payload, origin),
             (Phase::Created, false) => {
                 let why = "the run has not started".to_owned();
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
@@ -26,8 +31,10 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn start(&mut self, input: &Value) {
+    fn start(&mut self, input: &Value, origin: Option<&Origin>) {
         self.state.phase = Phase::Running;
+        self.state.run.parent = origin.map(|origin| origin.parent.clone());
+        self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.run.input = input.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
@@ -38,7 +45,7 @@ impl Reducer<'_> {
         );
         match self.program.parameters(input) {
             Ok(parameters) => {
-                self.state.run.parameters = parameters;
+                self.state.run.parameters = self.slim_merged(parameters);
                 self.publish("".into(), "workflow.started", [("definition", definition)]);
                 self.arm_run_timeout();
                 self.begin_root();
@@ -48,6 +55,13 @@ impl Reducer<'_> {
                 self.end_before_start(error);
             }
         }
+    }
+
+    /// What was put together from two objects may be too large to travel; nobody could see it before.
+    fn slim_merged(&mut self, parameters: Value) -> Value {
+        let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
+        let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
+        Value::object(map.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))))
     }
 
     fn end_before_start(&mut self, error: ErrorInfo) {

@@ -1,0 +1,50 @@
+//! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
+
+use crate::plan::NodeId;
+use crate::reduce::Reducer;
+use crate::state::{FrameId, Item, ScopeId};
+use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
+
+impl Reducer<'_> {
+    /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
+    pub(super) fn enter_inner(&mut self, id: FrameId, node: NodeId, scope: ScopeId) {
+        let Some((_, body, _)) = self.pipeline_of(id) else { return };
+        let child = self.begin_child(id, node, u64::from(body.pc), scope, false);
+        self.state.next_generation += 1;
+        let generation = self.state.next_generation;
+        if let Some(frame) = self.state.frames.get_mut(child) {
+            frame.generation = generation;
+        }
+        if let Some(body) = self.pipeline_mut(id) {
+            body.child = Some(child);
+        }
+    }
+
+    pub(in crate::reduce) fn inner_ended(&mut self, id: FrameId, outcome: &Outcome) {
+        self.child_gone(id);
+        let entered =
+            self.pipeline_of(id).and_then(|(pipeline, body, _)| pipeline.tasks[body.pc as usize].action.node());
+        let hidden = entered.is_some_and(|node| self.program.node(node).hidden);
+        if let Some(body) = self.pipeline_mut(id) {
+            body.child = None;
+            if hidden && outcome.turns.is_some() {
+                body.turns = outcome.turns.clone();
+            }
+        }
+        self.state.agenda.push_back(Item::TaskEnded(id, Box::new(as_task(outcome))));
+    }
+}
+
+/// A node that did not end well is a task that failed, for the node's own reason if it has one.
+fn as_task(outcome: &Outcome) -> TaskOutcome {
+    let (code, kind) = match outcome.status {
+        Status::Succeeded => return TaskOutcome::success(outcome.output.clone()),
+        Status::Failed => ("NodeFailed", "node"),
+        Status::Skipped => ("Skipped", "skipped"),
+        Status::Cancelled => ("Cancelled", "cancelled"),
+        Status::TimedOut => ("TimedOut", "timeout"),
+    };
+    let told = || ErrorInfo::new(code, kind, format!("the node ended as {}", outcome.status.as_str()));
+    let error = outcome.error.clone().unwrap_or_else(told);
+    TaskOutcome { output: outcome.output.clone(), ..TaskOutcome::failure(error) }
+}

@@ -1,0 +1,92 @@
+//! The names that a task's expressions see besides the scope's, and what is known of its outcome.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::plan::Task;
+use crate::state::PipelineFrame;
+use crate::{ErrorInfo, TaskOutcome};
+
+/// `_task`, `_attempt` and `_visit` (both from 1), `_prev`; of a task that has ended also `outcome`.
+pub(crate) struct TaskNames {
+    task: Arc<str>,
+    attempt: u32,
+    visit: u32,
+    previous: Value,
+    ended: Option<Ending>,
+}
+
+/// Put together only if somebody asks: most tasks end without a rule.
+struct Ending {
+    outcome: TaskOutcome,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    told: OnceCell<Value>,
+}
+
+impl TaskNames {
+    /// Of a task that is about to be tried.
+    pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames {
+        let goes_on = body.again.is_some();
+        TaskNames {
+            task: task.label.clone(),
+            attempt: body.attempt + u32::from(!goes_on),
+            visit: body.visits.get(&body.pc).copied().unwrap_or(0) + 1,
+            previous: body.previous.clone(),
+            ended: None,
+        }
+    }
+
+    pub(super) fn after(task: &Task, body: &PipelineFrame, outcome: &TaskOutcome, ended_at: Timestamp) -> TaskNames {
+        let (outcome, started_at, told) = (outcome.clone(), body.task_started_at, OnceCell::new());
+        let ended = Some(Ending { outcome, started_at, ended_at, told });
+        TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(task, body) }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        match name {
+            "_task" => Some(Value::Str(self.task.clone())),
+            "_attempt" => Some(Value::from(self.attempt)),
+            "_visit" => Some(Value::from(self.visit)),
+            "_prev" => Some(self.previous.clone()),
+            "outcome" => self.outcome().cloned(),
+            _ => None,
+        }
+    }
+
+    /// `{status, result, error, meta}`, and beside them the facts that the tool has told.
+    fn outcome(&self) -> Option<&Value> {
+        let ended = self.ended.as_ref()?;
+        Some(ended.told.get_or_init(|| {
+            let mut told = Map::new();
+            told.insert("status", status(&ended.outcome));
+            told.insert("result", ended.outcome.output.clone());
+            told.insert("error", ended.outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
+            told.insert("meta", completed(&ended.outcome.meta, self.attempt, ended.started_at, ended.ended_at));
+            facts(&ended.outcome).for_each(|(name, fact)| _ = told.insert(name.clone(), fact.clone()));
+            Value::map(told)
+        }))
+    }
+}
+
+pub(super) fn status(outcome: &TaskOutcome) -> &'static str {
+    if outcome.error.is_some() { "error" } else { "success" }
+}
+
+/// A tool adds to what is known of every outcome; it does not replace it.
+pub(super) fn facts(outcome: &TaskOutcome) -> impl Iterator<Item = (&Arc<str>, &Value)> {
+    const OWN: [&str; 4] = ["status", "result", "error", "meta"];
+    outcome.facts.as_map().into_iter().flat_map(Map::iter).filter(|(name, _)| !OWN.contains(&&***name))
+}
+
+/// What the tool says of its work, and what the reducer knows of it.
+pub(super) fn completed(meta: &Value, attempt: u32, started_at: Timestamp, ended_at: Timestamp) -> Value {
+    let mut known = meta.as_map().cloned().unwrap_or_default();
+    known.insert("attempt", attempt);
+    known.insert("duration_ms", ended_at.since(started_at).as_ms());
+    known.insert("started_at", started_at.to_string());
+    known.insert("ended_at", ended_at.to_string());
+    Value::map(known)
+}

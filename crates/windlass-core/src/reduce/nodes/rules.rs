@@ -1,0 +1,154 @@
+//! What is to be done with a task that has ended: its retry, then its rules, then the way of all pipelines.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Value};
+
+use crate::plan::{Directive, Retry, Rule};
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, PipelineFrame, ScopeId};
+use crate::{ErrorInfo, Status, TaskOutcome};
+
+pub(super) enum Next {
+    Continue,
+    Jump(u32),
+    Again { wait: Duration, same_key: bool },
+    Break,
+    Fail { status: Status, error: Option<ErrorInfo> },
+}
+
+/// A rule that has matched, by its place in the task.
+pub(super) struct Matched<'a> {
+    pub at: u32,
+    pub rule: &'a Rule,
+}
+
+impl<'a> Reducer<'a> {
+    /// The task's own retry; else the first rule that matches; else success goes on and an error fails.
+    pub(super) fn decide(
+        &mut self,
+        id: FrameId,
+        outcome: &TaskOutcome,
+        locals: Locals<'_>,
+    ) -> Result<(Next, Option<Matched<'a>>), Stop> {
+        let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Continue, None)) };
+        let task = &pipeline.tasks[body.pc as usize];
+        let (pc, tries) = (body.pc, body.attempt.saturating_sub(body.tries_before));
+        if let (Some(retry), Some(error)) = (&task.retry, &outcome.error)
+            && let Some(wait) = self.retry_after(retry, error, tries, scope, locals)?
+        {
+            return Ok((again(outcome, wait), None));
+        }
+        for (at, rule) in task.rules.iter().enumerate() {
+            if let Some(when) = rule.when
+                && !self.condition(when, scope, locals)?
+            {
+                continue;
+            }
+            if let Some(times) = &rule.times
+                && self.matched(id, pc, at as u32) >= self.count_with(times, scope, locals)?
+            {
+                continue;
+            }
+            let next = match &rule.directive {
+                Directive::Continue => Next::Continue,
+                Directive::Jump(to) => Next::Jump(*to),
+                Directive::Break => Next::Break,
+                Directive::Fail { status, error } => {
+                    let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
+                    let error = error.map(|error| self.resolve(&error)).transpose()?;
+                    Next::Fail { status: *status, error: error.as_ref().map(ruled) }
+                }
+                Directive::Retry(retry) => {
+                    let tries = self.tries_by_rule(id, pc, at as u32, rule);
+                    match self.ruled_again(retry, outcome, tries, scope, locals)? {
+                        Some(next) => next,
+                        None => continue,
+                    }
+                }
+            };
+            return Ok((next, Some(Matched { at: at as u32, rule })));
+        }
+        let fails = outcome.error.is_some();
+        Ok((if fails { Next::Fail { status: Status::Failed, error: None } } else { Next::Continue }, None))
+    }
+
+    fn ruled_again(
+        &mut self,
+        retry: &Retry,
+        outcome: &TaskOutcome,
+        tries: u32,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Option<Next>, Stop> {
+        let wait = self.retry_after(retry, &because(outcome), tries, scope, locals)?;
+        Ok(wait.map(|wait| again(outcome, wait)))
+    }
+
+    /// Tries as this rule counts them: those that rules have led to, or only its own.
+    fn tries_by_rule(&self, id: FrameId, pc: u32, at: u32, rule: &Rule) -> u32 {
+        let rounds = self.pipeline_of(id).map_or(0, |(_, body, _)| body.rounds);
+        let own = || u32::try_from(self.matched(id, pc, at)).unwrap_or(u32::MAX);
+        (if rule.times.is_some() { own() } else { rounds }).saturating_add(1)
+    }
+
+    fn matched(&self, id: FrameId, pc: u32, at: u32) -> u64 {
+        self.pipeline_of(id).and_then(|(_, body, _)| body.matched.get(&(pc, at)).copied()).unwrap_or(0)
+    }
+
+    /// Counts a match of a rule that may not match without end, and a round that a rule has asked for.
+    pub(super) fn note_match(&mut self, id: FrameId, matched: &Matched<'_>) {
+        let Some(body) = self.pipeline_mut(id) else { return };
+        if matched.rule.times.is_some() {
+            *body.matched.entry((body.pc, matched.at)).or_default() += 1;
+        }
+        if matches!(matched.rule.directive, Directive::Retry(_)) {
+            body.rounds += 1;
+            body.tries_before = body.attempt;
+        }
+    }
+
+    /// A task that is left has its tries anew when it is reached again.
+    pub(super) fn forget_tries(&mut self, id: FrameId) {
+        let Some((pipeline, ..)) = self.pipeline_of(id) else { return };
+        let Some(body) = self.pipeline_mut(id) else { return };
+        let PipelineFrame { pc, matched, .. } = body;
+        let retries = |task: u32, rule: u32| {
+            let rule = pipeline.tasks.get(task as usize).and_then(|task| task.rules.get(rule as usize));
+            rule.is_some_and(|rule| matches!(rule.directive, Directive::Retry(_)))
+        };
+        matched.retain(|(task, rule), _| task != pc || !retries(*task, *rule));
+        body.rounds = 0;
+        body.tries_before = 0;
+    }
+}
+
+fn again(outcome: &TaskOutcome, wait: Duration) -> Next {
+    let same_key = outcome.error.as_ref().is_some_and(|error| !error.replied);
+    Next::Again { wait: not_before(outcome, wait), same_key }
+}
+
+/// Why a task is tried again.
+pub(super) fn because(outcome: &TaskOutcome) -> ErrorInfo {
+    outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"))
+}
+
+/// Whoever refused may have said when to come back: not earlier than that.
+fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
+    let asked = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
+    wait.max(Duration::from_ms(asked.unwrap_or(0)))
+}
+
+/// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.
+pub(super) fn written(error: &Value, mut otherwise: ErrorInfo) -> ErrorInfo {
+    let text = |key: &str| error.get(key).and_then(Value::as_str).map(Arc::from);
+    otherwise.code = text("code").unwrap_or(otherwise.code);
+    otherwise.message = text("message").unwrap_or(otherwise.message);
+    otherwise
+}
+
+/// The error of a rule that fails its step.
+pub(super) fn ruled(error: &Value) -> ErrorInfo {
+    written(error, ErrorInfo::new("RuleFailed", "rule", "a rule fails the step"))
+}

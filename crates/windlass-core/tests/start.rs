@@ -1,0 +1,86 @@
+//! How a run begins: its parameters, laid over their defaults, and where it comes from.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::values::MemoryValues;
+use support::world::echo;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Limits, Origin, Program, Status, TickKind};
+use windlass_value::Value;
+
+/// A run that gives its parameter `p`.
+fn with_parameter(default: Option<&str>, kind: VariableKind, merge: bool, limits: Limits) -> Program {
+    let mut b = Builder::new();
+    b.evaluate(None, "show", r#"{"$run": "p"}"#);
+    b.plan.parameters = vec![Parameter { default: default.map(json), merge, ..Parameter::new("p", kind) }];
+    b.load_with(limits)
+}
+
+fn given(program: &Program, input: &str) -> Value {
+    let mut sim = Sim::new(program, echo());
+    sim.start_with(json(input)).run();
+    sim.output()
+}
+
+#[test]
+fn an_object_is_laid_over_its_default_level_by_level() {
+    const DEFAULT: &str = r#"{"db": {"host": "here", "port": 5432}, "tags": ["a"], "n": 1}"#;
+    let program = with_parameter(Some(DEFAULT), VariableKind::Object, true, Limits::default());
+    let cases = [
+        ("{}", DEFAULT),
+        (r#"{"p": {"db": {"host": "there"}}}"#, r#"{"db": {"host": "there", "port": 5432}, "tags": ["a"], "n": 1}"#),
+        (
+            r#"{"p": {"tags": ["b"], "new": 2}}"#,
+            r#"{"db": {"host": "here", "port": 5432}, "tags": ["b"], "n": 1, "new": 2}"#,
+        ),
+        (r#"{"p": {"db": null}}"#, r#"{"db": null, "tags": ["a"], "n": 1}"#),
+    ];
+    for (input, expected) in cases {
+        assert_eq!(given(&program, input), json(expected), "{input}");
+    }
+    let replaced = with_parameter(Some(DEFAULT), VariableKind::Object, false, Limits::default());
+    assert_eq!(given(&replaced, r#"{"p": {"n": 2}}"#), json(r#"{"n": 2}"#));
+}
+
+#[test]
+fn what_is_no_object_replaces_the_default() {
+    let program = with_parameter(Some(r#"{"a": 1}"#), VariableKind::Any, true, Limits::default());
+    assert_eq!(given(&program, r#"{"p": [2]}"#), json("[2]"));
+    let program = with_parameter(Some("[1]"), VariableKind::Any, true, Limits::default());
+    assert_eq!(given(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
+    let program = with_parameter(None, VariableKind::Any, true, Limits::default());
+    assert_eq!(given(&program, r#"{"p": {"a": 2}}"#), json(r#"{"a": 2}"#));
+}
+
+/// What two objects make together may be too large to be kept in the state.
+#[test]
+fn a_large_merged_parameter_is_stored_elsewhere() {
+    let default = r#"{"a": "0123456789012345678901234567890123456789"}"#;
+    let limits = Limits { inline_bytes_max: 60, ..Limits::default() };
+    let program = with_parameter(Some(default), VariableKind::Object, true, limits);
+    let mut sim = Sim::new(&program, echo());
+    sim.values = MemoryValues::forgetful();
+    sim.start_with(json(r#"{"p": {"b": "0123456789012345678901234567890123456789"}}"#)).run();
+    assert!(matches!(sim.state.run.parameters.get("p"), Some(Value::Stored(_))));
+    assert_eq!(sim.output().as_map().unwrap().len(), 2);
+}
+
+#[test]
+fn a_child_knows_its_parent_and_where_all_this_began() {
+    let mut b = Builder::new();
+    b.evaluate(None, "show", r#"[{"$run": "parent"}, {"$run": "trace"}]"#);
+    let program = b.load();
+    let shown = |origin: Option<Origin>| {
+        let mut sim = Sim::new(&program, echo());
+        let origin = origin.map(Box::new);
+        sim.tick(TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin });
+        assert_eq!(sim.run().status(), Status::Succeeded);
+        sim.output()
+    };
+    assert_eq!(shown(None), json(r#"[null, "run"]"#), "its own master");
+    let origin = Origin { parent: "above".into(), trace: "top".into() };
+    assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
+}
