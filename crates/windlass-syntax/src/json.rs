@@ -6,11 +6,11 @@ use windlass_value::Value;
 
 use crate::{Diagnostic, Diagnostics, Key, Kind, Node, Source, Span, Text};
 
-const MALFORMED: &str = "WND-1001";
-const DUPLICATE_KEY: &str = "WND-1002";
+pub(crate) const MALFORMED: &str = "WND-1001";
+pub(crate) const DUPLICATE_KEY: &str = "WND-1002";
 const TOO_LARGE: &str = "WND-1003";
-const TOO_DEEP: &str = "WND-1004";
-const EMPTY: &str = "WND-1005";
+pub(crate) const TOO_DEEP: &str = "WND-1004";
+pub(crate) const EMPTY: &str = "WND-1005";
 
 #[derive(Clone, Copy, Debug)]
 pub struct ParseLimits {
@@ -19,16 +19,13 @@ pub struct ParseLimits {
 }
 
 /// However high the setting: readers and compilers go as deep as the file, and a thread's stack ends.
-const DEPTH_CEILING: usize = 512;
+pub(crate) const DEPTH_CEILING: usize = 512;
 
 /// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
 pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagnostics) -> Option<Node> {
     let text = &*source.text;
-    if text.len() > limits.bytes {
-        // How many there are is not known here: whoever read the file may have stopped when it was too much.
-        let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
-        let hint = "raise `definition_bytes_max` in windlass.toml if this is meant";
-        diagnostics.push(Diagnostic::error(TOO_LARGE, Span::at(0), message).hint(hint));
+    if let Some(problem) = too_large(source, limits) {
+        diagnostics.push(problem);
         return None;
     }
     // Editors on Windows begin a file with a byte order mark; it says nothing in UTF-8.
@@ -41,6 +38,13 @@ pub fn parse_json(source: &Source, limits: ParseLimits, diagnostics: &mut Diagno
             None
         }
     }
+}
+
+pub(crate) fn too_large(source: &Source, limits: ParseLimits) -> Option<Diagnostic> {
+    // How many there are is not known here: whoever read the file may have stopped when it was too much.
+    let message = format!("the file has more than the {} bytes that a definition may have", limits.bytes);
+    let hint = "raise `definition_bytes_max` in windlass.toml if this is meant";
+    (source.text.len() > limits.bytes).then(|| Diagnostic::error(TOO_LARGE, Span::at(0), message).hint(hint))
 }
 
 type Parsed<T> = Result<T, Box<Diagnostic>>;
@@ -394,7 +398,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Integers within 64 bits and finite floats; anything else keeps its text.
-fn to_number(text: &str) -> Value {
+pub(crate) fn to_number(text: &str) -> Value {
     let number = match text.contains(['.', 'e', 'E']) {
         true => text.parse().ok().and_then(Value::float),
         false => text.parse().ok().map(Value::Int),

@@ -10,6 +10,7 @@ mod object;
 mod render;
 mod source;
 mod tree;
+mod yaml;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Report, Severity};
 pub use json::{ParseLimits, parse_json};
@@ -18,3 +19,4 @@ pub use object::{Object, did_you_mean, expect_bool, expect_list, expect_text, li
 pub use render::Colour;
 pub use source::{Position, Source, Span};
 pub use tree::{Key, Kind, Node, Text, to_value};
+pub use yaml::{Scalars, parse_yaml};

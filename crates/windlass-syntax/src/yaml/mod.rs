@@ -1,0 +1,351 @@
+//! YAML into the spanned tree. What a definition does not need is refused with a hint: anchors, aliases, merge keys, tags
+//! of its own, several documents. The first syntax error ends the reading; duplicate keys do not.
+//!
+//! `scalar` says what a plain scalar means · `place` finds a text's characters in the file.
+
+mod place;
+mod scalar;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
+
+use crate::json::{DEPTH_CEILING, DUPLICATE_KEY, EMPTY, MALFORMED, TOO_DEEP, too_large};
+use crate::{Diagnostic, Diagnostics, Key, Kind, Node, ParseLimits, Source, Span, Text};
+
+pub use scalar::Scalars;
+use scalar::{Meaning, resolve, tagged};
+
+const NOT_SUPPORTED: &str = "WND-1006";
+const UNQUOTED_TEMPLATE: &str = "WND-1007";
+
+/// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
+pub fn parse_yaml(
+    source: &Source,
+    limits: ParseLimits,
+    scalars: Scalars,
+    diagnostics: &mut Diagnostics,
+) -> Option<Node> {
+    if let Some(problem) = too_large(source, limits) {
+        diagnostics.push(problem);
+        return None;
+    }
+    let text = &*source.text;
+    let mut reader = Reader {
+        text,
+        places: Places::new(text),
+        events: Parser::new_from_str(text),
+        scalars,
+        depth_max: limits.depth.min(DEPTH_CEILING),
+        diagnostics,
+    };
+    match reader.stream() {
+        Ok(node) => Some(node),
+        Err(problem) => {
+            diagnostics.push(*problem);
+            None
+        }
+    }
+}
+
+type Parsed<T> = Result<T, Box<Diagnostic>>;
+
+/// Characters, which the parser counts, to bytes.
+struct Places {
+    /// Where each character begins, and the end; nothing for a text of one byte each.
+    bytes: Vec<usize>,
+    end: usize,
+}
+
+impl Places {
+    fn new(text: &str) -> Places {
+        let bytes = match text.is_ascii() {
+            true => Vec::new(),
+            false => text.char_indices().map(|(at, _)| at).chain([text.len()]).collect(),
+        };
+        Places { bytes, end: text.len() }
+    }
+
+    fn byte(&self, character: usize) -> usize {
+        match self.bytes.is_empty() {
+            true => character.min(self.end),
+            false => self.bytes.get(character).copied().unwrap_or(self.end),
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    places: Places,
+    events: Parser<'a, StrInput<'a>>,
+    scalars: Scalars,
+    depth_max: usize,
+    diagnostics: &'a mut Diagnostics,
+}
+
+/// What every node may carry in front of it.
+type Properties<'a> = (usize, Option<Cow<'a, Tag>>);
+
+impl<'a> Reader<'a> {
+    fn stream(&mut self) -> Parsed<Node> {
+        let mut root = None;
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::StreamEnd => break,
+                Event::DocumentStart(_) if root.is_some() => {
+                    return Err(not_supported(span, "a second document begins here", "one file holds one definition"));
+                }
+                Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+                event => root = Some(self.node(event, span, 1)?),
+            }
+        }
+        match root {
+            Some(Node { kind: Kind::Null, span }) if span.start == span.end => Err(empty(span)),
+            Some(node) => Ok(node),
+            None => Err(empty(Span::at(self.text.len()))),
+        }
+    }
+
+    fn next(&mut self) -> Parsed<(Event<'a>, Span)> {
+        match self.events.next_event() {
+            Some(Ok((event, span))) => {
+                let (start, end) = (self.places.byte(span.start.index()), self.places.byte(span.end.index()));
+                Ok((event, Span::new(start, end.max(start))))
+            }
+            Some(Err(error)) => Err(self.malformed(&error)),
+            None => Ok((Event::StreamEnd, Span::at(self.text.len()))),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Parsed<Node> {
+        if depth > self.depth_max {
+            let message = format!("the file nests deeper than {}", self.depth_max);
+            let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
+            return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
+        }
+        match event {
+            Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, span, (anchor, tag)),
+            Event::SequenceStart(anchor, tag) => {
+                self.collection((anchor, tag), "seq", span)?;
+                self.list(span, depth)
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.collection((anchor, tag), "map", span)?;
+                self.map(span, depth)
+            }
+            Event::Alias(_) => Err(no_alias(span)),
+            other => {
+                let problem = Diagnostic::error(MALFORMED, span, format!("a value is missing here, found {other:?}"));
+                Err(Box::new(problem))
+            }
+        }
+    }
+
+    fn list(&mut self, opening: Span, depth: usize) -> Parsed<Node> {
+        let mut items: Vec<Node> = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            match event {
+                Event::SequenceEnd => {
+                    let span = self.extent(opening, span, items.last().map(|item| item.span));
+                    return Ok(Node::new(span, Kind::List(items)));
+                }
+                event => items.push(self.node(event, span, depth + 1)?),
+            }
+        }
+    }
+
+    fn map(&mut self, opening: Span, depth: usize) -> Parsed<Node> {
+        if self.text[opening.start..].starts_with("{{") || self.text[opening.start..].starts_with("{%") {
+            return Err(self.unquoted(opening.start));
+        }
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut seen: HashMap<String, Span> = HashMap::new();
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::MappingEnd {
+                let span = self.extent(opening, span, entries.last().map(|(_, node)| node.span));
+                return Ok(Node::new(span, Kind::Map(entries)));
+            }
+            let key = self.key(event, span, &mut seen)?;
+            let (event, span) = self.next()?;
+            let node = self.node(event, span, depth + 1)?;
+            entries.push((key, node));
+        }
+    }
+
+    /// Keys are texts, as they are written: `on` is the key "on".
+    fn key(&mut self, event: Event<'a>, span: Span, seen: &mut HashMap<String, Span>) -> Parsed<Key> {
+        let text = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.plain_properties((anchor, tag), span)?;
+                if text == "<<" && style == ScalarStyle::Plain {
+                    let hint = "write the keys out; what several steps share goes into `workload`";
+                    return Err(not_supported(span, "merge keys are not supported", hint));
+                }
+                text
+            }
+            Event::Alias(_) => return Err(no_alias(span)),
+            Event::MappingStart(..) if self.text[..span.start].ends_with('{') => {
+                return Err(self.unquoted(span.start - 1));
+            }
+            _ => return Err(not_supported(span, "a key must be a text", "write `key: value`")),
+        };
+        match seen.get(&*text) {
+            Some(first) => {
+                let problem = Diagnostic::error(DUPLICATE_KEY, span, format!("the key {text:?} is given twice"));
+                self.diagnostics.push(problem.label(*first, "first here").hint("rename or remove one of them"));
+            }
+            None => {
+                seen.insert(text.clone().into_owned(), span);
+            }
+        }
+        Ok(Key { text: text.into_owned(), span })
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span, properties: Properties<'_>) -> Parsed<Node> {
+        let (anchor, tag) = properties;
+        no_anchor(anchor, span)?;
+        let meaning = match tag.as_deref() {
+            None if style == ScalarStyle::Plain => resolve(text, self.scalars),
+            None => Meaning::Text,
+            Some(tag) if tag.is_yaml_core_schema() => match tagged(&tag.suffix, text, self.scalars) {
+                Some(meaning) => meaning,
+                None => return Err(bad_tag(tag, span)),
+            },
+            Some(tag) => return Err(bad_tag(tag, span)),
+        };
+        // A tag stands in front of its value; a caret belongs under the value.
+        let span = if tag.is_some() { place::without_tag(self.text, span) } else { span };
+        // A block ends with its last line, not where the next key begins.
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        let end = if block { span.start + self.text[span.start..span.end].trim_end().len() } else { span.end };
+        let span = Span::new(span.start, end);
+        let kind = match meaning {
+            Meaning::Text => {
+                let anchors = place::anchors(&self.text[span.start..span.end], span.start, text, style);
+                Kind::Str(Text::anchored(text.to_owned(), anchors))
+            }
+            Meaning::Null => Kind::Null,
+            Meaning::Bool(flag) => Kind::Bool(flag),
+            Meaning::Number(number) => Kind::Number(number),
+            Meaning::NoSuchNumber => {
+                let problem = Diagnostic::error(MALFORMED, span, format!("there is no number `{text}`"));
+                return Err(Box::new(problem.hint(format!("write \"{text}\" if the text is meant"))));
+            }
+        };
+        Ok(Node::new(span, kind))
+    }
+
+    fn collection(&self, (anchor, tag): Properties<'_>, name: &str, span: Span) -> Parsed<()> {
+        no_anchor(anchor, span)?;
+        match tag.as_deref() {
+            Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == name) => Err(bad_tag(tag, span)),
+            _ => Ok(()),
+        }
+    }
+
+    fn plain_properties(&self, (anchor, tag): Properties<'_>, span: Span) -> Parsed<()> {
+        no_anchor(anchor, span)?;
+        match tag.as_deref() {
+            Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == "str") => Err(bad_tag(tag, span)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A collection in brackets ends with its bracket, one in lines with its last item.
+    fn extent(&self, opening: Span, closing: Span, last: Option<Span>) -> Span {
+        let bracket = matches!(self.text.as_bytes().get(opening.start), Some(b'{' | b'['));
+        let end = if bracket && closing.end > closing.start {
+            closing.end
+        } else {
+            last.map_or(opening.end, |last| last.end)
+        };
+        Span::new(opening.start, end.max(opening.start))
+    }
+
+    fn malformed(&self, error: &ScanError) -> Box<Diagnostic> {
+        let at = self.places.byte(error.marker().index());
+        if let Some(template) = unquoted_template(self.text, at) {
+            return self.unquoted(template);
+        }
+        let end = at + self.text[at..].chars().next().map_or(0, char::len_utf8);
+        let message = format!("this is not valid YAML: {}", error.info());
+        Box::new(Diagnostic::error(MALFORMED, Span::new(at, end), message).hint(hint_for(error.info())))
+    }
+
+    fn unquoted(&self, start: usize) -> Box<Diagnostic> {
+        let line = self.text[start..].lines().next().unwrap_or_default().trim_end();
+        // Between brackets the template ends where it is closed.
+        let bracketed = self.text[..start].trim_end_matches(' ').ends_with(['[', ',', '{']);
+        let closed = line.find("}}").filter(|_| bracketed).map_or(line.len(), |at| at + 2);
+        let line = &line[..closed];
+        let shown = match line.contains('"') {
+            true => format!("'{}'", line.replace('\'', "''")),
+            false => format!("\"{}\"", line.replace('\\', "\\\\")),
+        };
+        let span = Span::new(start, start + line.len());
+        let problem = Diagnostic::error(UNQUOTED_TEMPLATE, span, "quote the template: `{` begins an object in YAML");
+        Box::new(problem.hint(format!("write {shown}")))
+    }
+}
+
+fn empty(span: Span) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error(EMPTY, span, "the file is empty").hint("a definition is an object: `key: value`"))
+}
+
+fn not_supported(span: Span, message: &str, hint: &str) -> Box<Diagnostic> {
+    Box::new(Diagnostic::error(NOT_SUPPORTED, span, message).hint(hint))
+}
+
+fn no_anchor(anchor: usize, span: Span) -> Parsed<()> {
+    match anchor {
+        0 => Ok(()),
+        _ => Err(not_supported(span, "anchors (`&name`) are not supported", "write the value out where it is needed")),
+    }
+}
+
+fn no_alias(span: Span) -> Box<Diagnostic> {
+    let hint = "write the value out; a text that begins with `*` goes in quotes";
+    not_supported(span, "aliases (`*name`) are not supported", hint)
+}
+
+fn bad_tag(tag: &Tag, span: Span) -> Box<Diagnostic> {
+    let shown = match tag.is_yaml_core_schema() {
+        true => format!("!!{}", tag.suffix),
+        false => format!("{}{}", tag.handle, tag.suffix),
+    };
+    let hint =
+        "a text that begins with `!` goes in quotes; known are !!str, !!int, !!float, !!bool, !!null, !!seq, !!map";
+    not_supported(span, &format!("the tag `{shown}` does not fit here"), hint)
+}
+
+/// A template outside quotes on the line of an error, before it.
+fn unquoted_template(text: &str, at: usize) -> Option<usize> {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next()?;
+    let begins = ["{{", "{%"].iter().filter_map(|mark| line.find(mark)).min()?;
+    let before = line[..begins].trim_end();
+    let opens = before.is_empty() || before.ends_with([':', '-', '[', ',', '{']);
+    (opens && start + begins <= at).then_some(start + begins)
+}
+
+fn hint_for(info: &str) -> &'static str {
+    let table = [
+        ("mapping values are not allowed", "a text with `: ` in it goes in quotes; or the line is indented too far"),
+        ("illegal placement of ':'", "is a bracket or a quote missing on the line before?"),
+        ("escape", "in double quotes a backslash is written `\\\\`; in single quotes it is just itself"),
+        ("quoted scalar", "a closing quote is missing"),
+        ("flow", "a closing bracket is missing, or a text with `,`, `]` or `}` goes in quotes"),
+        ("expected key", "check the indentation of this line against the lines around it"),
+        ("block collection", "check the indentation of this line against the lines around it"),
+        ("tab", "indent with spaces"),
+        ("block scalar", "the lines of a block are indented more than its key"),
+        ("unexpected character", "a text that begins with `%`, `@` or a backquote goes in quotes"),
+        ("anchor", "anchors and aliases are not supported; a text that begins with `&` or `*` goes in quotes"),
+    ];
+    let found = table.iter().find(|(part, _)| info.contains(part));
+    found.map_or("check the indentation and the quotes of this line", |(_, hint)| hint)
+}

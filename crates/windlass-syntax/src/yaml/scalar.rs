@@ -1,0 +1,209 @@
+//! What a plain scalar means: two tables, and nothing else differs between them.
+//!
+//! | | `Yaml11` | `Core` |
+//! |---|---|---|
+//! | null | empty, `~`, `null`, `Null`, `NULL` | the same |
+//! | booleans | `true`, `false`, `yes`, `no`, `on`, `off`: lower case, capitalised, upper case | `true`, `false` |
+//! | integers | `10`, `1_000`, `0b11`, `017`, `0o17`, `0x1f` | `10`, `0o17`, `0x1f`; `017` is 17 |
+//! | floats | need a point; an exponent needs its sign: `1.5e+3` | `1.5`, `1e3`, `1.` |
+//!
+//! Dates and sexagesimal numbers stay text in both.
+
+use windlass_value::{Digits, Value};
+
+use crate::json::to_number;
+
+const RADIX_DIGITS_MAX: usize = 256;
+
+/// By which rules plain scalars get their kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scalars {
+    /// YAML 1.1 as PyYAML reads it.
+    Yaml11,
+    /// The core schema of YAML 1.2.
+    Core,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Meaning {
+    Text,
+    Null,
+    Bool(bool),
+    Number(Value),
+    /// Infinity, or none at all.
+    NoSuchNumber,
+}
+
+pub(super) fn resolve(text: &str, scalars: Scalars) -> Meaning {
+    if matches!(text, "" | "~" | "null" | "Null" | "NULL") {
+        return Meaning::Null;
+    }
+    if let Some(flag) = boolean(text, scalars) {
+        return Meaning::Bool(flag);
+    }
+    // Nearly all scalars are words.
+    if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
+        return Meaning::Text;
+    }
+    number(text, scalars)
+}
+
+/// What a value is that carries a tag of the core schema; None if the two do not fit.
+pub(super) fn tagged(tag: &str, text: &str, scalars: Scalars) -> Option<Meaning> {
+    let plain = resolve(text, scalars);
+    match (tag, plain) {
+        ("str", _) => Some(Meaning::Text),
+        ("null", Meaning::Null) => Some(Meaning::Null),
+        ("bool", Meaning::Bool(flag)) => Some(Meaning::Bool(flag)),
+        ("int", Meaning::Number(number)) if !matches!(number, Value::Float(_)) => Some(Meaning::Number(number)),
+        ("float", Meaning::Number(number)) => Some(Meaning::Number(match number {
+            Value::Int(whole) => Value::float(whole as f64)?,
+            other => other,
+        })),
+        _ => None,
+    }
+}
+
+fn boolean(text: &str, scalars: Scalars) -> Option<bool> {
+    if text.len() > "false".len() {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase();
+    let capitalised = || text.starts_with(|c: char| c.is_ascii_uppercase()) && text[1..] == lower[1..];
+    if text != lower && text.bytes().any(|byte| byte.is_ascii_lowercase()) && !capitalised() {
+        return None;
+    }
+    match (lower.as_str(), scalars) {
+        ("true", _) | ("yes" | "on", Scalars::Yaml11) => Some(true),
+        ("false", _) | ("no" | "off", Scalars::Yaml11) => Some(false),
+        _ => None,
+    }
+}
+
+fn number(text: &str, scalars: Scalars) -> Meaning {
+    let (sign, unsigned) = match text.as_bytes()[0] {
+        b'-' => ("-", &text[1..]),
+        b'+' => ("", &text[1..]),
+        _ => ("", text),
+    };
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
+        return Meaning::NoSuchNumber;
+    }
+    let found = match scalars {
+        Scalars::Yaml11 => yaml11(unsigned),
+        Scalars::Core => core(unsigned),
+    };
+    match found {
+        // Whoever writes more than that does not mean a number.
+        Some(Written::Radix(digits, _)) if digits.len() > RADIX_DIGITS_MAX => Meaning::Text,
+        Some(Written::Radix(digits, radix)) => Meaning::Number(with_radix(sign, &digits, radix)),
+        Some(Written::Decimal(digits)) => Meaning::Number(decimal(sign, &digits)),
+        None => Meaning::Text,
+    }
+}
+
+/// How a number is written, without its sign and its underscores.
+enum Written {
+    Radix(String, u32),
+    Decimal(String),
+}
+
+fn yaml11(text: &str) -> Option<Written> {
+    let digits = |text: &str, radix: u32| {
+        let plain: String = text.chars().filter(|c| *c != '_').collect();
+        (!plain.is_empty() && plain.chars().all(|c| c.is_digit(radix))).then_some(plain)
+    };
+    if let Some(rest) = text.strip_prefix("0b") {
+        return digits(rest, 2).map(|digits| Written::Radix(digits, 2));
+    }
+    if let Some(rest) = text.strip_prefix("0x") {
+        return digits(rest, 16).map(|digits| Written::Radix(digits, 16));
+    }
+    if let Some(rest) = text.strip_prefix("0o") {
+        return digits(rest, 8).map(|digits| Written::Radix(digits, 8));
+    }
+    if text == "0" {
+        return Some(Written::Decimal("0".to_owned()));
+    }
+    if let Some(rest) = text.strip_prefix('0')
+        && !text.contains('.')
+    {
+        return digits(rest, 8).map(|digits| Written::Radix(digits, 8));
+    }
+    if text.starts_with('_') {
+        return None;
+    }
+    let Some((whole, rest)) = text.split_once('.') else { return digits(text, 10).map(Written::Decimal) };
+    let (fraction, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let all_digits = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == '_');
+    let signed = |text: &str| {
+        text.strip_prefix(['+', '-'])
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let good = all_digits(whole)
+        && all_digits(fraction)
+        && (!whole.is_empty() || fraction.starts_with(|c: char| c.is_ascii_digit()))
+        && exponent.is_none_or(signed);
+    good.then(|| Written::Decimal(text.chars().filter(|c| *c != '_').collect()))
+}
+
+fn core(text: &str) -> Option<Written> {
+    let all = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    if let Some(rest) = text.strip_prefix("0o") {
+        return all(rest, 8).then(|| Written::Radix(rest.to_owned(), 8));
+    }
+    if let Some(rest) = text.strip_prefix("0x") {
+        return all(rest, 16).then(|| Written::Radix(rest.to_owned(), 16));
+    }
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let (whole, fraction) = mantissa.split_once('.').map_or((mantissa, None), |(whole, rest)| (whole, Some(rest)));
+    let digits_or_none = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let good = digits_or_none(whole)
+        && fraction.is_none_or(digits_or_none)
+        && (!whole.is_empty() || fraction.is_some_and(|fraction| !fraction.is_empty()))
+        && exponent.is_none_or(|exponent| all(exponent.strip_prefix(['+', '-']).unwrap_or(exponent), 10));
+    good.then(|| Written::Decimal(text.to_owned()))
+}
+
+fn with_radix(sign: &str, digits: &str, radix: u32) -> Value {
+    if let Ok(number) = i64::from_str_radix(&format!("{sign}{digits}"), radix) {
+        return Value::Int(number);
+    }
+    // Longer than 64 bits: written out in decimal, digit by digit.
+    let mut decimal: Vec<u8> = vec![0];
+    for digit in digits.chars().filter_map(|c| c.to_digit(radix)) {
+        let mut carry = digit;
+        for place in &mut decimal {
+            let value = u32::from(*place) * radix + carry;
+            *place = (value % 10) as u8;
+            carry = value / 10;
+        }
+        while carry > 0 {
+            decimal.push((carry % 10) as u8);
+            carry /= 10;
+        }
+    }
+    let text: String = decimal.iter().rev().map(|digit| char::from(b'0' + digit)).collect();
+    Value::Big(format!("{sign}{text}").into())
+}
+
+/// Brings the number into the form that JSON has.
+fn decimal(sign: &str, text: &str) -> Value {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], &text[at..]),
+        None => (text, ""),
+    };
+    let (whole, fraction) = mantissa.split_once('.').map_or((mantissa, None), |(whole, rest)| (whole, Some(rest)));
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = fraction.map(|digits| format!(".{}", if digits.is_empty() { "0" } else { digits }));
+    let number = to_number(&format!("{sign}{whole}{}{exponent}", fraction.unwrap_or_default()));
+    debug_assert!(Digits::of(&number).is_some(), "{text} is a number");
+    number
+}
