@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::Status;
+use windlass_expr::jinja::Jinja;
 use windlass_expr::wdl::Wdl;
 use windlass_value::{
     EvalError, Language, Level, Meter, Mode, NodeView, RunView, Scope, Stored, Timestamp, TurnView, Value,
@@ -15,6 +16,8 @@ use crate::{definitions, reducer};
 const TIMES: u64 = 100_000;
 const ROUNDS: usize = 10;
 
+const TEMPLATE: &str = "{{ ctx.count > 10 and iter.page in [10, 20, 30] }}";
+
 pub fn condition() -> Vec<String> {
     let small = || Value::object([("a", Value::object([("b", "d")]))]);
     let cases = [
@@ -23,7 +26,10 @@ pub fn condition() -> Vec<String> {
         ("another action's body of 10 MB", [small(), large(), small()]),
         ("the action's own body of 10 MB", [small(), small(), large()]),
     ];
-    let mut lines = vec![format!("{:>5.0} ns  the expression alone, small values", alone())];
+    let mut lines = vec![
+        format!("{:>5.0} ns  the expression alone, small values", alone(&Wdl, definitions::CONDITION)),
+        format!("{:>5.0} ns  a condition of the same size as a template", alone(&Jinja, TEMPLATE)),
+    ];
     let mut first = None;
     for (what, [variable, other, body]) in cases {
         let payload = Value::object([("variable", variable), ("other", other), ("body", body)]);
@@ -71,8 +77,8 @@ fn best_ticks(times: u64, payload: &Value) -> Vec<Duration> {
 }
 
 /// Nanoseconds of one evaluation without the reducer around it.
-fn alone() -> f64 {
-    let expression = Wdl.compile(&Value::from(definitions::CONDITION), Mode::Condition);
+fn alone(language: &dyn Language, condition: &str) -> f64 {
+    let expression = language.compile(&Value::from(condition), Mode::Condition);
     let Ok(expression) = expression else { panic!("the condition compiles") };
     let scope = Fixed::new();
     let best = (0..ROUNDS).map(|_| {

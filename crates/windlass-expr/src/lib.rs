@@ -1,3 +1,4 @@
 //! The expression languages.
 
+pub mod jinja;
 pub mod wdl;

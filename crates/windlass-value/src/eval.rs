@@ -113,6 +113,10 @@ pub trait Scope {
     /// The content of a stored value, for a chunked list the table of its chunks; [`EvalErrorKind::NeedBlobs`] when it is
     /// not at hand.
     fn blob(&self, stored: &Stored) -> Result<Value, EvalError>;
+    /// All variables of a level, for languages in which the level itself is a value, and for messages.
+    fn variables(&self, _level: Level) -> Vec<(Arc<str>, Value)> {
+        Vec::new()
+    }
 }
 
 /// The end of a node as expressions see it.

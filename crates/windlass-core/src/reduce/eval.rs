@@ -334,6 +334,26 @@ impl ScopeTrait for View<'_> {
         random(self.state.seed, draw)
     }
 
+    fn variables(&self, level: Level) -> Vec<(Arc<str>, Value)> {
+        let mut found: Vec<(Arc<str>, Value)> = Vec::new();
+        let locals = self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step));
+        found.extend(locals.into_iter().flat_map(Map::iter).map(|(name, value)| (name.clone(), value.clone())));
+        let mut add = |scope: &Scope| {
+            for (name, variable) in &scope.variables {
+                if !found.iter().any(|(known, _)| known == name) {
+                    found.push((name.clone(), variable.value.clone()));
+                }
+            }
+        };
+        match level {
+            Level::Run => self.state.scopes.get(self.state.root_scope).into_iter().for_each(&mut add),
+            Level::Turn => self.chain().find(|scope| scope.turn.is_some()).into_iter().for_each(&mut add),
+            Level::Step => self.chain().find(|scope| scope.turn.is_none()).into_iter().for_each(&mut add),
+            Level::Any => self.chain().for_each(&mut add),
+        }
+        found
+    }
+
     fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
         self.values.get(&stored.hash).ok_or_else(|| EvalError::need_blobs(vec![stored.hash]))
     }

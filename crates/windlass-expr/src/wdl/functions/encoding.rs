@@ -27,6 +27,10 @@ const OCTETS: &str = "application/octet-stream";
 
 pub(super) fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, EvalError> {
     context.room_for_bytes(bytes.len().div_ceil(3).saturating_mul(4))?;
+    Ok(to_base64(bytes))
+}
+
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let part = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
@@ -36,11 +40,11 @@ pub(super) fn encode(context: &mut Context, bytes: &[u8]) -> Result<String, Eval
             out.push(if place <= group.len() { ALPHABET[sextet] as char } else { '=' });
         }
     }
-    Ok(out)
+    out
 }
 
 /// Padding may be missing and white space is passed over; anything else that is not base64 is refused.
-fn decode(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count, mut padding) = (0u32, 0, false);
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace()) {

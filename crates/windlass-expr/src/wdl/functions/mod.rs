@@ -3,7 +3,7 @@
 mod collection;
 mod conversion;
 mod date;
-mod encoding;
+pub(crate) mod encoding;
 mod forms;
 mod logical;
 mod math;

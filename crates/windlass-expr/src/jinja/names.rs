@@ -1,0 +1,230 @@
+//! What the first name of a path means.
+//!
+//! - `workload` is what the run was started with, over the declared defaults; `ctx`, `vars` and `iter` are the variables
+//!   of the run, the step and the loop turn. `iter` also has the item under its own name, `index` and `count`.
+//! - Words of the place an expression stands at: `args`, `outcome`, `output`, `event`, `_prev`, `_task`, `_attempt`,
+//!   `_visit`, … `error` is not there when nothing failed, `response` (the body) is not there when something did;
+//!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`.
+//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id`.
+//! - Any other name, in this order: the turn's variables and its item, what the tasks of the step wrote under their
+//!   labels, `args`, `ctx`, the results of steps that have ended, `workload`.
+
+use std::sync::Arc;
+
+use windlass_value::{Level, Map, Scope, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Root {
+    Workload,
+    /// `ctx`
+    Run,
+    /// `vars`
+    Step,
+    /// `iter`
+    Turn,
+    /// `_loop`
+    Loop,
+    LoopIndex,
+    RunId,
+    Error,
+    Response,
+    Result,
+    This,
+    /// A word that the place of the expression gives a meaning to.
+    Local,
+    Name,
+}
+
+impl Root {
+    pub fn of(name: &str) -> Root {
+        match name {
+            "workload" => Root::Workload,
+            "ctx" => Root::Run,
+            "vars" => Root::Step,
+            "iter" => Root::Turn,
+            "_loop" => Root::Loop,
+            "loop_index" => Root::LoopIndex,
+            "execution_id" => Root::RunId,
+            "error" => Root::Error,
+            "response" => Root::Response,
+            "result" => Root::Result,
+            "this" | "output" => Root::This,
+            "outcome" | "args" | "event" | "kind" | "_prev" | "_task" | "_attempt" | "_visit" => Root::Local,
+            _ => Root::Name,
+        }
+    }
+}
+
+impl Root {
+    /// Whether the name is there even when nothing is in it.
+    pub fn is_namespace(&self) -> bool {
+        matches!(self, Root::Workload | Root::Run | Root::Step | Root::Turn)
+    }
+}
+
+/// The value, and how many steps of the path it has taken.
+pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &dyn Scope) -> Option<(Value, usize)> {
+    let stepped = |value: Option<Value>| value.map(|value| (value, 1));
+    let whole = |value: Option<Value>| value.map(|value| (value, 0));
+    match (root, first) {
+        (Root::Workload, Some(key)) => stepped(workload(key, scope)),
+        (Root::Workload, None) => whole(Some(whole_workload(scope))),
+        (Root::Run, Some(key)) => stepped(scope.variable(Level::Run, key)),
+        (Root::Step, Some(key)) => stepped(scope.variable(Level::Step, key)),
+        (Root::Turn, Some(key)) => stepped(of_turn(key, scope)),
+        (Root::Run, None) => whole(Some(object(scope.variables(Level::Run)))),
+        (Root::Step, None) => whole(Some(object(scope.variables(Level::Step)))),
+        (Root::Turn, None) => whole(whole_turn(scope)),
+        (Root::Loop, _) => whole(scope.turn(None).map(|turn| {
+            Value::object([("index", Value::from(turn.index)), ("count", turn.count.map_or(Value::Null, Value::from))])
+        })),
+        (Root::LoopIndex, _) => {
+            whole(bare(name, scope).or_else(|| scope.turn(None).map(|turn| Value::from(turn.index))))
+        }
+        (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
+        (Root::Error, _) => whole(error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
+        (Root::Response, _) => whole(bare(name, scope).or_else(|| response(scope))),
+        (Root::Result, _) => {
+            let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome(scope)?.get("result").cloned());
+            whole(bare(name, scope).or_else(last))
+        }
+        (Root::This, _) => whole(bare(name, scope).or_else(|| this(scope))),
+        (Root::Local, _) => whole(scope.variable(Level::Any, name).or_else(|| bare(name, scope))),
+        (Root::Name, _) => whole(bare(name, scope)),
+    }
+}
+
+/// Names that can be used here, for messages.
+pub(super) fn known(root: &Root, scope: &dyn Scope) -> Vec<Arc<str>> {
+    let keys = |value: &Value| -> Vec<Arc<str>> {
+        value.as_map().map(|map| map.keys().cloned().collect()).unwrap_or_default()
+    };
+    let level = |level: Level| scope.variables(level).into_iter().map(|(name, _)| name);
+    match root {
+        Root::Workload => keys(&whole_workload(scope)),
+        Root::Run => level(Level::Run).collect(),
+        Root::Step => level(Level::Step).collect(),
+        Root::Turn => whole_turn(scope).map(|turn| keys(&turn)).unwrap_or_default(),
+        _ => {
+            let mut names: Vec<Arc<str>> = Vec::new();
+            names.extend(level(Level::Turn).chain(level(Level::Step)).chain(level(Level::Run)));
+            names.extend(keys(&whole_workload(scope)));
+            names.extend(["workload", "ctx", "vars"].map(Arc::from));
+            if scope.turn(None).is_some() {
+                names.push("iter".into());
+            }
+            let mut seen = std::collections::HashSet::new();
+            names.retain(|name| seen.insert(name.clone()));
+            names
+        }
+    }
+}
+
+fn bare(name: &str, scope: &dyn Scope) -> Option<Value> {
+    of_turn_bare(name, scope)
+        .or_else(|| scope.variable(Level::Step, name))
+        .or_else(|| scope.variable(Level::Any, "args").as_ref().and_then(|args| args.get(name)).cloned())
+        .or_else(|| scope.variable(Level::Run, name))
+        .or_else(|| scope.variable(Level::Any, name))
+        .or_else(|| scope.node(name).map(|node| node.output))
+        .or_else(|| workload(name, scope))
+}
+
+fn of_turn_bare(name: &str, scope: &dyn Scope) -> Option<Value> {
+    scope.variable(Level::Turn, name).or_else(|| {
+        let turn = scope.turn(None)?;
+        (turn.item_name.as_deref() == Some(name)).then_some(turn.item)
+    })
+}
+
+fn of_turn(key: &str, scope: &dyn Scope) -> Option<Value> {
+    of_turn_bare(key, scope).or_else(|| {
+        let turn = scope.turn(None)?;
+        match key {
+            "index" => Some(Value::from(turn.index)),
+            "count" => turn.count.map(Value::from),
+            _ => None,
+        }
+    })
+}
+
+fn whole_turn(scope: &dyn Scope) -> Option<Value> {
+    let turn = scope.turn(None)?;
+    let mut map: Map = Map::new();
+    map.insert("index", turn.index);
+    if let Some(name) = turn.item_name {
+        map.insert(name, turn.item);
+    }
+    scope.variables(Level::Turn).into_iter().for_each(|(name, value)| {
+        map.insert(name, value);
+    });
+    Some(Value::map(map))
+}
+
+fn object(entries: Vec<(Arc<str>, Value)>) -> Value {
+    Value::object(entries)
+}
+
+fn workload(key: &str, scope: &dyn Scope) -> Option<Value> {
+    let run = scope.run();
+    run.parameters.get(key).or_else(|| run.input.get(key)).cloned()
+}
+
+fn whole_workload(scope: &dyn Scope) -> Value {
+    let run = scope.run();
+    match (run.parameters.as_map(), run.input.as_map()) {
+        (Some(_), None) => run.parameters.clone(),
+        (None, _) => run.input.clone(),
+        (Some(parameters), Some(input)) => {
+            let mut all = parameters.clone();
+            for (key, value) in input.iter().filter(|(key, _)| !parameters.contains_key(key)) {
+                all.insert(key.clone(), value.clone());
+            }
+            Value::map(all)
+        }
+    }
+}
+
+fn outcome(scope: &dyn Scope) -> Option<Value> {
+    scope.variable(Level::Any, "outcome")
+}
+
+fn failed(outcome: &Value) -> bool {
+    outcome.get("status").and_then(Value::as_str) == Some("error")
+}
+
+/// The error of the task at hand, with the status of its reply if there was one.
+fn error(scope: &dyn Scope) -> Option<Value> {
+    let outcome = outcome(scope).filter(failed)?;
+    let error = outcome.get("error")?;
+    let status = outcome.get("http").and_then(|http| http.get("status"));
+    match (error.as_map(), status) {
+        (Some(map), Some(status)) if !map.contains_key("status") => {
+            let mut with_status = map.clone();
+            with_status.insert("status", status.clone());
+            Some(Value::map(with_status))
+        }
+        _ => Some(error.clone()),
+    }
+}
+
+/// The body of a reply, or the result itself where there is no reply around it.
+fn response(scope: &dyn Scope) -> Option<Value> {
+    let outcome = outcome(scope).filter(|outcome| !failed(outcome))?;
+    Some(body(outcome.get("result")?))
+}
+
+fn body(result: &Value) -> Value {
+    match (result.get("status_code"), result.get("data")) {
+        (Some(_), Some(data)) => data.clone(),
+        _ => result.clone(),
+    }
+}
+
+fn this(scope: &dyn Scope) -> Option<Value> {
+    let outcome = outcome(scope)?;
+    let mut map = outcome.as_map()?.clone();
+    let result = outcome.get("result").map_or(Value::Null, body);
+    map.insert("data", result);
+    Some(Value::map(map))
+}

@@ -1,0 +1,197 @@
+//! Our values inside the engine and back. Lists and objects are handed over as they are, by reference count; what is
+//! not touched costs nothing. A stored value is asked for when it is touched.
+
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
+use minijinja::{Error, Value as Inner};
+use windlass_value::{EvalError, EvalErrorKind, Map, Value};
+
+use super::session::{Session, carried, carry};
+use crate::wdl::values::DEPTH_MAX;
+
+/// A value as the engine sees it.
+pub(super) fn enter(value: &Value, session: &Arc<Session>) -> Inner {
+    match value {
+        Value::Null => Inner::from(()),
+        Value::Bool(flag) => Inner::from(*flag),
+        Value::Int(number) => Inner::from(*number),
+        Value::Float(number) => Inner::from(*number),
+        Value::Big(text) => match text.parse::<i128>() {
+            Ok(number) => Inner::from(number),
+            Err(_) => Inner::from_object(Exact(text.clone())),
+        },
+        Value::Str(text) => Inner::from(text.clone()),
+        Value::List(items) => Inner::from_object(Items { items: items.clone(), session: session.clone() }),
+        Value::Map(map) => Inner::from_object(Entries { map: map.clone(), session: session.clone() }),
+        Value::Stored(stored) => match session.stored(stored) {
+            Ok(content) => enter(&content, session),
+            Err(error) => Inner::from(carry(error)),
+        },
+    }
+}
+
+/// A number that the engine cannot count with: it passes through, and prints as it is.
+#[derive(Debug)]
+struct Exact(Arc<str>);
+
+impl Object for Exact {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Debug)]
+struct Items {
+    items: Arc<Vec<Value>>,
+    session: Arc<Session>,
+}
+
+impl Object for Items {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
+        let value = self.items.get(key.as_usize()?)?;
+        Some(self.session.paid(1).map_or_else(|error| Inner::from(carry(error)), |()| enter(value, &self.session)))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+}
+
+#[derive(Debug)]
+struct Entries {
+    map: Arc<Map>,
+    session: Arc<Session>,
+}
+
+impl Object for Entries {
+    fn get_value(self: &Arc<Self>, key: &Inner) -> Option<Inner> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Inner> {
+        let value = self.map.get(key)?;
+        Some(self.session.paid(1).map_or_else(|error| Inner::from(carry(error)), |()| enter(value, &self.session)))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        match self.session.paid(self.map.len() as u64) {
+            Ok(()) => Enumerator::Values(self.map.keys().map(|key| Inner::from(key.clone())).collect()),
+            Err(error) => Enumerator::Values(vec![Inner::from(carry(error))]),
+        }
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.map.len())
+    }
+}
+
+/// Whether it is one of our lists or objects, as it was handed over.
+pub(super) fn is_ours(value: &Inner) -> bool {
+    value.downcast_object_ref::<Items>().is_some() || value.downcast_object_ref::<Entries>().is_some()
+}
+
+/// A value of the engine as one of ours. Nothing is lost: integers beyond 64 bits are kept as their text.
+pub(super) fn leave(value: &Inner, session: &Session) -> Result<Value, EvalError> {
+    leave_at(value, session, 0)
+}
+
+fn leave_at(value: &Inner, session: &Session, depth: usize) -> Result<Value, EvalError> {
+    if depth > DEPTH_MAX {
+        return Err(EvalError::new(EvalErrorKind::Limit, format!("a value nests deeper than {DEPTH_MAX}")));
+    }
+    if let Some(items) = value.downcast_object_ref::<Items>() {
+        return Ok(Value::List(items.items.clone()));
+    }
+    if let Some(entries) = value.downcast_object_ref::<Entries>() {
+        return Ok(Value::Map(entries.map.clone()));
+    }
+    if let Some(Exact(text)) = value.downcast_object_ref::<Exact>() {
+        return Ok(Value::Big(text.clone()));
+    }
+    let wrong = |error: Error| carried(&error);
+    match value.kind() {
+        ValueKind::Undefined => Err(EvalError::new(EvalErrorKind::Missing, "the expression gives nothing at all")
+            .hint("`| default(…)` says what it is then")),
+        ValueKind::None => Ok(Value::Null),
+        ValueKind::Bool => Ok(Value::Bool(value.is_true())),
+        ValueKind::Number => number(value),
+        ValueKind::String => Ok(value.to_str().map_or(Value::Null, Value::Str)),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().map_err(wrong)?.checked();
+            let items = items.map(|item| {
+                session.paid(1)?;
+                leave_at(&item.map_err(wrong)?, session, depth + 1)
+            });
+            Ok(Value::list(items.collect::<Result<_, _>>()?))
+        }
+        ValueKind::Map => {
+            let mut map = Map::new();
+            for key in value.try_iter().map_err(wrong)?.checked() {
+                let key = key.map_err(wrong)?;
+                let item = value.get_item(&key).map_err(wrong)?;
+                session.paid(1)?;
+                map.insert(key.to_string(), leave_at(&item, session, depth + 1)?);
+            }
+            Ok(Value::map(map))
+        }
+        ValueKind::Invalid => Err(value.try_iter().map(|_| ()).map_or_else(wrong, |()| no_value(value))),
+        _ => Err(no_value(value)),
+    }
+}
+
+/// A constant that is written in a template; None for lists and objects.
+pub(super) fn constant(value: &Inner) -> Option<Value> {
+    match value.kind() {
+        ValueKind::None => Some(Value::Null),
+        ValueKind::Bool => Some(Value::Bool(value.is_true())),
+        ValueKind::Number => number(value).ok(),
+        ValueKind::String => value.to_str().map(Value::Str),
+        _ => None,
+    }
+}
+
+fn no_value(value: &Inner) -> EvalError {
+    EvalError::new(EvalErrorKind::Type, format!("the expression gives a {}, which is no value", value.kind()))
+}
+
+fn number(value: &Inner) -> Result<Value, EvalError> {
+    if value.is_integer() {
+        if let Some(number) = value.as_i64() {
+            return Ok(Value::Int(number));
+        }
+        return Ok(Value::Big(value.to_string().into()));
+    }
+    let float = f64::try_from(value.clone()).ok().and_then(Value::float);
+    float
+        .ok_or_else(|| EvalError::new(EvalErrorKind::Type, format!("the expression gives {value}, which is no number")))
+}
+
+/// A complaint of a filter.
+pub(super) fn complaint(message: impl Into<String>, hint: Option<&str>) -> Error {
+    let error = EvalError::new(EvalErrorKind::Type, message);
+    carry(match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
+}
+
+/// What a value is, with a glimpse of it, for messages.
+pub(super) fn describe(value: &Inner) -> String {
+    match value.kind() {
+        ValueKind::None => "null".to_owned(),
+        ValueKind::String => {
+            format!("the text {:?}", value.as_str().map(crate::wdl::values::short).unwrap_or_default())
+        }
+        ValueKind::Number | ValueKind::Bool => format!("the {} {value}", value.kind()),
+        kind => format!("a {kind}"),
+    }
+}

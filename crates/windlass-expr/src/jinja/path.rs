@@ -1,0 +1,173 @@
+//! A name with what is read from it: `outcome.result.items[0]`. It is looked up in the scope itself, one step after the
+//! other, so only what it ends at enters the engine, and a stored value that is only passed on stays stored.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value};
+
+use super::names::{Root, known, root_value};
+use crate::wdl::nearest;
+use crate::wdl::values::{Context, is_stored_list};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    Key(Arc<str>),
+    Index(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Path {
+    pub name: Arc<str>,
+    pub root: Root,
+    pub steps: Vec<Step>,
+}
+
+impl Path {
+    pub fn new(name: &str, steps: Vec<Step>) -> Path {
+        Path { name: name.into(), root: Root::of(name), steps }
+    }
+
+    /// The text of the name and the first steps.
+    pub fn shown(&self, steps: usize) -> String {
+        let mut text = self.name.to_string();
+        for step in &self.steps[..steps] {
+            match step {
+                Step::Key(key) => {
+                    text.push('.');
+                    text.push_str(key);
+                }
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+            }
+        }
+        text
+    }
+
+    pub fn shown_whole(&self) -> String {
+        self.shown(self.steps.len())
+    }
+
+    pub fn value(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        meter.spend(1 + self.steps.len() as u64)?;
+        let first = match self.steps.first() {
+            Some(Step::Key(key)) => Some(&**key),
+            _ => None,
+        };
+        let Some((mut value, used)) = root_value(&self.root, &self.name, first, scope) else {
+            return Err(self.no_name(scope));
+        };
+        for (index, step) in self.steps.iter().enumerate().skip(used) {
+            value = match self.step(&value, step, scope, meter)? {
+                Some(next) => next,
+                None => return Err(self.no_step(&value, index, scope, meter)),
+            };
+        }
+        Ok(value)
+    }
+
+    fn step(
+        &self,
+        value: &Value,
+        step: &Step,
+        scope: &dyn Scope,
+        meter: &mut Meter,
+    ) -> Result<Option<Value>, EvalError> {
+        let mut context = Context::new(scope, meter);
+        Ok(match (value, step) {
+            (Value::Map(map), Step::Key(key)) => map.get(key).cloned(),
+            (Value::Map(map), Step::Index(index)) => map.get(&index.to_string()).cloned(),
+            (Value::List(items), Step::Index(index)) => place(*index, items.len()).map(|at| items[at].clone()),
+            (Value::Stored(stored), Step::Index(index)) if is_stored_list(stored) => {
+                match place(*index, stored.items as usize) {
+                    Some(at) => context.stored_item(stored, at)?,
+                    None => None,
+                }
+            }
+            (Value::Stored(stored), step) => {
+                let content = context.look(stored)?;
+                return self.step(&content, step, scope, meter);
+            }
+            (Value::Str(text), Step::Index(index)) => {
+                let at = place(*index, text.chars().count());
+                at.and_then(|at| text.chars().nth(at)).map(|letter| Value::from(letter.to_string()))
+            }
+            _ => None,
+        })
+    }
+
+    fn no_name(&self, scope: &dyn Scope) -> EvalError {
+        if let (Some(Step::Key(key)), true) = (self.steps.first(), self.root.is_namespace()) {
+            let names = known(&self.root, scope);
+            return no_property(&self.name, key, names.iter().map(|name| &**name));
+        }
+        let names = known(&Root::Name, scope);
+        let mut message = format!("there is no `{}` here", self.name);
+        if !names.is_empty() {
+            message.push_str(&format!("; there are {}", listed(names.iter().map(|name| &**name))));
+        }
+        let error = EvalError::new(EvalErrorKind::Missing, message);
+        match nearest(&self.name, names.iter().map(|name| &**name)) {
+            Some(close) => error.hint(format!("did you mean `{close}`?")),
+            None => error.hint(format!("`{} | default(…)` says what it is when it is missing", self.name)),
+        }
+    }
+
+    fn no_step(&self, value: &Value, index: usize, scope: &dyn Scope, meter: &mut Meter) -> EvalError {
+        let before = self.shown(index);
+        let content = Context::new(scope, meter).content(value.clone()).unwrap_or_default();
+        missing(&before, &content, &self.steps[index])
+    }
+}
+
+fn place(index: i64, length: usize) -> Option<usize> {
+    let at = if index < 0 { index.checked_add(i64::try_from(length).ok()?)? } else { index };
+    usize::try_from(at).ok().filter(|at| *at < length)
+}
+
+/// Why a value has no such property or item.
+pub(super) fn missing(before: &str, value: &Value, step: &Step) -> EvalError {
+    match (value, step) {
+        (Value::Map(map), Step::Key(key)) => {
+            let keys: Vec<&str> = map.keys().map(|key| &**key).collect();
+            no_property(before, key, keys.iter().copied())
+        }
+        (Value::Null, Step::Key(key)) => {
+            let error = EvalError::new(EvalErrorKind::Missing, format!("`{before}` is null and has no `{key}`"));
+            error.hint(format!("`{before}.{key} | default(…)` says what it is then"))
+        }
+        (Value::List(items), Step::Index(index)) => {
+            let message = format!("`{before}` has no item {index}; it has {} items", items.len());
+            EvalError::new(EvalErrorKind::Missing, message)
+        }
+        (other, step) => {
+            let wanted = match step {
+                Step::Key(key) => format!("property `{key}`"),
+                Step::Index(index) => format!("item {index}"),
+            };
+            let message = format!("`{before}` is {} and has no {wanted}", crate::wdl::values::describe(other));
+            EvalError::new(EvalErrorKind::Missing, message)
+        }
+    }
+}
+
+fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> + Clone) -> EvalError {
+    let mut message = format!("`{before}` has no property `{key}`");
+    match keys.clone().next() {
+        Some(_) => message.push_str(&format!("; it has {}", listed(keys.clone()))),
+        None => message.push_str("; it is empty"),
+    }
+    let error = EvalError::new(EvalErrorKind::Missing, message);
+    match nearest(key, keys) {
+        Some(close) => error.hint(format!("did you mean `{close}`?")),
+        None => error.hint(format!("`{before}.{key} | default(…)` says what it is when it is missing")),
+    }
+}
+
+/// The first few names.
+fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
+    const SHOWN: usize = 10;
+    let mut text = names.clone().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.count() > SHOWN {
+        text.push_str(", …");
+    }
+    text
+}

@@ -1,0 +1,161 @@
+//! What one evaluation may still spend, and what it has loaded. The engine's values must be free of borrowed data, so
+//! they share this instead of the scope.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minijinja::value::{Object, ObjectRepr};
+use minijinja::{Error, ErrorKind, State, Value as Inner};
+use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Stored, Timestamp, Value};
+
+/// The name under which filters find the session.
+pub(super) const SESSION: &str = "__s";
+
+pub(super) struct Session {
+    fuel: AtomicU64,
+    written: AtomicUsize,
+    bytes_max: usize,
+    pub now: Timestamp,
+    seed: u64,
+    draws: AtomicU64,
+    blobs: Mutex<Blobs>,
+}
+
+#[derive(Default)]
+struct Blobs {
+    loaded: HashMap<BlobHash, Value>,
+    wanted: Vec<Arc<Stored>>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the session")
+    }
+}
+
+impl Object for Session {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+}
+
+impl Session {
+    pub fn new(meter: &Meter, now: Timestamp, seed: u64) -> Session {
+        Session {
+            fuel: AtomicU64::new(meter.fuel),
+            written: AtomicUsize::new(0),
+            bytes_max: meter.output_bytes_max,
+            now,
+            seed,
+            draws: AtomicU64::new(0),
+            blobs: Mutex::default(),
+        }
+    }
+
+    pub fn of(state: &State) -> Option<Arc<Session>> {
+        state.lookup(SESSION)?.downcast_object()
+    }
+
+    /// Takes fuel for work that the engine does not count: items that filters look at.
+    pub fn paid(&self, amount: u64) -> Result<(), EvalError> {
+        let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.bytes_max);
+        let result = meter.spend(amount);
+        self.fuel.store(meter.fuel, Ordering::Relaxed);
+        result
+    }
+
+    pub fn fuel_left(&self) -> u64 {
+        self.fuel.load(Ordering::Relaxed)
+    }
+
+    /// Whether a text of that length may be made.
+    pub fn room_for(&self, bytes: usize) -> Result<(), EvalError> {
+        Meter::new(0, self.bytes_max).check_size(bytes)?;
+        self.paid(bytes as u64 / 32)
+    }
+
+    /// Counts what is written; the whole of it is one result.
+    pub fn writes(&self, bytes: usize) -> Result<(), EvalError> {
+        let total = self.written.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        Meter::new(0, self.bytes_max).check_size(total)
+    }
+
+    /// The content of a stored value, or a note that it is wanted.
+    pub fn stored(&self, stored: &Arc<Stored>) -> Result<Value, EvalError> {
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        match blobs.loaded.get(&stored.hash) {
+            Some(value) => Ok(value.clone()),
+            None => {
+                blobs.wanted.push(stored.clone());
+                Err(EvalError::need_blobs(vec![stored.hash]))
+            }
+        }
+    }
+
+    pub fn take_wanted(&self) -> Vec<Arc<Stored>> {
+        std::mem::take(&mut self.blobs.lock().unwrap_or_else(PoisonError::into_inner).wanted)
+    }
+
+    /// The same evaluation once more, with these at hand.
+    pub fn again(&self, loaded: Vec<(BlobHash, Value)>, meter: &Meter) -> Session {
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = std::mem::take(&mut blobs.loaded);
+        known.extend(loaded);
+        let blobs = Mutex::new(Blobs { loaded: known, wanted: Vec::new() });
+        Session { blobs, ..Session::new(meter, self.now, self.seed) }
+    }
+
+    /// The next random number: from the tick's, so a replay draws the same.
+    pub fn random(&self) -> u64 {
+        let draw = self.draws.fetch_add(1, Ordering::Relaxed);
+        let mut z = self.seed.wrapping_add(draw.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// One of our errors on its way through the engine.
+#[derive(Debug)]
+struct Carried(EvalError);
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Carried {}
+
+pub(super) fn carry(error: EvalError) -> Error {
+    Error::new(ErrorKind::InvalidOperation, error.message.clone()).with_source(Carried(error))
+}
+
+/// What an error of the engine means to us.
+pub(super) fn carried(error: &Error) -> EvalError {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = source {
+        if let Some(Carried(ours)) = inner.downcast_ref::<Carried>() {
+            return ours.clone();
+        }
+        source = inner.source();
+    }
+    let said = || error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    match error.kind() {
+        ErrorKind::OutOfFuel => Meter::new(0, 0).spend(1).err().unwrap_or_else(|| no_fuel(said())),
+        ErrorKind::UndefinedError => EvalError::new(EvalErrorKind::Missing, said()),
+        ErrorKind::TooManyArguments => EvalError::new(EvalErrorKind::Type, format!("too many arguments: {}", said())),
+        ErrorKind::MissingArgument => EvalError::new(EvalErrorKind::Type, "an argument is missing"),
+        _ => EvalError::new(EvalErrorKind::Type, said()),
+    }
+}
+
+fn no_fuel(message: String) -> EvalError {
+    EvalError::new(EvalErrorKind::Limit, message)
+}
+
+pub(super) fn session_value(session: &Arc<Session>) -> Inner {
+    Inner::from_dyn_object(session.clone())
+}

@@ -1,0 +1,75 @@
+//! What a source tree refers to, for fronts that check names before anything runs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use windlass_value::{PathPart, Value};
+
+use super::TREE_DEPTH_MAX;
+use super::path::Step;
+use super::text::lowered;
+
+/// A name that a template uses, with the properties and items that are written out after it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    pub name: Arc<str>,
+    pub path: Vec<PathPart>,
+    /// Whether the template says what to do when it is missing.
+    pub guarded: bool,
+    /// Where in the source tree.
+    pub pointer: Vec<PathPart>,
+    /// Bytes of that string's text.
+    pub range: Range<usize>,
+}
+
+/// Every name once for each way it is used in a text. Names that a template binds itself are not among them, and
+/// neither is anything of a text that is no template.
+pub fn references(source: &Value) -> Vec<Reference> {
+    let mut found = Vec::new();
+    walk(source, &mut Vec::new(), &mut found);
+    found
+}
+
+fn walk(source: &Value, pointer: &mut Vec<PathPart>, found: &mut Vec<Reference>) {
+    if pointer.len() > TREE_DEPTH_MAX {
+        return;
+    }
+    match source {
+        Value::Str(text) => in_text(text, pointer, found),
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                pointer.push(PathPart::Index(index));
+                walk(item, pointer, found);
+                pointer.pop();
+            }
+        }
+        Value::Map(map) => {
+            for (key, item) in map.iter() {
+                pointer.push(PathPart::Key(key.clone()));
+                in_text(key, pointer, found);
+                walk(item, pointer, found);
+                pointer.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn in_text(text: &str, pointer: &[PathPart], found: &mut Vec<Reference>) {
+    let Ok(lowering) = lowered(text) else { return };
+    for written in lowering.paths {
+        let step = |step: &Step| match step {
+            Step::Key(key) => PathPart::Key(key.clone()),
+            Step::Index(index) => {
+                usize::try_from(*index).map_or(PathPart::Key(index.to_string().into()), PathPart::Index)
+            }
+        };
+        found.push(Reference {
+            path: written.path.steps.iter().map(step).collect(),
+            name: written.path.name,
+            guarded: written.guarded,
+            pointer: pointer.to_vec(),
+            range: written.range,
+        });
+    }
+}

@@ -1,0 +1,519 @@
+//! Templates in SQL. Every `{{ … }}` becomes a bind parameter when the file is loaded, so no value is ever read as SQL:
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `id = {{ x }}` | `id = $1` |
+//! | `'{{ x }}'`, `$${{ x }}$$`, `$tag${{ x }}$tag$` | `$1` |
+//! | `'a {{ x }} b'`, also between dollars | `('a ' \|\| CAST($1 AS TEXT) \|\| ' b')`, and the parameter is the value's text |
+//! | `DATE '{{ x }}'` | `CAST($1 AS DATE)` |
+//! | `{{ x \| raw }}` | the text itself, reported to whoever asks |
+//! | in a comment | nothing |
+//!
+//! A value cannot be a name or a part of one; that, and a statement of the template (`{% if %}`), is refused with a hint.
+
+use std::ops::Range;
+
+use minijinja::machinery::{Token, tokenize};
+use windlass_value::CompileError;
+
+use super::engine::syntax;
+use super::lower::Problem;
+use super::text::{compile_text, is_template, syntax_problem};
+
+/// One statement, without its semicolon.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Statement {
+    /// A source of the language: plain text, but for what was asked to be raw.
+    pub sql: String,
+    /// Templates for `$1`, `$2`, …
+    pub params: Vec<Param>,
+    /// Where raw text is let in.
+    pub raw: Vec<Range<usize>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub template: String,
+    /// Bytes of the text.
+    pub range: Range<usize>,
+}
+
+/// Cuts a text into statements and its templates out of them. All problems at once.
+pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
+    let said = |problem: Problem| CompileError {
+        message: problem.message,
+        hint: problem.hint,
+        pointer: Vec::new(),
+        range: problem.range,
+    };
+    let items = items(text).map_err(|problems| problems.into_iter().map(said).collect::<Vec<_>>())?;
+    let mut splitter = Splitter { items: &items, ..Splitter::default() };
+    splitter.run();
+    match splitter.problems.is_empty() {
+        true => Ok(splitter.statements),
+        false => Err(splitter.problems.into_iter().map(said).collect()),
+    }
+}
+
+/// A template in the text.
+#[derive(Clone, Debug)]
+struct Hole {
+    /// What stands between the braces, without `| raw`.
+    inner: String,
+    raw: bool,
+    range: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Item {
+    Letter(char),
+    Hole(Hole),
+}
+
+fn items(text: &str) -> Result<Vec<Item>, Vec<Problem>> {
+    let mut items = Vec::with_capacity(text.len());
+    if !is_template(text) {
+        items.extend(text.chars().map(Item::Letter));
+        return Ok(items);
+    }
+    let mut problems = Vec::new();
+    let (mut start, mut inside) = (0..0, 0);
+    let (mut pipe, mut raw) = (None, None);
+    for token in tokenize(text, false, syntax()) {
+        let (token, span) = token.map_err(|error| vec![syntax_problem(&error, text)])?;
+        let range = span.start_offset as usize..span.end_offset as usize;
+        match token {
+            Token::TemplateData(data) => items.extend(data.chars().map(Item::Letter)),
+            Token::BlockStart => {
+                let hint = "write one statement for each case, or build the text before and let it in with `| raw`";
+                problems.push(problem("statements of a template cannot stand in SQL", hint, range));
+                return Err(problems);
+            }
+            Token::VariableStart => (inside, start, pipe, raw) = (range.end, range, None, None),
+            Token::VariableEnd => {
+                let end = raw.unwrap_or(range.start);
+                let inner = text.get(inside..end).unwrap_or_default().trim().to_owned();
+                problems.extend(checked(&inner, text, inside..end));
+                items.push(Item::Hole(Hole { inner, raw: raw.is_some(), range: start.start..range.end }));
+            }
+            Token::Pipe => (pipe, raw) = (Some(range.start), None),
+            Token::Ident("raw") => raw = pipe,
+            _ => (pipe, raw) = (None, None),
+        }
+    }
+    if problems.is_empty() { Ok(items) } else { Err(problems) }
+}
+
+/// What is wrong with a template, at its place in the whole text.
+fn checked(inner: &str, text: &str, place: Range<usize>) -> Vec<Problem> {
+    let template = format!("{{{{ {inner} }}}}");
+    let Err(problems) = compile_text(&template) else { return Vec::new() };
+    let before = text[place.clone()].len() - text[place.clone()].trim_start().len();
+    let moved = |problem: Problem| {
+        let shift = |at: usize| (at + place.start + before).saturating_sub(3).clamp(place.start, place.end);
+        Problem { range: shift(problem.range.start)..shift(problem.range.end), ..problem }
+    };
+    problems.into_iter().map(moved).collect()
+}
+
+fn problem(message: &str, hint: &str, range: Range<usize>) -> Problem {
+    Problem { message: message.to_owned(), hint: Some(hint.to_owned()), range }
+}
+
+#[derive(Default)]
+struct Splitter<'a> {
+    items: &'a [Item],
+    at: usize,
+    statement: Statement,
+    /// Whether anything but blanks and comments is in it.
+    said: bool,
+    /// A placeholder that the author wrote.
+    own: bool,
+    depth: usize,
+    statements: Vec<Statement>,
+    problems: Vec<Problem>,
+}
+
+const NAMES_FOLLOW: [&str; 8] = ["into", "update", "table", "join", "schema", "index", "view", "database"];
+const TYPES: [&str; 12] = [
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "json",
+    "jsonb",
+    "uuid",
+    "numeric",
+    "inet",
+    "bytea",
+    "boolean",
+];
+const RAW_HINT: &str = "a name that is computed needs `| raw`, which lets the text in as it is";
+
+impl Splitter<'_> {
+    fn run(&mut self) {
+        while let Some(item) = self.items.get(self.at) {
+            match item {
+                Item::Hole(hole) => {
+                    self.value(hole.clone());
+                    self.at += 1;
+                }
+                Item::Letter(letter) => self.letter(*letter),
+            }
+        }
+        self.end();
+    }
+
+    fn letter(&mut self, letter: char) {
+        let comment = self.looking_at("--") || self.looking_at("/*");
+        self.said |= !(letter.is_whitespace() || letter == ';' || comment);
+        match letter {
+            '\'' => self.literal(),
+            '"' => self.name(),
+            '-' if comment => self.comment(),
+            '/' if comment => self.block_comment(),
+            '$' => self.dollar(),
+            ';' => {
+                self.at += 1;
+                self.end();
+            }
+            letter => {
+                match letter {
+                    '(' => self.depth += 1,
+                    ')' => self.depth = self.depth.saturating_sub(1),
+                    _ => {}
+                }
+                self.push(letter);
+                self.at += 1;
+            }
+        }
+    }
+
+    fn peek(&self, ahead: usize) -> Option<char> {
+        match self.items.get(self.at + ahead) {
+            Some(Item::Letter(letter)) => Some(*letter),
+            _ => None,
+        }
+    }
+
+    fn looking_at(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(ahead, wanted)| self.peek(ahead) == Some(wanted))
+    }
+
+    /// Text that the language must not take for a template.
+    fn push(&mut self, letter: char) {
+        let sql = &mut self.statement.sql;
+        if matches!(letter, '{' | '%' | '#') && sql.ends_with('{') {
+            sql.pop();
+            sql.push_str(&format!("{{{{ '{{{letter}' }}}}"));
+            return;
+        }
+        sql.push(letter);
+    }
+
+    fn push_all(&mut self, text: &str) {
+        text.chars().for_each(|letter| self.push(letter));
+    }
+
+    /// The words before this place, the last one first.
+    fn words_before(&self) -> Vec<String> {
+        let words = self.statement.sql.rsplit(|c: char| !(c.is_alphanumeric() || c == '_'));
+        words.filter(|word| !word.is_empty()).take(2).map(str::to_ascii_lowercase).collect()
+    }
+
+    /// The word that stands right before this place, with nothing but blanks between.
+    fn word_before(&self) -> Option<String> {
+        let word = last_word(self.statement.sql.trim_end(), "_");
+        Some(word.to_ascii_lowercase()).filter(|word| !word.is_empty())
+    }
+
+    fn param(&mut self, hole: &Hole, as_text: bool) -> String {
+        let template = match as_text {
+            true => format!("{{{{ ({}) | string }}}}", hole.inner),
+            false => format!("{{{{ {} }}}}", hole.inner),
+        };
+        self.statement.params.push(Param { template, range: hole.range.clone() });
+        format!("${}", self.statement.params.len())
+    }
+
+    fn raw(&mut self, hole: &Hole) {
+        self.statement.raw.push(hole.range.clone());
+        if self.statement.sql.ends_with('{') {
+            self.statement.sql.pop();
+            self.statement.sql.push_str("{{ '{' }}");
+        }
+        self.statement.sql.push_str(&format!("{{{{ ({}) | string }}}}", hole.inner));
+    }
+
+    /// A template outside quotes.
+    fn value(&mut self, hole: Hole) {
+        self.said = true;
+        if hole.raw {
+            return self.raw(&hole);
+        }
+        let in_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '"';
+        let before = self.statement.sql.chars().next_back();
+        let touches = before.is_some_and(|letter| in_name(letter) || letter == '.' || letter == '}')
+            || self.peek(1).is_some_and(|letter| in_name(letter) || letter == '.')
+            || matches!(self.items.get(self.at + 1), Some(Item::Hole(_)));
+        if touches {
+            self.problems.push(problem("a value cannot be a part of a name", RAW_HINT, hole.range.clone()));
+        }
+        let mut words = self.words_before().into_iter();
+        let (last, one_before) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let after_word = self.statement.sql.trim_end().ends_with(|c: char| c.is_alphanumeric());
+        let table = last == "from" && self.depth == 0 && one_before != "distinct";
+        if after_word && (table || NAMES_FOLLOW.contains(&last.as_str())) {
+            let message = format!("after `{}` comes a name, and a value cannot be one", last.to_uppercase());
+            self.problems.push(problem(&message, RAW_HINT, hole.range.clone()));
+        }
+        let param = self.param(&hole, false);
+        self.statement.sql.push_str(&param);
+    }
+
+    /// `'…'`, in which a quote is written twice; after an `E` also with a backslash.
+    fn literal(&mut self) {
+        let prefix = last_word(&self.statement.sql, "_&").to_owned();
+        let escapes = prefix.eq_ignore_ascii_case("e");
+        self.at += 1;
+        let mut content: Vec<Item> = Vec::new();
+        let mut closed = false;
+        while let Some(item) = self.items.get(self.at) {
+            self.at += 1;
+            match item {
+                Item::Letter('\\') if escapes => {
+                    content.push(item.clone());
+                    if let Some(next @ Item::Letter(_)) = self.items.get(self.at) {
+                        content.push(next.clone());
+                        self.at += 1;
+                    }
+                }
+                Item::Letter('\'') if self.peek(0) == Some('\'') => {
+                    content.extend([item.clone(), item.clone()]);
+                    self.at += 1;
+                }
+                Item::Letter('\'') => {
+                    closed = true;
+                    break;
+                }
+                item => content.push(item.clone()),
+            }
+        }
+        if !closed {
+            self.unclosed("'", &content);
+        }
+        if !binds(&content) {
+            return self.verbatim("'", &content, "'");
+        }
+        if !prefix.is_empty() && !escapes {
+            let range = first_hole(&content);
+            let message = format!("a value cannot stand in a literal with the prefix `{prefix}`");
+            self.problems.push(problem(&message, "write it without the prefix and cast it", range));
+        }
+        let opening = if escapes {
+            self.statement.sql.truncate(self.statement.sql.len() - prefix.len());
+            "E'"
+        } else {
+            "'"
+        };
+        let escaped = content.windows(2).find_map(|pair| match pair {
+            [Item::Letter('\\'), Item::Hole(hole)] => Some(hole.range.clone()),
+            _ => None,
+        });
+        if let (true, Some(range)) = (escapes, escaped) {
+            self.problems.push(problem("a backslash stands right before a template", "write it twice", range));
+        }
+        self.bound(&content, opening, str::to_owned);
+    }
+
+    /// `$$…$$` or `$tag$…$tag$`; `$1` is a placeholder.
+    fn dollar(&mut self) {
+        let inside_name = self.statement.sql.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let mut tag = String::from("$");
+        let mut ahead = 1;
+        while let Some(letter) = self.peek(ahead).filter(|letter| letter.is_alphanumeric() || *letter == '_') {
+            tag.push(letter);
+            ahead += 1;
+        }
+        let digit = tag[1..].starts_with(|c: char| c.is_ascii_digit());
+        if inside_name || digit || self.peek(ahead) != Some('$') {
+            self.own |= digit && !inside_name;
+            self.push('$');
+            self.at += 1;
+            return;
+        }
+        tag.push('$');
+        self.at += ahead + 1;
+        let mut content: Vec<Item> = Vec::new();
+        let mut closed = false;
+        while let Some(item) = self.items.get(self.at) {
+            if self.looking_at(&tag) {
+                self.at += tag.chars().count();
+                closed = true;
+                break;
+            }
+            content.push(item.clone());
+            self.at += 1;
+        }
+        if !closed {
+            self.unclosed(&tag, &content);
+        }
+        if !binds(&content) {
+            return self.verbatim(&tag, &content, &tag);
+        }
+        if matches!(self.word_before().as_deref(), Some("do" | "as")) {
+            let hint = "give it to the code as an argument, or let it in with `| raw`";
+            self.problems.push(problem("a value cannot stand in a block of code", hint, first_hole(&content)));
+        }
+        self.bound(&content, "'", |text| text.replace('\'', "''"));
+    }
+
+    /// A literal with values in it: one alone takes its place, else the parts are put together.
+    fn bound(&mut self, content: &[Item], opening: &str, quoted: impl Fn(&str) -> String) {
+        let cast = self.word_before().filter(|word| TYPES.contains(&word.as_str()));
+        if let Some(word) = &cast {
+            let kept = self.statement.sql.trim_end().len() - word.len();
+            self.statement.sql.truncate(kept);
+        }
+        let text = match content {
+            [Item::Hole(hole)] => self.param(hole, false),
+            parts => self.concatenation(parts, opening, quoted),
+        };
+        match cast {
+            Some(word) => self.push_all(&format!("CAST({text} AS {})", word.to_uppercase())),
+            None => self.push_all(&text),
+        }
+    }
+
+    fn concatenation(&mut self, parts: &[Item], opening: &str, quoted: impl Fn(&str) -> String) -> String {
+        let (mut texts, mut literal) = (Vec::new(), String::new());
+        let close = |literal: &mut String, texts: &mut Vec<String>| {
+            if !literal.is_empty() {
+                texts.push(format!("{opening}{}'", quoted(literal)));
+                literal.clear();
+            }
+        };
+        for part in parts {
+            match part {
+                Item::Letter(letter) => literal.push(*letter),
+                Item::Hole(hole) => {
+                    if hole.raw {
+                        let message = "raw text and values cannot stand in one literal";
+                        self.problems.push(problem(message, "put the parts together with `||`", hole.range.clone()));
+                    }
+                    close(&mut literal, &mut texts);
+                    texts.push(format!("CAST({} AS TEXT)", self.param(hole, true)));
+                }
+            }
+        }
+        close(&mut literal, &mut texts);
+        format!("({})", texts.join(" || "))
+    }
+
+    fn verbatim(&mut self, opening: &str, content: &[Item], closing: &str) {
+        self.push_all(opening);
+        for item in content {
+            match item {
+                Item::Letter(letter) => self.push(*letter),
+                Item::Hole(hole) => self.raw(hole),
+            }
+        }
+        self.push_all(closing);
+    }
+
+    fn unclosed(&mut self, quote: &str, content: &[Item]) {
+        // Without a template in it, the database says it better.
+        if content.iter().any(|item| matches!(item, Item::Hole(_))) {
+            let range = first_hole(content);
+            self.problems.push(problem(
+                &format!("`{quote}` is not closed"),
+                "is a quote missing or one too many?",
+                range,
+            ));
+        }
+    }
+
+    /// `"…"`: a name.
+    fn name(&mut self) {
+        self.push('"');
+        self.at += 1;
+        while let Some(item) = self.items.get(self.at) {
+            self.at += 1;
+            match item {
+                Item::Hole(hole) if hole.raw => self.raw(&hole.clone()),
+                Item::Hole(hole) => {
+                    self.problems.push(problem("a value cannot be a part of a name", RAW_HINT, hole.range.clone()));
+                }
+                Item::Letter(letter) => {
+                    self.push(*letter);
+                    if *letter == '"' {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn comment(&mut self) {
+        while let Some(item) = self.items.get(self.at) {
+            if let Item::Letter(letter) = item {
+                self.push(*letter);
+            }
+            self.at += 1;
+            if matches!(item, Item::Letter('\n')) {
+                return;
+            }
+        }
+    }
+
+    fn block_comment(&mut self) {
+        let mut depth = 0;
+        while let Some(item) = self.items.get(self.at) {
+            let (opens, closes) = (self.looking_at("/*"), self.looking_at("*/"));
+            if opens || closes {
+                self.push_all(if opens { "/*" } else { "*/" });
+                self.at += 2;
+                depth = if opens { depth + 1 } else { depth - 1 };
+                if depth == 0 {
+                    return;
+                }
+                continue;
+            }
+            if let Item::Letter(letter) = item {
+                self.push(*letter);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn end(&mut self) {
+        let mut statement = std::mem::take(&mut self.statement);
+        if self.own && !statement.params.is_empty() {
+            let hint = "write the value itself as a template; it gets its own number";
+            let range = statement.params[0].range.clone();
+            self.problems.push(problem("templates and `$1` cannot stand in one statement", hint, range));
+        }
+        if self.said {
+            statement.sql = statement.sql.trim().to_owned();
+            self.statements.push(statement);
+        }
+        (self.said, self.own, self.depth) = (false, false, 0);
+    }
+}
+
+/// The letters, digits and marks at the end of a text.
+fn last_word<'a>(text: &'a str, marks: &str) -> &'a str {
+    let before = text.trim_end_matches(|c: char| c.is_alphanumeric() || marks.contains(c));
+    &text[before.len()..]
+}
+
+fn binds(content: &[Item]) -> bool {
+    content.iter().any(|item| matches!(item, Item::Hole(hole) if !hole.raw))
+}
+
+fn first_hole(content: &[Item]) -> Range<usize> {
+    let hole =
+        content.iter().find_map(|item| if let Item::Hole(hole) = item { Some(hole.range.clone()) } else { None });
+    hole.unwrap_or(0..0)
+}

@@ -1,0 +1,201 @@
+//! The names that a template may use. What is not here is refused when the template is compiled.
+
+use crate::wdl::nearest;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Kind {
+    Filter,
+    Test,
+    Function,
+    Method,
+}
+
+pub(super) const FILTERS: &[&str] = &[
+    "abs",
+    "attr",
+    "b64decode",
+    "b64encode",
+    "batch",
+    "bool",
+    "capitalize",
+    "count",
+    "d",
+    "default",
+    "dictsort",
+    "first",
+    "float",
+    "fromjson",
+    "get",
+    "groupby",
+    "int",
+    "items",
+    "join",
+    "keys",
+    "last",
+    "len",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "tojson",
+    "trim",
+    "unique",
+    "upper",
+    "urlencode",
+    "values",
+    "zip",
+];
+
+pub(super) const TESTS: &[&str] = &[
+    "!=",
+    "<",
+    "<=",
+    "==",
+    ">",
+    ">=",
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "equalto",
+    "even",
+    "false",
+    "float",
+    "ge",
+    "greaterthan",
+    "gt",
+    "in",
+    "integer",
+    "iterable",
+    "le",
+    "lessthan",
+    "lower",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "sameas",
+    "sequence",
+    "startingwith",
+    "string",
+    "true",
+    "undefined",
+    "upper",
+];
+
+pub(super) const FUNCTIONS: &[&str] = &["dict", "now", "range", "uuid"];
+
+pub(super) const METHODS: &[&str] = &[
+    "capitalize",
+    "count",
+    "endswith",
+    "find",
+    "get",
+    "isdigit",
+    "items",
+    "join",
+    "keys",
+    "lower",
+    "lstrip",
+    "replace",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "title",
+    "upper",
+    "values",
+];
+
+fn names(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Filter => FILTERS,
+        Kind::Test => TESTS,
+        Kind::Function => FUNCTIONS,
+        Kind::Method => METHODS,
+    }
+}
+
+pub(super) fn has(kind: Kind, name: &str) -> bool {
+    names(kind).binary_search(&name).is_ok()
+}
+
+/// What is said about a name that is not there, and what may have been meant.
+pub(super) fn unknown(kind: Kind, name: &str) -> (String, Option<String>) {
+    let word = match kind {
+        Kind::Filter => "filter",
+        Kind::Test => "test",
+        Kind::Function => "function",
+        Kind::Method => "method",
+    };
+    let message = format!("there is no {word} `{name}`");
+    if let Some(instead) = instead(kind, name) {
+        return (message, Some(instead.to_owned()));
+    }
+    let hint = match nearest(name, names(kind).iter().copied()) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => {
+            let letters = |name: &&&str| name.starts_with(|c: char| c.is_alphabetic());
+            let listed: Vec<&str> = names(kind).iter().filter(letters).copied().collect();
+            format!("there are {}", listed.join(", "))
+        }
+    };
+    (message, Some(hint))
+}
+
+fn instead(kind: Kind, name: &str) -> Option<&'static str> {
+    Some(match (kind, name) {
+        (Kind::Filter, "raw") => "`raw` stands at the end of a template in SQL text only",
+        (Kind::Filter, "from_json" | "parse_json" | "loads") => "it is called `fromjson`",
+        (Kind::Filter, "to_json" | "json" | "dumps") => "it is called `tojson`",
+        (Kind::Filter, "random" | "shuffle") => "a run must be repeatable: nothing is random here but `uuid()`",
+        (Kind::Test, "null" | "nil") => "write `is none`",
+        (Kind::Function, "utcnow" | "today" | "datetime" | "time") => "`now()` is the time of this step of the run",
+        (Kind::Function, "namespace") => "values are not changed in a template; use filters, or write them with a rule",
+        (Kind::Function, "len") => "write `x | length`",
+        (Kind::Function, "str") => "write `x | string`",
+        (Kind::Function, "int" | "float" | "list" | "min" | "max" | "sum" | "abs" | "round" | "bool") => {
+            "it is a filter: `x | name`"
+        }
+        (
+            Kind::Method,
+            "append" | "extend" | "insert" | "pop" | "update" | "remove" | "clear" | "setdefault" | "sort",
+        ) => "values are not changed in a template: write `list + [item]`, or let a rule of the task write it",
+        (Kind::Method, "format") => "put the parts together with `~`",
+        (Kind::Method, "length" | "len" | "size") => "write `x | length`",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted() {
+        for list in [FILTERS, TESTS, FUNCTIONS, METHODS] {
+            assert!(list.is_sorted(), "{list:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One text: what it is, and the program that makes its value.
+
+use minijinja::Error;
+use minijinja::machinery::ast::{Expr, Stmt};
+use minijinja::machinery::{Token, parse, tokenize};
+use windlass_value::Value;
+
+use super::engine::{Program, syntax};
+use super::lower::{Lowering, Problem, path_of};
+use super::object::constant;
+use super::path::Path;
+use super::truth::word;
+
+/// The longest text that is compiled.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// How many operators, properties and brackets one `{{ … }}` may have, and how many statements a text: each may be
+/// inside the one before it, and whoever walks the syntax goes as deep.
+const LINKS_MAX: usize = 400;
+const STATEMENTS_MAX: usize = 200;
+
+pub(super) enum Compiled {
+    Constant(Value),
+    Path(Path),
+    Program(Box<Program>),
+}
+
+/// Whether there is anything in it for this language.
+pub(super) fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%") || text.contains("{#")
+}
+
+pub(super) fn compile_text(text: &str) -> Result<Compiled, Vec<Problem>> {
+    if !is_template(text) {
+        return Ok(Compiled::Constant(Value::from(text)));
+    }
+    let template = parsed(text)?;
+    let statements = children(&template);
+    if let Some(expr) = whole(statements, |raw| raw.chars().all(|c| c == '\n' || c == '\r')) {
+        return expression(expr, false);
+    }
+    rendered(statements, false)
+}
+
+pub(super) fn compile_condition(text: &str, lenient: bool) -> Result<Compiled, Vec<Problem>> {
+    let problem = |message: &str, hint: String, range| Problem { message: message.to_owned(), hint: Some(hint), range };
+    if !is_template(text) {
+        return match word(text) {
+            Some(flag) => Ok(Compiled::Constant(Value::Bool(flag))),
+            None => {
+                let hint = format!("write \"{{{{ {} }}}}\"", text.trim());
+                Err(vec![problem("a condition needs a template, this is plain text", hint, 0..text.len())])
+            }
+        };
+    }
+    let template = parsed(text)?;
+    let statements = children(&template);
+    if let Some(expr) = whole(statements, |raw| raw.trim().is_empty()) {
+        let mut lowering = Lowering::new(lenient);
+        if let Some((name, steps)) = path_of(expr)
+            && name != "keychain"
+        {
+            return Ok(Compiled::Path(Path::new(name, steps)));
+        }
+        let source = lowering.condition(expr);
+        return finish(lowering, source, true);
+    }
+    let plain = |statement: &Stmt<'_>| matches!(statement, Stmt::EmitRaw(_) | Stmt::EmitExpr(_));
+    if statements.iter().all(plain) {
+        let hint = "write the whole condition inside one {{ … }}".to_owned();
+        return Err(vec![problem("text stands around the template of a condition", hint, 0..text.len())]);
+    }
+    rendered(statements, lenient)
+}
+
+/// The paths of a text, for whoever wants to know what it refers to.
+pub(super) fn lowered(text: &str) -> Result<Lowering, Vec<Problem>> {
+    let mut lowering = Lowering::default();
+    if is_template(text) {
+        let template = parsed(text)?;
+        lowering.statements(children(&template), &mut String::new());
+    }
+    Ok(lowering)
+}
+
+pub(super) fn parsed(text: &str) -> Result<Stmt<'_>, Vec<Problem>> {
+    if text.len() > TEXT_BYTES_MAX {
+        let message = format!("a template has at most {TEXT_BYTES_MAX} bytes");
+        return Err(vec![Problem { message, hint: None, range: 0..0 }]);
+    }
+    bounded(text)?;
+    parse(text, "t", syntax()).map_err(|error| vec![syntax_problem(&error, text)])
+}
+
+fn bounded(text: &str) -> Result<(), Vec<Problem>> {
+    let (mut links, mut statements) = (0, 0);
+    for token in tokenize(text, false, syntax()) {
+        let (token, span) = token.map_err(|error| vec![syntax_problem(&error, text)])?;
+        match token {
+            Token::VariableStart => links = 0,
+            Token::BlockStart => (links, statements) = (0, statements + 1),
+            Token::Ident("and" | "or" | "not" | "is" | "if" | "in") => links += 1,
+            Token::TemplateData(_) | Token::Ident(_) | Token::Comma | Token::Colon | Token::VariableEnd => {}
+            Token::BracketClose | Token::ParenClose | Token::BraceClose | Token::BlockEnd => {}
+            Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
+            _ => links += 1,
+        }
+        if links > LINKS_MAX || statements > STATEMENTS_MAX {
+            let range = span.start_offset as usize..span.end_offset as usize;
+            let message = format!("more than {LINKS_MAX} operators in one template, or {STATEMENTS_MAX} statements");
+            let hint = Some("compute parts of it in steps before".to_owned());
+            return Err(vec![Problem { message, hint, range }]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn children<'a, 'b>(template: &'b Stmt<'a>) -> &'b [Stmt<'a>] {
+    match template {
+        Stmt::Template(template) => &template.children,
+        other => std::slice::from_ref(other),
+    }
+}
+
+/// The one expression of a text that has nothing else in it.
+fn whole<'a, 'b>(statements: &'b [Stmt<'a>], blank: impl Fn(&str) -> bool) -> Option<&'b Expr<'a>> {
+    let mut found = None;
+    for statement in statements {
+        match statement {
+            Stmt::EmitRaw(raw) if found.is_some() && blank(raw.raw) => {}
+            // In front of it nothing is overlooked but what a condition overlooks.
+            Stmt::EmitRaw(raw) if blank(" ") && blank(raw.raw) => {}
+            Stmt::EmitExpr(emit) if found.is_none() => found = Some(&emit.expr),
+            _ => return None,
+        }
+    }
+    found
+}
+
+fn expression(expr: &Expr<'_>, lenient: bool) -> Result<Compiled, Vec<Problem>> {
+    let mut lowering = Lowering::new(lenient);
+    if let Some((name, steps)) = path_of(expr)
+        && name != "keychain"
+    {
+        return Ok(Compiled::Path(Path::new(name, steps)));
+    }
+    if let Some(value) = scalar(expr) {
+        return Ok(Compiled::Constant(value));
+    }
+    let source = lowering.value(expr);
+    finish(lowering, source, true)
+}
+
+/// A constant that is not computed.
+fn scalar(expr: &Expr<'_>) -> Option<Value> {
+    match expr {
+        Expr::Const(written) => constant(&written.value),
+        _ => None,
+    }
+}
+
+fn rendered(statements: &[Stmt<'_>], lenient: bool) -> Result<Compiled, Vec<Problem>> {
+    let mut lowering = Lowering::new(lenient);
+    let mut source = String::new();
+    lowering.statements(statements, &mut source);
+    finish(lowering, source, false)
+}
+
+fn finish(lowering: Lowering, source: String, whole: bool) -> Result<Compiled, Vec<Problem>> {
+    if !lowering.problems.is_empty() {
+        return Err(lowering.problems);
+    }
+    let paths = lowering.paths.into_iter().map(|written| written.path).collect();
+    let program = match whole {
+        true => Program::expression(&source, paths, lowering.draws),
+        false => Program::template(source, paths, lowering.draws),
+    };
+    program.map(|program| Compiled::Program(Box::new(program))).map_err(|error| vec![syntax_problem(&error, "")])
+}
+
+pub(super) fn syntax_problem(error: &Error, text: &str) -> Problem {
+    let range = error.range().filter(|range| text.get(range.clone()).is_some()).unwrap_or(0..text.len());
+    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let hint = match message.as_str() {
+        said if said.contains("expected end of variable block") || said.contains("end of input") => {
+            Some("a template is closed with `}}`, a statement with `%}`".to_owned())
+        }
+        said if said.contains("unknown statement") => Some("there are if, for, set, with, filter and raw".to_owned()),
+        said if said.contains("unexpected") && text[range.start..].starts_with('=') => {
+            Some("two values are compared with `==`".to_owned())
+        }
+        _ => None,
+    };
+    Problem { message, hint, range }
+}

@@ -1,0 +1,574 @@
+//! Runs the cases of `tests/cases-jinja/*.txt` in the scope below.
+//!
+//! One case per line: `source => expected JSON`, or `source => error: part of the message`. A source that begins with `[` or
+//! `"`, or with `{` and a quote, is JSON, any other is the text of a string, in which `\n` is a line break. `mode:
+//! value|condition|loop|guard` holds for the lines after it, and so does `outcome: {…}`, the local of that name. Lines that
+//! begin with `#` are comments.
+
+use std::sync::Arc;
+
+use windlass_expr::jinja::{Jinja, names, references};
+use windlass_value::{
+    BlobHash, CompileError, EvalError, EvalErrorKind, Language, Level, Meter, Mode, NodeView, PathPart, RunView, Scope,
+    Stored, Timestamp, TurnView, Value, parse_json, to_json,
+};
+
+const NOW: Timestamp = Timestamp(1_794_735_000_125_000);
+
+fn json(text: &str) -> Value {
+    parse_json(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A loop turn of a step, while a task's outcome is looked at. `shadow` is everywhere, with the name of its place.
+struct TestScope {
+    run: RunView,
+    outcome: Option<Value>,
+    in_loop: bool,
+}
+
+impl TestScope {
+    fn new(outcome: Option<Value>) -> TestScope {
+        let run = RunView {
+            input: json(r#"{"extra": "from input", "api_url": "ignored"}"#),
+            parameters: json(
+                r#"{"api_url": "http://x", "limit": 3, "flag": "false", "endpoints": [{"path": "/a"}, {"path": "/b"}],
+                    "shadow": "workload", "only_workload": true}"#,
+            ),
+            ..RunView::new("run-7", "pages", NOW)
+        };
+        TestScope { run, outcome, in_loop: true }
+    }
+
+    fn run_variables(&self) -> Value {
+        json(
+            r#"{"count": 5, "ratio": 2.5, "name": "Ada", "tags": ["a", "b", "c"], "done": false, "nothing": null, "zip": "007",
+                "person": {"name": "Ada", "age": 36, "address": {"city": "London"}}, "empty": "", "none": [], "numbers": [3, 1, 2],
+                "rows": [{"id": 2, "ok": true, "n": "b"}, {"id": 1, "ok": false, "n": "a"}, {"id": 3, "ok": true, "n": "c"}],
+                "big": 12345678901234567890, "exact": 1e400, "shadow": "ctx", "text": " Hi There ",
+                "quote": "it's", "html": "<b>&", "items_of": {"items": [1], "keys": "mine"}, "huge": 1e300, "yes": "Yes"}"#,
+        )
+    }
+}
+
+fn stored(mark: u8, items: u64, chunked: bool) -> Value {
+    Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 1000, items, chunked }))
+}
+
+impl Scope for TestScope {
+    fn variable(&self, level: Level, name: &str) -> Option<Value> {
+        let local = match name {
+            "outcome" => self.outcome.clone(),
+            "_prev" => Some(json(r#"{"last": 1}"#)),
+            "_task" => Some(Value::from("fetch_page")),
+            "_attempt" => Some(Value::Int(2)),
+            "args" => Some(json(r#"{"from_args": 11, "shadow": "args", "below": "args"}"#)),
+            "event" => Some(json(r#"{"name": "loop.done"}"#)),
+            _ => None,
+        };
+        if matches!(level, Level::Any | Level::Step) && local.is_some() {
+            return local;
+        }
+        let of_turn = || match name {
+            "page" => Some(Value::Int(2)),
+            "has_more" => Some(Value::Bool(true)),
+            "shadow" => Some(Value::from("iter")),
+            _ => None,
+        };
+        let of_step = || match name {
+            "label" => Some(json(r#"{"rows": 4}"#)),
+            "shadow" | "above_args" => Some(Value::from("label")),
+            _ => None,
+        };
+        let of_run = || match name {
+            "stored" => Some(stored(1, 3, false)),
+            "chunked" => Some(stored(2, 5, true)),
+            "storedobject" => Some(stored(3, 0, false)),
+            "storedtext" => Some(stored(6, 0, false)),
+            "absent" => Some(stored(9, 7, false)),
+            "holder" => Some(Value::list(vec![stored(3, 0, false), stored(3, 0, false)])),
+            "waiting" => Some(Value::list(vec![stored(9, 0, false), stored(8, 0, false)])),
+            name => self.run_variables().get(name).cloned(),
+        };
+        match level {
+            Level::Run => of_run(),
+            Level::Step => of_step(),
+            Level::Turn => of_turn().filter(|_| self.in_loop),
+            Level::Any => of_turn().filter(|_| self.in_loop).or_else(of_step).or_else(of_run),
+        }
+    }
+
+    fn node(&self, name: &str) -> Option<NodeView> {
+        let output = match name {
+            "fetch" => json(r#"{"status_code": 200, "data": {"items": [{"id": 1}, {"id": 2}], "status": "done"}}"#),
+            "large" => stored(3, 0, false),
+            "shadow" | "only_workload" | "step_name" => Value::from("step"),
+            _ => return None,
+        };
+        Some(NodeView {
+            name: name.into(),
+            status: "succeeded",
+            inputs: Value::Null,
+            output,
+            error: Value::Null,
+            attempts: 1,
+            started_at: NOW,
+            ended_at: NOW,
+            records: Default::default(),
+            records_listed: Default::default(),
+        })
+    }
+
+    fn children(&self, _name: &str) -> Option<Vec<(Arc<str>, NodeView)>> {
+        None
+    }
+
+    fn turn(&self, _loop_name: Option<&str>) -> Option<TurnView> {
+        self.in_loop.then(|| TurnView {
+            loop_name: "all".into(),
+            index: 1,
+            item: json(r#"{"path": "/a", "page_size": 10}"#),
+            previous: Value::Null,
+            loop_started_at: NOW,
+            item_name: Some("endpoint".into()),
+            count: Some(4),
+        })
+    }
+
+    fn run(&self) -> &RunView {
+        &self.run
+    }
+
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+
+    fn random(&self) -> u64 {
+        42
+    }
+
+    fn blob(&self, stored: &Stored) -> Result<Value, EvalError> {
+        let chunk = |mark: u8, items: u64| {
+            Value::Stored(Arc::new(Stored { hash: BlobHash([mark; 32]), size: 10, items, chunked: false }))
+        };
+        match stored.hash.0[0] {
+            1 => Ok(json("[10,20,30]")),
+            2 => Ok(Value::list(vec![chunk(4, 3), chunk(5, 2)])),
+            3 => Ok(json(r#"{"city":"Paris"}"#)),
+            4 => Ok(json("[1,2,3]")),
+            5 => Ok(json("[4,5]")),
+            6 => Ok(Value::from("a long text")),
+            _ => Err(EvalError::need_blobs(vec![stored.hash])),
+        }
+    }
+
+    fn variables(&self, level: Level) -> Vec<(Arc<str>, Value)> {
+        let names: &[&str] = match level {
+            Level::Run => &["count", "name"],
+            Level::Step => &["label"],
+            Level::Turn => &["page", "has_more"],
+            Level::Any => &[],
+        };
+        names.iter().filter_map(|name| Some((Arc::from(*name), self.variable(level, name)?))).collect()
+    }
+}
+
+fn meter() -> Meter {
+    Meter::new(1_000_000, 1_000_000)
+}
+
+fn compile_text(errors: &[CompileError]) -> String {
+    let each = errors.iter().map(|error| format!("{} ({})", error.message, error.hint.as_deref().unwrap_or("")));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn run(source: &Value, mode: Mode, scope: &TestScope) -> Result<Value, String> {
+    let expression = Jinja.compile(source, mode).map_err(|errors| compile_text(&errors))?;
+    expression.eval(scope, &mut meter()).map_err(|error| {
+        let kind = if error.kind == EvalErrorKind::Missing { "missing: " } else { "" };
+        format!("{kind}{} ({})", error.message, error.hint.as_deref().unwrap_or(""))
+    })
+}
+
+fn eval(source: &str) -> Result<Value, EvalError> {
+    let source = Value::from(source);
+    let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    expression.eval(&TestScope::new(None), &mut meter())
+}
+
+struct Case {
+    place: String,
+    mode: Mode,
+    outcome: Option<Value>,
+    source: String,
+    expected: String,
+}
+
+fn all_cases() -> Vec<Case> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases-jinja");
+    let entries = std::fs::read_dir(folder).expect("the folder of cases");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let mut cases = Vec::new();
+    for path in paths {
+        let (mut mode, mut outcome) = (Mode::Value, None);
+        let text = std::fs::read_to_string(&path).expect("a file of cases");
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{}:{}", path.display(), number + 1);
+            match line.trim() {
+                "" => continue,
+                "mode: value" => mode = Mode::Value,
+                "mode: condition" => mode = Mode::Condition,
+                "mode: loop" => mode = Mode::LoopCondition,
+                "mode: guard" => mode = Mode::Guard,
+                comment if comment.starts_with('#') => continue,
+                line => match line.strip_prefix("outcome: ") {
+                    Some(given) => outcome = Some(json(given)).filter(|given| !given.is_null()),
+                    None => {
+                        let (source, expected) =
+                            line.rsplit_once(" => ").unwrap_or_else(|| panic!("{place}: `source => expected`"));
+                        let (source, expected) = (source.to_owned(), expected.trim().to_owned());
+                        cases.push(Case { place, mode, outcome: outcome.clone(), source, expected });
+                    }
+                },
+            }
+        }
+    }
+    cases
+}
+
+fn source_of(text: &str) -> Value {
+    match text.starts_with(['[', '"']) || text.starts_with("{\"") {
+        true => json(text),
+        false => Value::from(text.replace("\\n", "\n")),
+    }
+}
+
+fn check(case: &Case) -> Result<(), String> {
+    let scope = TestScope::new(case.outcome.clone());
+    match (run(&source_of(&case.source), case.mode, &scope), case.expected.strip_prefix("error:")) {
+        (Ok(value), None) if [to_json(&json(&case.expected)), case.expected.clone()].contains(&to_json(&value)) => {
+            Ok(())
+        }
+        (Ok(value), _) => Err(format!("gives {}", to_json(&value))),
+        (Err(error), Some(part)) if error.contains(part.trim()) => Ok(()),
+        (Err(error), _) => Err(format!("fails: {error}")),
+    }
+}
+
+#[test]
+fn cases() {
+    let cases = all_cases();
+    let problem = |case: &Case| {
+        let problem = check(case).err()?;
+        Some(format!("{}: {} => {}\n    {problem}", case.place, case.source, case.expected))
+    };
+    let failures: Vec<String> = cases.iter().filter_map(problem).collect();
+    assert!(failures.is_empty(), "{} of {} cases failed:\n{}", failures.len(), cases.len(), failures.join("\n"));
+    assert!(cases.len() >= 250, "only {} cases were found", cases.len());
+}
+
+/// Every name that can be used is used in a case that gives a value.
+#[test]
+fn every_name_has_a_case() {
+    let texts: Vec<String> = all_cases()
+        .iter()
+        .filter(|case| !case.expected.starts_with("error:"))
+        .map(|case| case.source.clone())
+        .collect();
+    let mut lacking = Vec::new();
+    for (kind, names) in names() {
+        for name in names.iter().filter(|name| name.starts_with(|c: char| c.is_alphabetic())) {
+            let forms = match kind {
+                "filter" => [format!("| {name}"), format!("|{name}"), format!("map('{name}'")],
+                "test" => [format!("is {name}"), format!("is not {name}"), format!("'{name}'")],
+                "function" => [format!("{name}("), format!("{name}("), format!("{name}(")],
+                _ => [format!(".{name}("), format!(".{name}("), format!(".{name}(")],
+            };
+            if !texts.iter().any(|text| forms.iter().any(|form| text.contains(form.as_str()))) {
+                lacking.push(format!("{kind} {name}"));
+            }
+        }
+    }
+    assert!(lacking.is_empty(), "no case for: {}", lacking.join(", "));
+}
+
+#[test]
+fn all_problems_of_a_tree_are_reported_with_their_place() {
+    let source = json(
+        r#"{"a": ["ok", "{{ name | lenght }}"], "b": "{{ nmae() }} {{ keychain.pg }}", "c": "{{ 1 +", "d": "{% do x() %}"}"#,
+    );
+    let errors = Jinja.compile(&source, Mode::Value).err().expect("errors");
+    let found: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+    assert_eq!(found[0], "there is no filter `lenght`");
+    assert_eq!(errors[0].hint.as_deref(), Some("did you mean `length`?"));
+    assert_eq!(errors[0].pointer, [PathPart::Key("a".into()), PathPart::Index(1)]);
+    assert!("{{ name | lenght }}"[errors[0].range.clone()].contains("lenght"), "{:?}", errors[0].range);
+    assert_eq!(found[1], "there is no function `nmae`");
+    assert_eq!(found[2], "secrets cannot be read in a template");
+    assert!(errors[2].hint.as_deref().is_some_and(|hint| hint.contains("auth")));
+    assert!(found[3].contains("end of input"), "{}", found[3]);
+    assert!(found[4].contains("`do` is not supported"), "{}", found[4]);
+}
+
+#[test]
+fn errors_name_the_template() {
+    let error = eval("{{ fetch.data.count }}").expect_err("a missing property");
+    assert_eq!(error.kind, EvalErrorKind::Missing);
+    assert_eq!(error.expression.as_deref(), Some("{{ fetch.data.count }}"));
+    assert_eq!(error.message, "`fetch.data` has no property `count`; it has `items`, `status`");
+    let error = eval("a {{ 1 + fetch.data.count }}").expect_err("a missing property");
+    assert_eq!(error.message, "`fetch.data` has no property `count`; it has `items`, `status`");
+    assert_eq!(error.kind, EvalErrorKind::Missing);
+}
+
+#[test]
+fn references_are_found_wherever_they_stand() {
+    let source = json(
+        r#"{"x": "{{ fetch.data['items'][0].id + ctx.count }}", "y": ["{% for r in ctx.rows %}{{ r.id }}{{ loop.index }}{% endfor %}"],
+            "z": "{{ iter.page | default(1) }} {{ n if workload.a is defined else ctx[k] }}"}"#,
+    );
+    let found = references(&source);
+    let shown: Vec<String> = found
+        .iter()
+        .map(|one| {
+            let path: Vec<String> = one
+                .path
+                .iter()
+                .map(|part| match part {
+                    PathPart::Key(key) => format!(".{key}"),
+                    PathPart::Index(index) => format!("[{index}]"),
+                })
+                .collect();
+            format!("{}{}{}", one.name, path.concat(), if one.guarded { "?" } else { "" })
+        })
+        .collect();
+    let mut sorted = shown.clone();
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        ["ctx", "ctx.count", "ctx.rows", "fetch.data.items[0].id", "iter.page?", "k", "n", "workload.a?"]
+    );
+    let first = &found[0];
+    assert_eq!((&*first.name, &first.pointer), ("fetch", &vec![PathPart::Key("x".into())]));
+    assert_eq!(&"{{ fetch.data['items'][0].id + ctx.count }}"[first.range.clone()], "fetch.data['items'][0].id");
+}
+
+#[test]
+fn a_stored_value_passes_through_untouched() {
+    assert!(matches!(eval("{{ ctx.stored }}"), Ok(Value::Stored(_))));
+    assert!(matches!(eval("{{ ctx.absent }}"), Ok(Value::Stored(_))));
+    assert!(matches!(eval("{{ large }}"), Ok(Value::Stored(_))));
+    let error = eval("{{ ctx.absent | length }}").expect_err("a blob");
+    assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 1));
+    let error = eval("{% for one in ctx.waiting %}{{ one.city }}{% endfor %}").expect_err("a blob");
+    assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 1));
+    let error = eval("{{ ctx.waiting | tojson }}").expect_err("blobs");
+    assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
+    let source = json(r#"{"a": "{{ ctx.absent | first }}", "b": "{{ ctx.waiting[1].x }}"}"#);
+    let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let error = expression.eval(&TestScope::new(None), &mut meter()).expect_err("two blobs");
+    assert_eq!((error.kind, error.blobs.len()), (EvalErrorKind::NeedBlobs, 2));
+    // What is not touched is not asked for.
+    assert_eq!(eval("{{ 1 if true else ctx.absent[0] }}"), Ok(Value::Int(1)));
+}
+
+#[test]
+fn fuel_and_size_are_bounded() {
+    let limited = |source: &str, fuel: u64, bytes: usize| {
+        let source = Value::from(source);
+        let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        expression.eval(&TestScope::new(None), &mut Meter::new(fuel, bytes)).map_err(|error| error.kind)
+    };
+    let limit = Err(EvalErrorKind::Limit);
+    assert_eq!(limited("{% for i in range(9999) %}{{ i }}{% endfor %}", 1_000, 1_000_000), limit);
+    assert_eq!(limited("{% for i in range(9999) %}{{ i }}{% endfor %}", 1_000_000, 1_000), limit);
+    assert_eq!(limited("{% for i in range(9999) %}some text{% endfor %}", 1_000_000, 1_000), limit);
+    assert_eq!(limited("{{ range(9999) | list }}", 1_000, 1_000_000), limit);
+    assert_eq!(limited("{{ ctx.rows | map(attribute='id') | sum }}", 5, 1_000_000), limit);
+    assert_eq!(limited("{{ 'abc' * 1000000 }}", 1_000_000, 10_000), limit);
+    let longer = "{% set a = 'x' * 1000 %}{% set b = a ~ a ~ a ~ a ~ a ~ a ~ a ~ a %}{% set c = b ~ b ~ b ~ b ~ b ~ b ~ b ~ b %}\
+                  {% set d = c + c + c + c + c + c + c + c %}{{ d | length }}";
+    assert_eq!(limited(longer, 1_000_000, 100_000), limit);
+    assert_eq!(limited("{{ ('a' * 5000) | replace('a', 'b' * 5000) }}", 1_000_000, 100_000), limit);
+    assert_eq!(limited("{{ [1, 2, 3] | join('x' * 60000) }}", 1_000_000, 100_000), limit);
+    assert_eq!(limited("{{ ctx.name }}", 0, 10), limit);
+}
+
+#[test]
+fn a_value_that_is_not_touched_costs_nothing() {
+    let big = Value::list(vec![Value::from("x".repeat(1000)); 10_000]);
+    let outcome = Value::object([("result", big.clone()), ("status", Value::from("success"))]);
+    let scope = TestScope::new(Some(outcome));
+    let run = |source: &str| {
+        let expression = Jinja.compile(&Value::from(source), Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        let mut meter = meter();
+        let value = expression.eval(&scope, &mut meter).unwrap_or_else(|error| panic!("{error:?}"));
+        (value, 1_000_000 - meter.fuel)
+    };
+    let (value, spent) = run("{{ outcome.status ~ (outcome.result | length) }}");
+    assert_eq!(value, Value::from("success10000"));
+    assert!(spent < 50, "{spent}");
+    // The list itself comes back, not a copy.
+    let (value, spent) = run("{{ outcome.result if outcome.status == 'success' else [] }}");
+    let (Value::List(a), Value::List(b)) = (&value, &big) else { panic!("lists") };
+    assert!(Arc::ptr_eq(a, b) && spent < 50, "{spent}");
+}
+
+#[test]
+fn outside_loops_there_is_no_turn() {
+    let scope = TestScope { in_loop: false, ..TestScope::new(None) };
+    let said = |source: &str| run(&Value::from(source), Mode::Value, &scope);
+    assert!(said("{{ iter.page }}").is_err_and(|error| error.starts_with("missing: `iter` has no property `page`")));
+    assert_eq!(said("{{ iter.page | default(1) }}"), Ok(Value::Int(1)));
+    assert_eq!(said("{{ iter is defined }}"), Ok(Value::Bool(false)));
+    assert_eq!(said("{{ shadow }}"), Ok(Value::from("label")));
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let mut tree = Value::from("{{ ctx.name }}");
+    for _ in 0..1_000 {
+        tree = Value::list(vec![tree]);
+    }
+    assert!(compile_text(&Jinja.compile(&tree, Mode::Value).err().expect("an error")).contains("nests deeper"));
+    references(&tree);
+    for (open, close) in [("(", ")"), ("[", "]"), ("not ", ""), ("-", ""), ("{'a':", "}")] {
+        let text = format!("{{{{ {}1{} }}}}", open.repeat(5_000), close.repeat(5_000));
+        let _ = Jinja.compile(&Value::from(text), Mode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+    }
+    let sums = format!("{{{{ {}1 }}}}", "ctx.count + ".repeat(3_000));
+    let _ = Jinja.compile(&Value::from(sums), Mode::Value).map(|one| one.eval(&TestScope::new(None), &mut meter()));
+}
+
+struct Generator(u64);
+
+impl Generator {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+#[test]
+fn nothing_panics_on_any_text() {
+    let mut parts: Vec<String> = [
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{#",
+        "#}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "'",
+        "\"",
+        ".",
+        "|",
+        ":",
+        "~",
+        "+",
+        "-",
+        "*",
+        "//",
+        "/",
+        "%",
+        "**",
+        "==",
+        "!=",
+        "<",
+        "in",
+        "not",
+        "and",
+        "or",
+        "is",
+        "if",
+        "else",
+        "elif",
+        "endif",
+        "for",
+        "endfor",
+        "set",
+        "endset",
+        "with",
+        "filter",
+        "raw",
+        "0",
+        "-1",
+        "1.5",
+        "1e999",
+        "99999999999999999999",
+        "ctx.count",
+        "ctx.rows",
+        "name",
+        "fetch.data",
+        "x",
+        "__p0",
+        "__s",
+        "loop",
+        "none",
+        "true",
+        "'a'",
+        "'ä😀'",
+        "\\",
+        "\n",
+        "ctx.stored",
+        "ctx.big",
+        "ctx.exact",
+        "{% if",
+        "{% for x in",
+        "{% endfor %}",
+        "{% endif %}",
+        "ctx.tags",
+        "a=1",
+        "*x",
+        "**x",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for (kind, list) in names() {
+        parts.extend(list.iter().map(|name| match kind {
+            "filter" => format!("|{name}"),
+            "test" => format!(" is {name}"),
+            "function" => format!("{name}("),
+            _ => format!(".{name}("),
+        }));
+    }
+    let mut generator = Generator(5);
+    let mut compiled = 0;
+    for round in 0..30_000 {
+        let mut text = String::from(if round % 4 == 0 { "" } else { "{{ " });
+        for _ in 0..1 + generator.next(8) {
+            text.push_str(&parts[generator.next(parts.len())]);
+            text.push_str(["", " "][generator.next(2)]);
+        }
+        if round % 2 == 0 {
+            let open = text.matches('(').count().saturating_sub(text.matches(')').count());
+            text.push_str(&")".repeat(open));
+        }
+        if round % 4 != 0 {
+            text.push_str(" }}");
+        }
+        let source = Value::from(text.as_str());
+        references(&source);
+        for mode in [Mode::Value, Mode::Condition, Mode::LoopCondition] {
+            match Jinja.compile(&source, mode) {
+                Ok(expression) => {
+                    compiled += 1;
+                    let _ = expression.eval(&TestScope::new(None), &mut Meter::new(20_000, 100_000));
+                }
+                Err(errors) => {
+                    assert!(!errors.is_empty());
+                    for error in errors {
+                        assert!(text.get(error.range.clone()).is_some(), "{text:?}: {error:?}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(compiled > 3_000, "{compiled}");
+}
