@@ -2,21 +2,49 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod credentials;
 mod endpoint;
 mod http;
+mod info;
+mod input;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod model;
 mod noop;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "process")]
+mod process;
+#[cfg(feature = "python")]
+mod python;
 mod secret;
+#[cfg(feature = "shell")]
+mod shell;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "test-service")]
+pub mod test_postgres;
 #[cfg(feature = "test-service")]
 pub mod test_service;
+mod tls;
 
+pub use credentials::{Credential, Credentials, NamedCredentials};
 pub use endpoint::{Endpoint, EndpointTool};
-pub use http::{HttpOptions, HttpTool};
+pub use http::{HttpCallTool, HttpOptions, HttpTool};
+pub use info::{Field, ToolInfo, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresTool};
+#[cfg(feature = "python")]
+pub use python::{PythonOptions, PythonTool};
 pub use secret::Secret;
+#[cfg(feature = "shell")]
+pub use shell::{ShellOptions, ShellTool};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteTool;
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
