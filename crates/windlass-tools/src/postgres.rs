@@ -117,12 +117,12 @@ impl Inner {
         let tables = in_time(call, limit, async {
             let mut busy = pool.take().await?;
             let mut done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
-            // A connection that was kept may have been closed on the other side. Nothing has been run on it: a fresh one.
-            if done.as_ref().is_err_and(|failure| failure.is_lost())
-                && busy.connection().is_some_and(Connection::is_stale)
-            {
-                busy.discard();
+            // Nothing has been done in either case: a second try is the first.
+            let lost = done.as_ref().is_err_and(Failure::is_lost) && busy.is_stale();
+            if lost {
                 busy = pool.fresh(busy).await?;
+            }
+            if lost || done.as_ref().is_err_and(Failure::is_stale_plan) && !makes_transactions(&pieces) {
                 done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
             }
             let usable = done.as_ref().err().is_none_or(Failure::spares_connection);
@@ -134,10 +134,15 @@ impl Inner {
     }
 }
 
+/// They begin and end their transactions themselves, or cannot be in one.
+fn makes_transactions(pieces: &[Piece<'_>]) -> bool {
+    pieces.iter().any(Piece::needs_no_transaction)
+}
+
 /// Several statements are one transaction, unless they make their own.
 async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> Result<Vec<Table>, Failure> {
     let connection = busy.running()?;
-    let together = pieces.len() > 1 && !pieces.iter().any(Piece::needs_no_transaction);
+    let together = pieces.len() > 1 && !makes_transactions(pieces);
     if together {
         connection.client.batch_execute("BEGIN").await?;
     }
@@ -179,8 +184,7 @@ async fn run_piece(connection: &mut Connection, piece: &Piece<'_>, bytes_max: us
         Ok(rows) => rows::read(rows, &prepared, bytes_max).await,
         Err(error) => Err(error.into()),
     };
-    if table.as_ref().is_err_and(|failure| failure.has_code("0A000")) {
-        // The table has changed under a kept plan: the next try makes a new one.
+    if table.as_ref().is_err_and(Failure::is_stale_plan) {
         connection.forget(&piece.sql);
     }
     table

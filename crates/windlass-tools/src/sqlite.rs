@@ -199,13 +199,33 @@ fn value(cell: ValueRef<'_>) -> Value {
 fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
     let (code, message) = match error {
         Error::SqliteFailure(failure, message) => {
-            let shown = format!("{:?}", failure.code);
-            (shown, message.clone().unwrap_or_else(|| failure.to_string()))
+            (name(failure.extended_code), message.clone().unwrap_or_else(|| failure.to_string()))
         }
-        Error::SqlInputError { msg, .. } => ("SqlError".to_owned(), msg.clone()),
-        other => ("SqlError".to_owned(), other.to_string()),
+        Error::SqlInputError { msg, .. } => ("SQLITE_ERROR", msg.clone()),
+        other => ("SQLITE_ERROR", other.to_string()),
     };
     let statement = sql.map(|sql| sql.split_whitespace().collect::<Vec<_>>().join(" "));
     let place = statement.map(|sql| format!(" in `{}`", sql.chars().take(80).collect::<String>())).unwrap_or_default();
     ErrorInfo::new(code, "sqlite", format!("{message}{place}"))
+}
+
+/// The names that SQLite's own pages use, of what a definition can do something about.
+fn name(code: i32) -> &'static str {
+    match code & 0xff {
+        3 => "SQLITE_PERM",
+        5 => "SQLITE_BUSY",
+        6 => "SQLITE_LOCKED",
+        7 => "SQLITE_NOMEM",
+        8 => "SQLITE_READONLY",
+        9 => "SQLITE_INTERRUPT",
+        10 => "SQLITE_IOERR",
+        11 => "SQLITE_CORRUPT",
+        13 => "SQLITE_FULL",
+        14 => "SQLITE_CANTOPEN",
+        18 => "SQLITE_TOOBIG",
+        19 => "SQLITE_CONSTRAINT",
+        20 => "SQLITE_MISMATCH",
+        26 => "SQLITE_NOTADB",
+        _ => "SQLITE_ERROR",
+    }
 }

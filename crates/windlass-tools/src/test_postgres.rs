@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
                        or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
+/// Runs the server until the other end of its input is closed, by a drop or by the death of the tests, however they die.
+/// Then the server ends at once, and its folder goes.
+const WATCH: &str =
+    r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// A running server. It answers on loopback and on a socket, with the user `windlass` and the password `tests`.
@@ -37,13 +41,15 @@ impl PostgresServer {
         let port = free_port().map_err(|error| told("finding a free port", error.to_string()))?;
         let log = fs::File::create(folder.join("log")).map_err(|error| told("making the log", error.to_string()))?;
         let socket = format!("unix_socket_directories={}", folder.display());
-        let mut command = as_other_user(programs.join("postgres"));
-        command.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
+        let mut postgres = as_other_user(programs.join("postgres"));
+        postgres.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
         // Tests need no safety from power loss.
         for setting in [socket.as_str(), "fsync=off", "full_page_writes=off", "synchronous_commit=off"] {
-            command.args(["-c", setting]);
+            postgres.args(["-c", setting]);
         }
-        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCH]).arg(folder).arg(postgres.get_program()).args(postgres.get_args());
+        command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
         let server = command.spawn().map_err(|error| told("starting postgres", error.to_string()))?;
         let mut server = PostgresServer { folder: folder.to_owned(), port, server };
         server.wait(programs)?;
@@ -83,15 +89,7 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        // `setpriv` and `runuser` end with what they started; the server itself leaves its number in a file.
-        let number = fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
-        let number = number.lines().next().unwrap_or_default().to_owned();
-        if number.parse::<u32>().is_ok() {
-            // Immediate: nothing is kept.
-            let _ = Command::new("kill").args(["-QUIT", &number]).status();
-        } else {
-            let _ = self.server.kill();
-        }
+        drop(self.server.stdin.take());
         let _ = self.server.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }

@@ -17,12 +17,14 @@ pub(super) struct Failure {
     message: String,
     detail: Option<String>,
     constraint: Option<String>,
+    /// A table has changed under a plan that was kept: nothing has been done.
+    stale_plan: bool,
 }
 
 impl From<ErrorInfo> for Failure {
     fn from(error: ErrorInfo) -> Failure {
         let message = error.message.to_string();
-        Failure { error, state: None, message, detail: None, constraint: None }
+        Failure { error, state: None, message, detail: None, constraint: None, stale_plan: false }
     }
 }
 
@@ -43,7 +45,8 @@ impl From<Error> for Failure {
             info = info.hint(hint.to_owned());
         }
         let (detail, constraint) = (refusal.detail().map(str::to_owned), refusal.constraint().map(str::to_owned));
-        Failure { error: info, state: Some(code), message, detail, constraint }
+        let stale_plan = refusal.routine() == Some("RevalidateCachedQuery");
+        Failure { error: info, state: Some(code), message, detail, constraint, stale_plan }
     }
 }
 
@@ -78,6 +81,10 @@ impl Failure {
 
     pub(super) fn has_code(&self, code: &str) -> bool {
         self.state.as_deref() == Some(code)
+    }
+
+    pub(super) fn is_stale_plan(&self) -> bool {
+        self.stale_plan
     }
 
     pub(super) fn is_lost(&self) -> bool {

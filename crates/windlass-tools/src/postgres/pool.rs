@@ -59,8 +59,9 @@ impl Pool {
         Ok(Busy { connection: Some(connection), pool: self.clone(), _slot: slot })
     }
 
-    /// A new connection in the place of one that has been discarded.
-    pub(super) async fn fresh(self: &Arc<Pool>, old: Busy) -> Result<Busy, Failure> {
+    /// A new connection in the place of one that is of no use.
+    pub(super) async fn fresh(self: &Arc<Pool>, mut old: Busy) -> Result<Busy, Failure> {
+        old.connection = None;
         let connection = self.connect().await?;
         Ok(old.with(connection))
     }
@@ -94,16 +95,14 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    pub(super) fn connection(&self) -> Option<&Connection> {
-        self.connection.as_ref()
+    /// The connection was kept from an earlier call, and nothing of this one has been run on it: it may have been closed
+    /// on the other side.
+    pub(super) fn is_stale(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.kept && !connection.has_run)
     }
 
     pub(super) fn running(&mut self) -> Result<&mut Connection, Failure> {
         self.connection.as_mut().ok_or_else(|| Failure::lost("there is no connection"))
-    }
-
-    pub(super) fn discard(&mut self) {
-        self.connection = None;
     }
 
     fn with(mut self, connection: Connection) -> Busy {
@@ -147,11 +146,6 @@ pub(super) struct Prepared {
 }
 
 impl Connection {
-    /// It was kept from an earlier call, and nothing of this one has been run on it.
-    pub(super) fn is_stale(&self) -> bool {
-        self.kept && !self.has_run
-    }
-
     pub(super) async fn prepare(&mut self, sql: &str, keep: bool) -> Result<Arc<Prepared>, Failure> {
         if let Some(prepared) = self.plans.get(sql) {
             return Ok(prepared.clone());

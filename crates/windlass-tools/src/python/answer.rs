@@ -61,12 +61,16 @@ fn exception(error: &Value) -> TaskOutcome {
 
 fn with_decimals(value: &Value) -> Value {
     match value {
-        Value::Str(text) => match text.strip_prefix(DECIMAL) {
-            Some(digits) => parse_json(digits).unwrap_or_else(|_| digits.into()),
-            None => value.clone(),
-        },
+        Value::Str(text) => text.strip_prefix(DECIMAL).and_then(number).unwrap_or_else(|| value.clone()),
         Value::List(items) => Value::list(items.iter().map(with_decimals).collect()),
         Value::Map(map) => Value::map(map.iter().map(|(key, value)| (key.clone(), with_decimals(value))).collect()),
         other => other.clone(),
     }
+}
+
+/// A decimal keeps all its digits.
+fn number(digits: &str) -> Option<Value> {
+    let is_number = digits.parse::<f64>().is_ok() && digits.ends_with(|last: char| last.is_ascii_digit());
+    let value = || digits.parse().map_or_else(|_| Value::Big(digits.into()), Value::Int);
+    is_number.then(value)
 }
