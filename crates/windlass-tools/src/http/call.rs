@@ -74,12 +74,13 @@ impl HttpCallTool {
             Ok(made) => made,
             Err(error) => return outcome(TaskOutcome::failure(error)),
         };
+        // As they are in the credential, and as they travel.
+        let secrets = secrets.map(|secrets| [secrets.redaction(), request.redaction()]);
         let mut cancelled = call.cancelled.clone();
-        let reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
-        let reply = match secrets {
-            Some(secrets) => TaskOutcome { output: secrets.redaction().value(&reply.output), ..reply },
-            None => reply,
-        };
+        let mut reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
+        for secrets in secrets.into_iter().flatten() {
+            reply.output = secrets.value(&reply.output);
+        }
         outcome(reply)
     }
 
