@@ -104,13 +104,13 @@ pub struct TaskOutcome {
     pub error: Option<ErrorInfo>,
     /// Attempt, duration and what else the tool wants known.
     pub meta: Value,
-    /// What the kind of tool tells besides, by its name: `http {status, headers}`, `pg {code, message}`. An object, or
-    /// null.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub facts: Value,
     /// The operation has begun and is not finished. An error counts more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Again>,
+    /// An object with what else is known of it, laid beside `status`, `result`, `error` and `meta` where rules look:
+    /// `http {status, headers}`, `pg {code, message}`.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub facts: Value,
 }
 
 /// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
@@ -150,7 +150,7 @@ impl Reply {
 
 impl TaskOutcome {
     pub fn success(output: impl Into<Value>) -> TaskOutcome {
-        TaskOutcome { output: output.into(), error: None, meta: Value::Null, facts: Value::Null, again: None }
+        TaskOutcome { output: output.into(), error: None, meta: Value::Null, again: None, facts: Value::Null }
     }
 
     /// Not finished: to be called again.
@@ -159,7 +159,7 @@ impl TaskOutcome {
     }
 
     pub fn failure(error: ErrorInfo) -> TaskOutcome {
-        TaskOutcome { output: Value::Null, error: Some(error), meta: Value::Null, facts: Value::Null, again: None }
+        TaskOutcome { error: Some(error), ..TaskOutcome::success(Value::Null) }
     }
 }
 

@@ -6,6 +6,10 @@ mod credentials;
 mod endpoint;
 mod http;
 mod info;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "shell", feature = "python")),
+    allow(dead_code, reason = "with few tools, not all that they share is used")
+)]
 mod input;
 #[cfg(feature = "mock")]
 pub mod mock;
@@ -14,6 +18,10 @@ mod noop;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "process")]
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "shell", feature = "python")),
+    allow(dead_code, reason = "with few tools, not all that they share is used")
+)]
 mod process;
 #[cfg(feature = "python")]
 mod python;

@@ -21,7 +21,7 @@ const LEASE_CHECK: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub enum Mail {
-    Tick(TickKind),
+    Tick(Box<TickKind>),
     /// There may be messages in the store.
     Inbox,
     Close,
@@ -108,7 +108,7 @@ impl Local {
 
 fn opened(mail: Mail) -> Next {
     match mail {
-        Mail::Tick(tick) => Next::Ticks(vec![tick]),
+        Mail::Tick(tick) => Next::Ticks(vec![*tick]),
         Mail::Inbox => Next::Inbox,
         Mail::Close => Next::Closed,
     }
@@ -184,7 +184,7 @@ impl Adapter for Local {
 
     fn send_event(&mut self, tick: TickKind) {
         // The receiver is ours: it cannot be gone.
-        let _ = self.mailbox.send(Mail::Tick(tick));
+        let _ = self.mailbox.send(Mail::Tick(Box::new(tick)));
     }
 
     async fn release(&mut self, _state: &State, _blobs: &mut BlobCache) -> Result<(), RuntimeError> {
