@@ -53,9 +53,33 @@ pub use secret::Secret;
 pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteTool;
+use std::sync::Arc;
+
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
 pub fn standard_tools(options: HttpOptions) -> Tools {
     Tools::new().with("http", HttpTool::new(options)).with("noop", NoopTool)
+}
+
+/// The tools of playbooks that this build has, besides the standard ones. `environment` finds a variable: programs that
+/// tools start get PATH, HOME and LANG of it, nothing else.
+pub fn playbook_tools(
+    options: HttpOptions,
+    credentials: &Arc<dyn Credentials>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Tools {
+    let http = HttpTool::new(options);
+    let calls = HttpCallTool::new(http.clone(), credentials.clone());
+    let tools = Tools::new().with("http", http).with("http_call", calls).with("noop", NoopTool);
+    #[cfg(feature = "postgres")]
+    let tools = tools.with("postgres", PostgresTool::new(credentials.clone(), PostgresOptions::default()));
+    #[cfg(feature = "sqlite")]
+    let tools = tools.with("sqlite", SqliteTool::new());
+    #[cfg(feature = "python")]
+    let tools = tools.with("python", PythonTool::new(PythonOptions::with_environment(&environment)));
+    #[cfg(feature = "shell")]
+    let tools = tools.with("shell", ShellTool::new(ShellOptions::with_environment(&environment)));
+    let _ = environment;
+    tools
 }

@@ -6,6 +6,16 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
+/// What a program usually needs of an environment.
+pub(crate) fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
+    let mut env: Vec<(String, String)> = found.collect();
+    if !env.iter().any(|(name, _)| name == "PATH") {
+        env.push(("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()));
+    }
+    env
+}
+
 /// A running program. When this is dropped before [`Group::is_over`], the whole group is killed.
 pub(crate) struct Group {
     pub(crate) child: Child,

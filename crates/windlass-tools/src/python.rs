@@ -14,6 +14,7 @@ use windlass_value::{Duration, Value};
 
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, in_time};
+use crate::process::environment;
 use pool::{Broken, Pool};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -57,7 +58,7 @@ impl Default for PythonOptions {
     fn default() -> PythonOptions {
         PythonOptions {
             program: "python3".to_owned(),
-            env: vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())],
+            env: environment(|_| None),
             interpreters_max: std::thread::available_parallelism().map_or(2, usize::from),
             default_timeout: Duration::from_secs(3600),
             print_chars_max: 64 << 10,
@@ -65,6 +66,13 @@ impl Default for PythonOptions {
             memory_bytes_max: None,
             kept_bytes_max: 512 << 20,
         }
+    }
+}
+
+impl PythonOptions {
+    /// With what a program usually needs of an environment: PATH, HOME and LANG.
+    pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
+        PythonOptions { env: environment(lookup), ..PythonOptions::default() }
     }
 }
 

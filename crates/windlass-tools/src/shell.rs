@@ -16,7 +16,7 @@ use windlass_value::{Duration, Map, Value};
 
 use crate::info::{ToolInfo, field};
 use crate::input::{Input, Stopped, bad, in_time, plain_text};
-use crate::process::{Group, Kept};
+use crate::process::{Group, Kept, environment};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "shell",
@@ -52,7 +52,7 @@ pub struct ShellOptions {
 
 impl Default for ShellOptions {
     fn default() -> ShellOptions {
-        let env = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
+        let env = environment(|_| None);
         ShellOptions { env, output_bytes_max: 1 << 20, default_timeout: Duration::from_secs(3600) }
     }
 }
@@ -60,14 +60,7 @@ impl Default for ShellOptions {
 impl ShellOptions {
     /// With what a program usually needs of an environment: PATH, HOME and LANG.
     pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
-        let mut options = ShellOptions::default();
-        for name in ["PATH", "HOME", "LANG"] {
-            if let Some(value) = lookup(name) {
-                options.env.retain(|(known, _)| known != name);
-                options.env.push((name.to_owned(), value));
-            }
-        }
-        options
+        ShellOptions { env: environment(lookup), ..ShellOptions::default() }
     }
 }
 
@@ -95,7 +88,7 @@ async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, Err
     let input = Input::of("shell", &call.input)?;
     let limit = input.limit(call, options.default_timeout)?;
     let (mut command, shown) = command(&input)?;
-    command.env_clear().envs(environment(options, call, &input)?);
+    command.env_clear().envs(variables(options, call, &input)?);
     if let Some(folder) = input.text("cwd")? {
         command.current_dir(folder);
     }
@@ -202,7 +195,7 @@ fn short(text: &str) -> String {
     if cut.len() < text.trim().len() { format!("{cut}…") } else { cut }
 }
 
-fn environment(
+fn variables(
     options: &ShellOptions,
     call: &ToolCall,
     input: &Input<'_>,

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::{ToSqlOutput, Value as Cell, ValueRef};
-use rusqlite::{Batch, Connection, Error, Statement};
+use rusqlite::{Batch, Connection, Error, InterruptHandle, Statement};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::{Duration, Map, Value, to_json};
@@ -71,14 +71,26 @@ async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo>
         idle.put(database, connection);
         Ok(sql::result(tables, sql::is_numbered(&input)))
     });
-    match in_time(call, limit, work).await {
+    let watched = async {
+        let mut interrupt = Interrupt(told.await.ok());
+        let result = work.await;
+        interrupt.0 = None;
+        result
+    };
+    match in_time(call, limit, watched).await {
         Ok(Ok(result)) => result.map(TaskOutcome::success),
         Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
-        Err(stopped) => {
-            if let Ok(handle) = told.await {
-                handle.interrupt();
-            }
-            Err(stopped.error("the statement"))
+        Err(stopped) => Err(stopped.error("the statement")),
+    }
+}
+
+/// Interrupts a statement that nobody waits for any more.
+struct Interrupt(Option<InterruptHandle>);
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.interrupt();
         }
     }
 }
@@ -168,7 +180,7 @@ fn cell(value: &Value) -> Cell {
 }
 
 fn table(connection: &Connection, statement: &mut Statement<'_>) -> Result<Table, Error> {
-    let names: Vec<Arc<str>> = statement.column_names().into_iter().map(Arc::from).collect();
+    let names: Vec<Arc<str>> = statement.column_names().map(Arc::from).collect();
     let (before, mut table) = (connection.total_changes(), Table::default());
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {

@@ -169,7 +169,7 @@ async fn several_statements_are_one_transaction() {
     // Its own transaction control, and what cannot be in one.
     let own = ask(&tool, &input("begin; delete from many; rollback; select count(*) from many", "[]")).await;
     assert_eq!(value(&own), "3");
-    assert_eq!(told(&ask(&tool, &input("vacuum many; select 1 as x", "[]")).await).contains("VACUUM"), false);
+    assert_eq!(value(&ask(&tool, &input("vacuum many; select 1 as x", "[]")).await), "1");
     // A plan that is kept does not outlive its table.
     assert_eq!(value(&ask(&tool, &input("select * from many where id = $1", "[9]")).await), "9");
     assert!(

@@ -10,8 +10,8 @@ use windlass_tools::{PythonOptions, PythonTool};
 use windlass_value::{Value, to_json};
 
 fn options() -> PythonOptions {
-    let path = std::env::var("PATH").unwrap();
-    PythonOptions { env: vec![("PATH".to_owned(), path)], interpreters_max: 2, ..PythonOptions::default() }
+    let known = PythonOptions::with_environment(|name| std::env::var(name).ok());
+    PythonOptions { interpreters_max: 2, ..known }
 }
 
 fn tool() -> PythonTool {

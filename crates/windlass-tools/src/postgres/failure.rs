@@ -11,7 +11,7 @@ const UNREACHABLE: &str = "08001";
 const LOST: &str = "08006";
 
 pub(super) struct Failure {
-    error: ErrorInfo,
+    error: Box<ErrorInfo>,
     /// SQLSTATE, if there is one.
     state: Option<String>,
     message: String,
@@ -24,7 +24,7 @@ pub(super) struct Failure {
 impl From<ErrorInfo> for Failure {
     fn from(error: ErrorInfo) -> Failure {
         let message = error.message.to_string();
-        Failure { error, state: None, message, detail: None, constraint: None, stale_plan: false }
+        Failure { error: Box::new(error), state: None, message, detail: None, constraint: None, stale_plan: false }
     }
 }
 
@@ -46,7 +46,7 @@ impl From<Error> for Failure {
         }
         let (detail, constraint) = (refusal.detail().map(str::to_owned), refusal.constraint().map(str::to_owned));
         let stale_plan = refusal.routine() == Some("RevalidateCachedQuery");
-        Failure { error: info, state: Some(code), message, detail, constraint, stale_plan }
+        Failure { error: Box::new(info), state: Some(code), message, detail, constraint, stale_plan }
     }
 }
 
@@ -105,7 +105,7 @@ impl Failure {
 
     pub(super) fn map_text(mut self, change: impl Fn(&str) -> String) -> Failure {
         self.error.message = change(&self.error.message).into();
-        self.error.hint = self.error.hint.map(|hint| change(&hint).into());
+        self.error.hint = self.error.hint.take().map(|hint| change(&hint).into());
         self.message = change(&self.message);
         self.detail = self.detail.map(|detail| change(&detail));
         self
@@ -113,7 +113,7 @@ impl Failure {
 
     pub(super) fn outcome(self) -> TaskOutcome {
         let facts = facts(self.state, Some(self.message), self.detail, self.constraint);
-        with_facts(TaskOutcome::failure(self.error), "pg", facts)
+        with_facts(TaskOutcome::failure(*self.error), "pg", facts)
     }
 }
 
