@@ -273,3 +273,45 @@ async fn connections_are_kept_and_broken_ones_are_not() {
     let outcome = ask(&tool, &input("select pg_terminate_backend(pg_backend_pid())", "[]")).await;
     assert_eq!(class(&outcome).1, "connection", "{}", told(&outcome));
 }
+
+/// Has the server write a PEM file into its own folder, where only it can read it.
+async fn write_pem(tool: &PostgresTool, file: &str, label: &str, der: &[u8]) {
+    let hex: String = der.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines = format!(
+        "'-----BEGIN {label}-----' || chr(10) || encode(decode('{hex}', 'hex'), 'base64') || chr(10) || '-----END {label}-----'"
+    );
+    let sql = format!("copy (select unnest(string_to_array({lines}, chr(10)))) to program 'umask 077; cat > {file}'");
+    let outcome = ask(tool, &input(&sql, "[]")).await;
+    assert!(outcome.error.is_none(), "{}", told(&outcome));
+}
+
+#[tokio::test]
+async fn connections_can_be_secret() {
+    let server = PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}"));
+    let url = server.url();
+    let known = NamedCredentials::new(move |name| {
+        let mode = name.strip_prefix("WINDLASS_AUTH_")?.to_ascii_lowercase().replace('_', "-");
+        let mode = if mode == "postgres" { "disable" } else { &mode };
+        Some(format!("{url}?sslmode={mode}"))
+    });
+    let tool = PostgresTool::new(Arc::new(known), PostgresOptions::default());
+    let ask_as = async |auth: &str, sql: &str| {
+        ask(&tool, &input(sql, "[]").replacen('{', &format!(r#"{{"auth": "{auth}", "#), 1)).await
+    };
+    assert_eq!(class(&ask_as("require", "select 1").await).1, "connection");
+    write_pem(&tool, "server.crt", "CERTIFICATE", include_bytes!("tls/localhost.cert.der")).await;
+    write_pem(&tool, "server.key", "PRIVATE KEY", include_bytes!("tls/localhost.key.der")).await;
+    for sql in ["alter system set ssl = on", "select pg_reload_conf()"] {
+        assert!(ask_as("disable", sql).await.error.is_none());
+    }
+    let is_secret = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+    // The server takes up its new settings when it gets to it.
+    while ask_as("require", "select 1").await.error.is_some() {}
+    assert_eq!(value(&ask_as("require", is_secret).await), "true");
+    assert_eq!(value(&ask_as("prefer", is_secret).await), "true");
+    assert_eq!(value(&ask_as("disable", is_secret).await), "false");
+    let stranger = ask_as("verify-full", "select 1").await;
+    assert_eq!(class(&stranger).1, "connection");
+    assert!(error(&stranger).message.contains("certificate"), "{}", told(&stranger));
+    assert_eq!(class(&ask_as("sometimes", "select 1").await).0, "BadCredential");
+}
