@@ -9,6 +9,7 @@ use std::sync::Arc;
 use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, parse_json};
 
+use crate::http::uri;
 use crate::input::{bad, plain_text};
 use crate::secret::{Redaction, Secret};
 
@@ -81,7 +82,8 @@ impl Credential {
         let url = self.url().into_iter().flat_map(|url| {
             let password = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(login, _)| login);
             let password = password.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
-            [Some(url.to_owned()), password].into_iter().flatten()
+            let unescaped = password.as_deref().map(uri::unescape);
+            [Some(url.to_owned()), password, unescaped].into_iter().flatten()
         });
         Redaction::new(values.chain(url))
     }

@@ -17,6 +17,7 @@ use super::request::{Request, basic, header_name, header_value};
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, span, with_facts};
+use crate::secret::Redaction;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http_call",
@@ -74,17 +75,12 @@ impl HttpCallTool {
             Ok(made) => made,
             Err(error) => return outcome(TaskOutcome::failure(error)),
         };
-        // As they are in the credential, and as they travel.
-        let secrets = secrets.map(|secrets| [secrets.redaction(), request.redaction()]);
         let mut cancelled = call.cancelled.clone();
-        let mut reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
-        for secrets in secrets.into_iter().flatten() {
-            reply.output = secrets.value(&reply.output);
-        }
-        outcome(reply)
+        let reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
+        secrets.iter().fold(outcome(reply), |reply, secrets| secrets.outcome(reply))
     }
 
-    fn request(&self, call: &mut ToolCall) -> Result<(Request, Option<Credential>), ErrorInfo> {
+    fn request(&self, call: &mut ToolCall) -> Result<(Request, Vec<Redaction>), ErrorInfo> {
         let whole = call.input.clone();
         let input = Input::of("http_call", &whole)?;
         let facts = input.given("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
@@ -101,12 +97,15 @@ impl HttpCallTool {
         }
         call.input = Value::map(wanted);
         let mut request = Request::from_call(call, &self.http.0.user_agent)?;
+        // As they are in the credential, and as they travel.
+        let mut secrets: Vec<Redaction> = facts.iter().map(Credential::redaction).collect();
         if let Some(Login::Header(name, value)) = login {
+            secrets.insert(0, Redaction::of_values(std::iter::once(value.as_str())));
             request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
             request.configured.push(name);
         }
         request.manner = manner;
-        Ok((request, facts))
+        Ok((request, secrets))
     }
 }
 
