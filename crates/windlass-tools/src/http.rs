@@ -4,6 +4,7 @@
 //! texts show neither query strings nor user names, and no value of a request header.
 
 mod body;
+mod call;
 mod client;
 mod content;
 mod failure;
@@ -24,10 +25,42 @@ use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
+pub use call::HttpCallTool;
+pub(crate) use call::INFO as CALL_INFO;
+
+use crate::info::{ToolInfo, field, required};
 use client::Client;
 pub(crate) use reply::Reply;
 pub(crate) use request::Configured;
 use request::Request;
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "http",
+    what: "Sends one HTTP request, follows redirects and accepted requests, gives the reply.",
+    inputs: &[
+        required("uri", "text", "the address; `url` is the same"),
+        field("method", "text", "GET if not given"),
+        field("queries", "object", "added to the address"),
+        field("headers", "object", "names and values"),
+        field("cookie", "text", "the header of that name"),
+        field("body", "any", "text as it is, anything else as JSON; $content, $formdata, $multipart"),
+        field("authentication", "object", "{type: Basic, username, password} or {type: Raw, value}"),
+        field("timeout", "number | text", "seconds or PT30S"),
+        field("redirect", "text | number", "follow, manual, or at most how many"),
+        field("async", "boolean", "false: a 202 is an answer like any other"),
+    ],
+    outputs: &[
+        field("statusCode", "number", "200"),
+        field("headers", "object", "names in lower case"),
+        field("body", "any", "JSON as data, text as text, bytes as {$content-type, $content}"),
+    ],
+    errors: &[
+        ("http", "a status that is no success is the code; the reply is kept"),
+        ("connection", "no reply"),
+        ("timeout", ""),
+        ("input", "the request cannot be sent"),
+    ],
+};
 
 /// What one engine allows its HTTP calls.
 #[derive(Clone, Debug)]

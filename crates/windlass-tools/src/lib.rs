@@ -2,24 +2,84 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod credentials;
 mod endpoint;
 mod http;
+mod info;
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "shell", feature = "python")),
+    allow(dead_code, reason = "with few tools, not all that they share is used")
+)]
+mod input;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod model;
 mod noop;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "process")]
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite", feature = "shell", feature = "python")),
+    allow(dead_code, reason = "with few tools, not all that they share is used")
+)]
+mod process;
+#[cfg(feature = "python")]
+mod python;
 mod secret;
+#[cfg(feature = "shell")]
+mod shell;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod sql;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "test-service")]
+pub mod test_postgres;
 #[cfg(feature = "test-service")]
 pub mod test_service;
+mod tls;
 
+pub use credentials::{Credential, Credentials, NamedCredentials};
 pub use endpoint::{Endpoint, EndpointTool};
-pub use http::{HttpOptions, HttpTool};
+pub use http::{HttpCallTool, HttpOptions, HttpTool};
+pub use info::{Field, ToolInfo, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresTool};
+#[cfg(feature = "python")]
+pub use python::{PythonOptions, PythonTool};
 pub use secret::Secret;
+#[cfg(feature = "shell")]
+pub use shell::{ShellOptions, ShellTool};
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteTool;
+use std::sync::Arc;
+
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
 pub fn standard_tools(options: HttpOptions) -> Tools {
     Tools::new().with("http", HttpTool::new(options)).with("noop", NoopTool)
+}
+
+/// The tools of playbooks that this build has, besides the standard ones. `environment` finds a variable: programs that
+/// tools start get PATH, HOME and LANG of it, nothing else.
+pub fn playbook_tools(
+    options: HttpOptions,
+    credentials: &Arc<dyn Credentials>,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Tools {
+    let http = HttpTool::new(options);
+    let calls = HttpCallTool::new(http.clone(), credentials.clone());
+    let tools = Tools::new().with("http", http).with("http_call", calls).with("noop", NoopTool);
+    #[cfg(feature = "postgres")]
+    let tools = tools.with("postgres", PostgresTool::new(credentials.clone(), PostgresOptions::default()));
+    #[cfg(feature = "sqlite")]
+    let tools = tools.with("sqlite", SqliteTool::new());
+    #[cfg(feature = "python")]
+    let tools = tools.with("python", PythonTool::new(PythonOptions::with_environment(&environment)));
+    #[cfg(feature = "shell")]
+    let tools = tools.with("shell", ShellTool::new(ShellOptions::with_environment(&environment)));
+    let _ = environment;
+    tools
 }

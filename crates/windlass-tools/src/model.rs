@@ -15,7 +15,28 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 use windlass_value::Duration;
 
 use crate::http::{Configured, HttpTool};
+use crate::info::{ToolInfo, field};
 use crate::secret::{Redaction, Secret};
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "model",
+    what: "Asks a language model that the settings name.",
+    inputs: &[
+        field("prompt", "any", "what is asked; no text is JSON"),
+        field("systemPrompt", "text", "what the model is told first"),
+        field("messages", "array", "a conversation before the prompt: {role, content}"),
+        field("model", "text", "another one than the settings say"),
+        field("temperature, topP, maxTokens", "number", "as the model's interface has them"),
+        field("responseFormat", "object", "a schema that the reply must fit"),
+    ],
+    outputs: &[
+        field("body", "any", "the reply as data if it is JSON, else its text"),
+        field("content", "text", "the reply as it came"),
+        field("model, finishReason", "text", "which model, and why it stopped"),
+        field("usage", "object", "promptTokens, completionTokens, totalTokens"),
+    ],
+    errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "")],
+};
 
 /// Where the model is. The caller reads settings and environment; nothing is read here.
 #[derive(Clone, Debug)]

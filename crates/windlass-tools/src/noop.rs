@@ -5,6 +5,16 @@ use std::future::ready;
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
+use crate::info::{ToolInfo, field};
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "noop",
+    what: "Does nothing.",
+    inputs: &[field("(anything)", "any", "what it gives back")],
+    outputs: &[field("(the same)", "any", "its input")],
+    errors: &[],
+};
+
 /// Gives its input back at once. Benchmarks use it to see what the engine alone costs.
 #[derive(Clone, Copy, Default)]
 pub struct NoopTool;

@@ -124,6 +124,7 @@ impl Redaction {
             output: self.value(&outcome.output),
             error: outcome.error.map(|error| self.error(error)),
             meta: self.value(&outcome.meta),
+            facts: self.value(&outcome.facts),
             again,
             facts: self.value(&outcome.facts),
         }

@@ -11,6 +11,7 @@ use windlass_runtime::ToolCall;
 use windlass_value::{Duration, Map, Value, to_json};
 
 use super::body;
+use super::client::Manner;
 use super::failure::bad_request;
 use super::poll;
 use super::uri::{self, Target};
@@ -34,8 +35,9 @@ pub(super) struct Request {
     pub(super) follows_up: bool,
     /// It asks for the result of an accepted request.
     pub(super) is_poll: bool,
+    pub(super) manner: Manner,
     /// Headers from the settings: whatever they are called, they are for one server.
-    configured: Vec<HeaderName>,
+    pub(super) configured: Vec<HeaderName>,
     /// Finds every secret of this request that a server's text repeats.
     pub(super) redaction: Redaction,
 }
@@ -75,6 +77,7 @@ impl Request {
             redirects_max: redirects_max(input)?,
             follows_up: poll::is_wanted(input)?,
             is_poll: call.goes_on,
+            manner: Manner::default(),
             configured: Vec::new(),
             redaction,
         })
@@ -107,6 +110,7 @@ impl Request {
             redirects_max: Some(REDIRECTS_MAX),
             follows_up: true,
             is_poll: call.goes_on,
+            manner: Manner::default(),
             configured,
             redaction: from.redaction.clone(),
         })
@@ -270,7 +274,7 @@ fn bad_auth(message: String) -> ErrorInfo {
     bad_request("Authentication", message, "known are Basic (username, password), Raw (value) and None")
 }
 
-fn basic(user: &str, password: &str) -> String {
+pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64.encode(format!("{user}:{password}")))
 }
 

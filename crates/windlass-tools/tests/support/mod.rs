@@ -59,3 +59,21 @@ pub fn class(outcome: &TaskOutcome) -> (&str, &str, bool) {
 pub fn all_of(outcome: &TaskOutcome) -> String {
     format!("{outcome:?}")
 }
+
+/// One call of a tool.
+pub async fn ask(tool: &impl Tool, input: &str) -> TaskOutcome {
+    tool.call(call(input)).await
+}
+
+/// What came of a call, as JSON; of a failure, its code, kind and message.
+pub fn told(outcome: &TaskOutcome) -> String {
+    match &outcome.error {
+        None => to_json(&outcome.output),
+        Some(error) => format!("{} {}: {}", error.code, error.kind, error.message),
+    }
+}
+
+/// A part of what the tool tells besides, as JSON: `pg.code`.
+pub fn fact(outcome: &TaskOutcome, path: &str) -> String {
+    path.split('.').try_fold(&outcome.facts, |value, name| value.get(name)).map(to_json).unwrap_or_default()
+}

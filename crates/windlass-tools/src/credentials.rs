@@ -1,0 +1,217 @@
+//! What tools need to know to be let in. An alias in a definition becomes facts at the moment of the call, on the worker;
+//! they are never written down, and show as `***`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_core::ErrorInfo;
+use windlass_value::{Map, Value, parse_json};
+
+use crate::http::uri;
+use crate::input::{bad, plain_text};
+use crate::secret::{Redaction, Secret};
+
+/// Where aliases are looked up.
+pub trait Credentials: Send + Sync {
+    /// The facts behind an alias, or an error that says how to make it known.
+    fn find(&self, alias: &str) -> Result<Credential, ErrorInfo>;
+}
+
+/// Facts by name, such as `host`, `user`, `password`, `token`; or one address that holds them all.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    url: Option<Secret>,
+    fields: BTreeMap<String, Secret>,
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credential(***)")
+    }
+}
+
+/// What needs no hiding: it also helps to read in an error message.
+const OPEN: [&str; 14] = [
+    "host", "port", "user", "username", "database", "dbname", "db", "name", "type", "header", "query", "sslmode", "in",
+    "location",
+];
+
+impl Credential {
+    /// From `scheme://…`, or from a JSON object.
+    pub fn from_text(text: &str) -> Result<Credential, ErrorInfo> {
+        let text = text.trim();
+        if !text.starts_with('{') {
+            return Ok(Credential { url: Some(Secret::new(text)), fields: BTreeMap::new() });
+        }
+        // The text is a secret: not even the parser's own words about it are safe to repeat.
+        let value = parse_json(text).map_err(|error| {
+            bad(format!("the credential is no JSON (line {}, column {})", error.line, error.column))
+        })?;
+        Ok(Credential::from_map(value.as_map().unwrap_or(&Map::new())))
+    }
+
+    /// From names and values. An inner `data` object, and the prefix `db_`, are the spelling of stored credentials.
+    pub fn from_map(map: &Map) -> Credential {
+        let inner = map.get("data").and_then(Value::as_map);
+        let mut fields = BTreeMap::new();
+        for (name, value) in map.iter().chain(inner.into_iter().flat_map(Map::iter)) {
+            if name.as_ref() != "data" && !value.is_null() {
+                let name = name.strip_prefix("db_").unwrap_or(name).to_ascii_lowercase();
+                fields.insert(name, Secret::new(plain_text(value)));
+            }
+        }
+        let url = ["url", "dsn", "connection_string"].iter().find_map(|name| fields.remove(*name));
+        Credential { url, fields }
+    }
+
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_ref().map(Secret::reveal)
+    }
+
+    /// The first of several spellings that is there.
+    pub(crate) fn field(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.fields.get(*name)).map(Secret::reveal)
+    }
+
+    /// Finds these secrets in what others say.
+    pub(crate) fn redaction(&self) -> Redaction {
+        let fields = self.fields.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
+        let values = fields.map(|(_, value)| value.reveal().to_owned());
+        let url = self.url().into_iter().flat_map(|url| {
+            let password = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(login, _)| login);
+            let password = password.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
+            let unescaped = password.as_deref().map(uri::unescape);
+            [Some(url.to_owned()), password, unescaped].into_iter().flatten()
+        });
+        Redaction::new(values.chain(url))
+    }
+}
+
+/// What `auth` of an input says: an alias, an object that names one, or the facts themselves.
+pub(crate) fn resolve(auth: &Value, credentials: &dyn Credentials) -> Result<Credential, ErrorInfo> {
+    match auth {
+        Value::Str(alias) => credentials.find(alias),
+        Value::Map(map) => {
+            let alias = ["credential", "alias", "key"].iter().find_map(|name| map.get(name).and_then(Value::as_str));
+            let is_reference = map.get("source").is_some() || map.len() <= 2;
+            let found = match alias {
+                Some(alias) if is_reference => credentials.find(alias)?,
+                _ => return Ok(Credential::from_map(map)),
+            };
+            Ok(found.or_type(map.get("type").and_then(Value::as_str)))
+        }
+        other => Err(bad(format!("`auth` is {}, not an alias", other.kind()))),
+    }
+}
+
+impl Credential {
+    fn or_type(mut self, kind: Option<&str>) -> Credential {
+        if let Some(kind) = kind {
+            self.fields.entry("type".to_owned()).or_insert_with(|| Secret::new(kind));
+        }
+        self
+    }
+}
+
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Aliases from variables of the environment, `WINDLASS_AUTH_<ALIAS>`, and from a file: a JSON object of aliases, each with
+/// a URL or an object. The variables win.
+#[derive(Clone)]
+pub struct NamedCredentials {
+    lookup: Arc<Lookup>,
+    file: Option<PathBuf>,
+}
+
+impl NamedCredentials {
+    /// `lookup` finds a variable of the environment.
+    pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
+        NamedCredentials { lookup: Arc::new(lookup), file: None }
+    }
+
+    /// Read at every call, so that a changed password needs no restart.
+    #[must_use]
+    pub fn with_file(self, path: impl Into<PathBuf>) -> NamedCredentials {
+        NamedCredentials { file: Some(path.into()), ..self }
+    }
+
+    /// Whether an alias is known, for `check`.
+    pub fn knows(&self, alias: &str) -> bool {
+        self.find(alias).is_ok()
+    }
+
+    fn in_file(&self, alias: &str) -> Result<Option<Credential>, ErrorInfo> {
+        let Some(path) = &self.file else { return Ok(None) };
+        let problem = |what: String| bad(format!("the file of credentials {} {what}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
+        let parsed = parse_json(&text)
+            .map_err(|error| problem(format!("is no JSON (line {}, column {})", error.line, error.column)))?;
+        match parsed.get(alias) {
+            None => Ok(None),
+            Some(Value::Str(text)) => Credential::from_text(text).map(Some),
+            Some(Value::Map(map)) => Ok(Some(Credential::from_map(map))),
+            Some(_) => Err(problem(format!("has neither text nor an object for `{alias}`"))),
+        }
+    }
+}
+
+impl Credentials for NamedCredentials {
+    fn find(&self, alias: &str) -> Result<Credential, ErrorInfo> {
+        let variable = variable(alias);
+        if let Some(text) = (self.lookup)(&variable).filter(|text| !text.trim().is_empty()) {
+            return Credential::from_text(&text);
+        }
+        self.in_file(alias)?.ok_or_else(|| {
+            let shown: String = alias.chars().filter(|c| !c.is_control()).take(60).collect();
+            ErrorInfo::new("UnknownCredential", "auth", format!("the credential `{shown}` is not known here")).hint(
+                format!("set {variable} to a URL or a JSON object, or put `{shown}` into the file of credentials"),
+            )
+        })
+    }
+}
+
+/// The variable for an alias: `pg-main` is `WINDLASS_AUTH_PG_MAIN`.
+fn variable(alias: &str) -> String {
+    let upper = alias.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    format!("WINDLASS_AUTH_{}", upper.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> NamedCredentials {
+        NamedCredentials::new(|name| match name {
+            "WINDLASS_AUTH_PG_MAIN" => Some("postgres://u:canary-1@h/db".to_owned()),
+            "WINDLASS_AUTH_K8S" => Some(r#"{"data": {"db_host": "h", "db_password": "canary-2"}}"#.to_owned()),
+            "WINDLASS_AUTH_BAD" => Some(r#"{"password": "canary-3""#.to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn aliases_become_facts() {
+        assert_eq!(known().find("pg-main").unwrap().url(), Some("postgres://u:canary-1@h/db"));
+        let facts = known().find("k8s").unwrap();
+        assert_eq!((facts.field(&["host"]), facts.field(&["password"])), (Some("h"), Some("canary-2")));
+        let auth = parse_json(r#"{"type": "bearer", "credential": "k8s"}"#).unwrap();
+        assert_eq!(resolve(&auth, &known()).unwrap().field(&["type"]), Some("bearer"));
+    }
+
+    #[test]
+    fn what_is_not_known_says_how_to_make_it_known() {
+        let error = known().find("other one").unwrap_err();
+        assert_eq!(&*error.code, "UnknownCredential");
+        assert!(error.hint.unwrap().contains("WINDLASS_AUTH_OTHER_ONE"));
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let all = format!("{:?} {:?}", known().find("pg-main"), known().find("bad"));
+        assert!(!all.contains("canary"), "{all}");
+        assert_eq!(known().find("k8s").unwrap().redaction().text("x canary-2"), "x ***");
+        assert_eq!(known().find("pg-main").unwrap().redaction().text("x canary-1"), "x ***");
+    }
+}

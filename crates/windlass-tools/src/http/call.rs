@@ -1,0 +1,246 @@
+//! The tool `http_call`: the client of `http` under the names that playbooks use.
+//!
+//! Its result is `{status_code, headers, data}`, and `facts.http` says the same of the reply's head. What an alias stands
+//! for is sent to the server it is meant for and taken out of what comes back.
+
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use hyper::header::{self, HeaderName};
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Duration, Map, Value, to_json};
+
+use super::HttpTool;
+use super::client::Manner;
+use super::request::{Request, basic, header_name, header_value};
+use crate::credentials::{Credential, Credentials, resolve};
+use crate::info::{ToolInfo, field, required};
+use crate::input::{Input, bad, span, with_facts};
+use crate::secret::Redaction;
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "http_call",
+    what: "Sends one HTTP request and gives the reply, under the names that playbooks use.",
+    inputs: &[
+        required("url", "text", "the address; `endpoint` and `uri` are the same"),
+        field("method", "text", "GET if not given, POST if there is a body"),
+        field("params", "object", "added to the address; a list repeats its name, null leaves it out"),
+        field("headers", "object", "names and values"),
+        field("json", "any", "the body as JSON, text too"),
+        field("body, data, payload", "any", "the body: text as it is, anything else as JSON"),
+        field("form", "object", "the body as a form"),
+        field("auth", "text | object", "the alias of a credential: bearer, basic or api_key"),
+        field("timeout", "number | text | object", "seconds or PT30S, or {connect, read}; `timeout_seconds` too"),
+        field("verify_ssl", "boolean", "false takes any certificate"),
+        field("follow_redirects", "boolean", "false gives the redirect itself"),
+    ],
+    outputs: &[
+        field("status_code", "number", "200; the same as facts.http.status"),
+        field("headers", "object", "names in lower case"),
+        field("data", "any", "JSON as data, text as text, bytes as {$content-type, $content}"),
+    ],
+    errors: &[
+        ("http", "a status that is no success is the code; the reply is kept"),
+        ("connection", "no reply"),
+        ("timeout", ""),
+        ("auth", "the alias is not known here"),
+        ("input", "the request cannot be sent"),
+    ],
+};
+
+/// Calls HTTP services for playbooks, over the connections and by the rules of an [`HttpTool`].
+#[derive(Clone)]
+pub struct HttpCallTool {
+    http: HttpTool,
+    credentials: Arc<dyn Credentials>,
+}
+
+impl HttpCallTool {
+    pub fn new(http: HttpTool, credentials: Arc<dyn Credentials>) -> HttpCallTool {
+        HttpCallTool { http, credentials }
+    }
+}
+
+impl Tool for HttpCallTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let tool = self.clone();
+        Box::pin(async move { tool.run(call).await })
+    }
+}
+
+impl HttpCallTool {
+    async fn run(&self, mut call: ToolCall) -> TaskOutcome {
+        let (request, secrets) = match self.request(&mut call) {
+            Ok(made) => made,
+            Err(error) => return outcome(TaskOutcome::failure(error)),
+        };
+        let mut cancelled = call.cancelled.clone();
+        let reply = self.http.0.run(Ok(request), cancelled.wait()).await.outcome;
+        secrets.iter().fold(outcome(reply), |reply, secrets| secrets.outcome(reply))
+    }
+
+    fn request(&self, call: &mut ToolCall) -> Result<(Request, Vec<Redaction>), ErrorInfo> {
+        let whole = call.input.clone();
+        let input = Input::of("http_call", &whole)?;
+        let facts = input.given("auth").map(|auth| resolve(auth, &*self.credentials)).transpose()?;
+        let login = facts.as_ref().map(Login::of).transpose()?;
+        let (manner, total) = times(&input)?;
+        let mut wanted = translated(&input)?;
+        if let Some(total) = total {
+            wanted.insert("timeout", total.as_secs_f64().to_string());
+        }
+        if let Some(Login::Query(name, value)) = &login {
+            let mut queries = input.object("params")?.cloned().unwrap_or_default();
+            queries.insert(name.as_str(), value.as_str());
+            wanted.insert("queries", Value::map(queries));
+        }
+        call.input = Value::map(wanted);
+        let mut request = Request::from_call(call, &self.http.0.user_agent)?;
+        // As they are in the credential, and as they travel.
+        let mut secrets: Vec<Redaction> = facts.iter().map(Credential::redaction).collect();
+        if let Some(Login::Header(name, value)) = login {
+            secrets.insert(0, Redaction::of_values(std::iter::once(value.as_str())));
+            request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
+            request.configured.push(name);
+        }
+        request.manner = manner;
+        Ok((request, secrets))
+    }
+}
+
+/// How a credential travels.
+enum Login {
+    Header(HeaderName, String),
+    Query(String, String),
+}
+
+impl Login {
+    fn of(facts: &Credential) -> Result<Login, ErrorInfo> {
+        let missing = |what: &str| {
+            ErrorInfo::new("BadCredential", "auth", format!("the credential for an HTTP call has no {what}"))
+                .hint("{\"type\": \"bearer\", \"token\"}, {\"type\": \"basic\", \"username\", \"password\"} or {\"type\": \"api_key\", \"header\" or \"query\", \"value\"}")
+        };
+        let token = || facts.field(&["token", "access_token", "bearer"]).or_else(|| facts.url());
+        let key = || facts.field(&["value", "api_key", "key", "token"]).or_else(|| facts.url());
+        let kind = facts.field(&["type"]).map(str::to_ascii_lowercase);
+        let kind = kind.as_deref().unwrap_or(match facts.field(&["password"]) {
+            Some(_) => "basic",
+            None if facts.field(&["header", "query", "api_key"]).is_some() => "api_key",
+            None => "bearer",
+        });
+        match kind {
+            "bearer" | "oauth2" | "token" => {
+                let token = token().ok_or_else(|| missing("`token`"))?;
+                Ok(Login::Header(header::AUTHORIZATION, format!("Bearer {token}")))
+            }
+            "basic" => {
+                let user = facts.field(&["username", "user"]).ok_or_else(|| missing("`username`"))?;
+                let password = facts.field(&["password"]).ok_or_else(|| missing("`password`"))?;
+                Ok(Login::Header(header::AUTHORIZATION, basic(user, password)))
+            }
+            "api_key" | "apikey" | "header" | "query" => {
+                let value = key().ok_or_else(|| missing("`value`"))?.to_owned();
+                let in_query = facts.field(&["in", "location"]) == Some("query");
+                match facts.field(&["query"]).or_else(|| facts.field(&["name"]).filter(|_| in_query)) {
+                    Some(name) => Ok(Login::Query(name.to_owned(), value)),
+                    None => {
+                        let name = facts.field(&["header", "name"]).unwrap_or("x-api-key");
+                        Ok(Login::Header(header_name(name)?, value))
+                    }
+                }
+            }
+            _ => Err(missing("`type` that is known here")),
+        }
+    }
+}
+
+/// The same call in the words of `http`.
+fn translated(input: &Input<'_>) -> Result<Map, ErrorInfo> {
+    let mut wanted = Map::new();
+    let hint = "give the whole address as `url`, for example `https://host/path`";
+    let (_, url) =
+        input.first(&["url", "endpoint", "uri"]).ok_or_else(|| bad("`http_call` has no `url`").hint(hint))?;
+    wanted.insert("uri", url.clone());
+    wanted.insert("async", false);
+    for (theirs, ours) in [("params", "queries"), ("headers", "headers"), ("cookie", "cookie")] {
+        if let Some(value) = input.given(theirs) {
+            wanted.insert(ours, value.clone());
+        }
+    }
+    if let Some(follow) = input.given("follow_redirects") {
+        wanted.insert("redirect", follow.clone());
+    }
+    let body = body(input, &mut wanted)?;
+    let method = if body.is_some() { "POST" } else { "GET" };
+    wanted.insert("method", input.given("method").cloned().unwrap_or_else(|| method.into()));
+    if let Some(body) = body {
+        wanted.insert("body", body);
+    }
+    Ok(wanted)
+}
+
+fn body(input: &Input<'_>, wanted: &mut Map) -> Result<Option<Value>, ErrorInfo> {
+    let Some((name, value)) = input.first(&["json", "form", "body", "data", "payload"]) else { return Ok(None) };
+    let mut headers = input.object("headers")?.cloned().unwrap_or_default();
+    let declared = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let declared = declared.and_then(|(_, value)| value.as_str()).map(str::to_ascii_lowercase);
+    let is_form = name == "form" || declared.as_deref().is_some_and(|kind| kind.contains("x-www-form-urlencoded"));
+    match value {
+        Value::Map(fields) if is_form => Ok(Some(form(fields))),
+        _ if name == "form" => Err(bad(format!("`form` is {}, not an object", value.kind()))),
+        Value::Str(_) if name == "json" => {
+            if declared.is_none() {
+                headers.insert("content-type", "application/json");
+                wanted.insert("headers", Value::map(headers));
+            }
+            Ok(Some(to_json(value).into()))
+        }
+        value => Ok(Some(value.clone())),
+    }
+}
+
+/// A list repeats its name; null leaves it out.
+fn form(fields: &Map) -> Value {
+    let mut pairs = Vec::with_capacity(fields.len());
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let each = value.as_list().unwrap_or(std::slice::from_ref(value));
+        pairs.extend(
+            each.iter().map(|value| Value::object([("key", Value::from(name.clone())), ("value", value.clone())])),
+        );
+    }
+    Value::object([("$formdata", Value::list(pairs))])
+}
+
+/// How the connection is made, and how long all may take.
+fn times(input: &Input<'_>) -> Result<(Manner, Option<Duration>), ErrorInfo> {
+    let verified = match input.given("verify_ssl") {
+        None => true,
+        Some(value) => value.as_bool().ok_or_else(|| bad("`verify_ssl` is neither true nor false"))?,
+    };
+    let manner = Manner { verified, ..Manner::default() };
+    let Some((_, value)) = input.first(&["timeout", "timeout_seconds"]) else { return Ok((manner, None)) };
+    let Value::Map(parts) = value else { return Ok((manner, Some(span(value)?))) };
+    let part = |name: &str| parts.get(name).filter(|value| !value.is_null()).map(span).transpose();
+    let (connect, read) = (part("connect")?, part("read")?);
+    let connect_std = connect.map_or(manner.connect, Duration::to_std);
+    let total = read.map(|read| read.saturating_add(Duration(micros(connect_std))));
+    Ok((Manner { connect: connect_std, ..manner }, total))
+}
+
+fn micros(span: StdDuration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The reply in the words of playbooks. The facts are there also without a reply.
+fn outcome(http: TaskOutcome) -> TaskOutcome {
+    let part = |name: &str| http.output.get(name).cloned().unwrap_or_default();
+    let (status, headers, data) = (part("statusCode"), part("headers"), part("body"));
+    let known = if headers.is_null() { Value::map(Map::new()) } else { headers.clone() };
+    let facts = Value::object([("status", status.clone()), ("headers", known)]);
+    let output = match http.output.is_null() {
+        true => Value::Null,
+        false => Value::object([("status_code", status), ("headers", headers), ("data", data)]),
+    };
+    with_facts(TaskOutcome { output, ..http }, "http", facts)
+}

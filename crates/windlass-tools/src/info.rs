@@ -1,0 +1,63 @@
+//! What each tool takes and gives, in words, for `windlass tools`.
+
+/// One tool.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolInfo {
+    pub name: &'static str,
+    /// One sentence.
+    pub what: &'static str,
+    pub inputs: &'static [Field],
+    pub outputs: &'static [Field],
+    /// What errors it makes: kind and when.
+    pub errors: &'static [(&'static str, &'static str)],
+}
+
+/// One field of an input or an output.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub name: &'static str,
+    /// `text`, `number`, `object`…; several with `|`.
+    pub kind: &'static str,
+    pub required: bool,
+    pub what: &'static str,
+}
+
+pub(crate) const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+    Field { name, kind, required: false, what }
+}
+
+pub(crate) const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+    Field { name, kind, required: true, what }
+}
+
+/// All tools that this build has, by name.
+pub fn tool_infos() -> Vec<&'static ToolInfo> {
+    let mut infos = vec![&crate::http::INFO, &crate::http::CALL_INFO, &crate::model::INFO, &crate::noop::INFO];
+    #[cfg(feature = "postgres")]
+    infos.push(&crate::postgres::INFO);
+    #[cfg(feature = "python")]
+    infos.push(&crate::python::INFO);
+    #[cfg(feature = "shell")]
+    infos.push(&crate::shell::INFO);
+    #[cfg(feature = "sqlite")]
+    infos.push(&crate::sqlite::INFO);
+    infos.sort_by_key(|info| info.name);
+    infos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_is_described_once_and_whole() {
+        let infos = tool_infos();
+        assert!(infos.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for info in infos {
+            assert!(!info.what.is_empty() && !info.inputs.is_empty() && !info.outputs.is_empty(), "{}", info.name);
+            for field in info.inputs.iter().chain(info.outputs) {
+                assert!(!field.name.is_empty() && !field.kind.is_empty() && !field.what.is_empty(), "{}", info.name);
+            }
+        }
+    }
+}

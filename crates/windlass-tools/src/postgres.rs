@@ -1,0 +1,217 @@
+//! The tool `postgres`: statements with values, typed by the server; rows as data.
+//!
+//! The text of a statement never holds a value. What an alias stands for is used to connect, and is neither in an outcome
+//! nor in an error.
+
+mod bind;
+mod connect;
+mod failure;
+mod pool;
+mod rows;
+mod script;
+
+use std::sync::Arc;
+
+use tokio_postgres::types::Type;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Duration, Value};
+
+use crate::credentials::{Credential, Credentials, resolve};
+use crate::info::{ToolInfo, field, required};
+use crate::input::{Input, in_time};
+use crate::secret::Redaction;
+use crate::sql::{self, OUTPUTS, Table};
+use failure::Failure;
+use pool::{Busy, Connection, Pools};
+use script::Piece;
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "postgres",
+    what: "Runs SQL statements over a Postgres database, all of a call in one transaction.",
+    inputs: &[
+        field("auth", "text | object", "the alias of a credential: `postgres` if not given"),
+        required("statements", "array", "{sql, params}; params are the values of $1, $2, …, typed by the statement"),
+        field("numbered", "boolean", "also give command_0, command_1, …"),
+        field("timeout", "number | text", "seconds or PT30S; then the server is told to cancel"),
+    ],
+    outputs: OUTPUTS,
+    errors: &[
+        ("pg", "the server refused: the code is the SQLSTATE; facts.pg has code, message, detail"),
+        ("connection", "the server cannot be reached, or went away"),
+        ("timeout", "it took too long"),
+        ("auth", "the alias is not known here"),
+        ("input", "a value does not fit the type of its parameter"),
+    ],
+};
+
+/// What one engine allows its statements.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// For each credential.
+    pub connections_max: usize,
+    pub connect_timeout: Duration,
+    pub default_timeout: Duration,
+    /// The most bytes of rows that one call may give.
+    pub rows_bytes_max: usize,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> PostgresOptions {
+        PostgresOptions {
+            connections_max: 10,
+            connect_timeout: Duration::from_secs(15),
+            default_timeout: Duration::from_secs(3600),
+            rows_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// Runs statements over Postgres databases. Clones share their connections.
+#[derive(Clone)]
+pub struct PostgresTool(Arc<Inner>);
+
+struct Inner {
+    credentials: Arc<dyn Credentials>,
+    options: PostgresOptions,
+    pools: Pools,
+}
+
+/// The alias of statements that name none.
+const DEFAULT_ALIAS: &str = "postgres";
+
+impl PostgresTool {
+    pub fn new(credentials: Arc<dyn Credentials>, options: PostgresOptions) -> PostgresTool {
+        PostgresTool(Arc::new(Inner { credentials, options, pools: Pools::default() }))
+    }
+}
+
+impl Tool for PostgresTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move { inner.run(&call).await })
+    }
+}
+
+impl Inner {
+    async fn run(&self, call: &ToolCall) -> TaskOutcome {
+        let done = async {
+            let input = Input::of("postgres", &call.input)?;
+            let default = Value::from(DEFAULT_ALIAS);
+            let facts = resolve(input.given("auth").unwrap_or(&default), &*self.credentials)?;
+            self.run_with(call, &input, &facts).await.map_err(|failure| failure.without(&facts.redaction()))
+        };
+        match done.await {
+            Ok(result) => failure::success(TaskOutcome::success(result)),
+            Err(failure) => failure.outcome(),
+        }
+    }
+
+    async fn run_with(&self, call: &ToolCall, input: &Input<'_>, facts: &Credential) -> Result<Value, Failure> {
+        let limit = input.limit(call, self.options.default_timeout)?;
+        let mut pieces = Vec::new();
+        for entry in sql::entries(input)? {
+            pieces.extend(script::pieces(entry.sql, entry.params)?);
+        }
+        let pool = self.pools.of(facts, &self.options)?;
+        let tables = in_time(call, limit, async {
+            let mut busy = pool.take().await?;
+            let mut done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
+            // Nothing has been done in either case: a second try is the first.
+            let lost = done.as_ref().is_err_and(Failure::is_lost) && busy.is_stale();
+            if lost {
+                busy = pool.fresh(busy).await?;
+            }
+            if lost || done.as_ref().is_err_and(Failure::is_stale_plan) && !makes_transactions(&pieces) {
+                done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
+            }
+            let usable = done.as_ref().err().is_none_or(Failure::spares_connection);
+            busy.finish(usable && !pieces.iter().any(Piece::leaves_traces));
+            done
+        });
+        let tables = tables.await.map_err(|stopped| Failure::from(stopped.error("the statement")))??;
+        Ok(sql::result(tables, sql::is_numbered(input)))
+    }
+}
+
+/// They begin and end their transactions themselves, or cannot be in one.
+fn makes_transactions(pieces: &[Piece<'_>]) -> bool {
+    pieces.iter().any(Piece::needs_no_transaction)
+}
+
+/// Several statements are one transaction, unless they make their own.
+async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> Result<Vec<Table>, Failure> {
+    let connection = busy.running()?;
+    let together = pieces.len() > 1 && !makes_transactions(pieces);
+    if together {
+        connection.client.batch_execute("BEGIN").await?;
+    }
+    let mut tables = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match run_piece(connection, piece, bytes_max).await {
+            Ok(table) => tables.push(table),
+            Err(failure) => {
+                if together {
+                    // The server does the same when the connection ends.
+                    let _ = connection.client.batch_execute("ROLLBACK").await;
+                }
+                return Err(failure);
+            }
+        }
+    }
+    if together {
+        connection.client.batch_execute("COMMIT").await?;
+    }
+    Ok(tables)
+}
+
+async fn run_piece(connection: &mut Connection, piece: &Piece<'_>, bytes_max: usize) -> Result<Table, Failure> {
+    let prepared = match connection.prepare(&piece.sql, piece.keeps_plan()).await {
+        Err(failure) if failure.has_code("42P18") => typed_by_values(connection, piece, failure).await?,
+        prepared => prepared?,
+    };
+    let types = prepared.statement.params();
+    if types.len() != piece.params.len() {
+        let message = format!("the statement has {} parameters, but {} values", types.len(), piece.params.len());
+        return Err(crate::input::bad(message).into());
+    }
+    let values = piece.params.iter().zip(types).enumerate();
+    let bound = values.map(|(index, (value, kind))| bind::bind(value, kind, piece.number(index)));
+    let bound = bound.collect::<Result<Vec<_>, ErrorInfo>>()?;
+    connection.has_run = true;
+    let rows = connection.client.query_raw(&prepared.statement, bound).await;
+    let table = match rows {
+        Ok(rows) => rows::read(rows, &prepared, bytes_max).await,
+        Err(error) => Err(error.into()),
+    };
+    if table.as_ref().is_err_and(Failure::is_stale_plan) {
+        connection.forget(&piece.sql);
+    }
+    table
+}
+
+/// Where a parameter could be of any type, it is of the type that its value has.
+async fn typed_by_values(
+    connection: &mut Connection,
+    piece: &Piece<'_>,
+    failure: Failure,
+) -> Result<Arc<pool::Prepared>, Failure> {
+    let mut types = vec![Type::UNKNOWN; piece.params.len()];
+    let mut failure = failure;
+    for _ in 0..piece.params.len() {
+        let number = failure.parameter_in_message().filter(|number| *number <= types.len());
+        let Some(place) = number.and_then(|number| number.checked_sub(1)) else { break };
+        types[place] = bind::natural_type(&piece.params[place]);
+        match connection.prepare_typed(&piece.sql, &types).await {
+            Err(next) if next.has_code("42P18") => failure = next,
+            prepared => return prepared,
+        }
+    }
+    Err(failure)
+}
+
+impl Failure {
+    fn without(self, secrets: &Redaction) -> Failure {
+        self.map_text(|text| secrets.text(text))
+    }
+}

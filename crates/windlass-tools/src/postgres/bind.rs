@@ -1,0 +1,192 @@
+//! From a value to a parameter. All travel as text, which the server reads by the parameter's type; what can be seen to
+//! be wrong is refused here, with the parameter's number.
+
+use std::error::Error;
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::{BufMut, BytesMut};
+use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
+use windlass_core::ErrorInfo;
+use windlass_value::{Value, parse_json, to_json};
+
+use crate::input::{bad, plain_text};
+
+/// The text of a parameter; none is NULL.
+#[derive(Debug)]
+pub(super) struct Bound(Option<String>);
+
+impl ToSql for Bound {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        let Some(text) = &self.0 else { return Ok(IsNull::Yes) };
+        out.put_slice(text.as_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    to_sql_checked!();
+}
+
+pub(super) fn bind(value: &Value, kind: &Type, number: usize) -> Result<Bound, ErrorInfo> {
+    match text(value, kind) {
+        Ok(Some(text)) if text.contains('\0') => {
+            Err(bad(format!("parameter ${number} holds a NUL, which no text in Postgres can")))
+        }
+        Ok(text) => Ok(Bound(text)),
+        Err(hint) => {
+            let message = format!("parameter ${number} is {}, which is no {}", shown(value), kind.name());
+            Err(bad(message).hint(hint))
+        }
+    }
+}
+
+/// The type of a parameter that may be of any.
+pub(super) fn natural_type(value: &Value) -> Type {
+    match value {
+        Value::Bool(_) => Type::BOOL,
+        Value::Int(_) => Type::INT8,
+        Value::Float(_) => Type::FLOAT8,
+        Value::Big(_) => Type::NUMERIC,
+        Value::List(_) | Value::Map(_) => Type::JSONB,
+        Value::Null | Value::Str(_) | Value::Stored(_) => Type::TEXT,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::List(_) | Value::Map(_) | Value::Stored(_) => format!("an {}", value.kind()),
+        scalar => {
+            let json = to_json(scalar);
+            let cut: String = json.chars().take(60).collect();
+            let more = if cut.len() < json.len() { "…" } else { "" };
+            format!("the {} {cut}{more}", scalar.kind())
+        }
+    }
+}
+
+/// The text, or a hint why there is none.
+fn text(value: &Value, kind: &Type) -> Result<Option<String>, &'static str> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let text = match kind.kind() {
+        Kind::Domain(inner) => return text(value, inner),
+        Kind::Array(item) => array(value, item)?,
+        Kind::Enum(labels) => {
+            let label = plain_text(value);
+            if !labels.contains(&label) {
+                return Err("it must be one of the labels of that type");
+            }
+            label
+        }
+        _ => simple(value, kind)?,
+    };
+    Ok(Some(text))
+}
+
+fn simple(value: &Value, kind: &Type) -> Result<String, &'static str> {
+    match *kind {
+        Type::INT2 => whole(value, i64::from(i16::MIN), i64::from(i16::MAX)),
+        Type::INT4 => whole(value, i64::from(i32::MIN), i64::from(i32::MAX)),
+        Type::INT8 => whole(value, i64::MIN, i64::MAX),
+        Type::OID => whole(value, 0, i64::from(u32::MAX)),
+        Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => number(value),
+        Type::BOOL => boolean(value),
+        Type::JSON | Type::JSONB => json(value),
+        Type::UUID => uuid(value),
+        Type::BYTEA => bytes(value),
+        Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::DATE | Type::TIME | Type::TIMETZ => match value {
+            Value::Str(text) if !text.trim().is_empty() => Ok(text.to_string()),
+            _ => Err("give text such as 2026-01-31T12:00:00Z, 2026-01-31 or 12:00; null is NULL"),
+        },
+        _ => Ok(plain_text(value)),
+    }
+}
+
+fn whole(value: &Value, min: i64, max: i64) -> Result<String, &'static str> {
+    let number = match value {
+        Value::Int(number) => Some(*number),
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
+        Value::Str(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(number) if (min..=max).contains(&number) => Ok(number.to_string()),
+        Some(_) => Err("the number is too large for that type"),
+        None => Err("give a whole number, or text that is one; null is NULL"),
+    }
+}
+
+fn number(value: &Value) -> Result<String, &'static str> {
+    match value {
+        Value::Int(_) | Value::Float(_) | Value::Big(_) => Ok(to_json(value)),
+        Value::Str(text) if text.trim().parse::<f64>().is_ok() => Ok(text.trim().to_owned()),
+        _ => Err("give a number, or text that is one; null is NULL"),
+    }
+}
+
+fn boolean(value: &Value) -> Result<String, &'static str> {
+    let text = plain_text(value).trim().to_ascii_lowercase();
+    let known = ["true", "t", "yes", "y", "on", "1", "false", "f", "no", "n", "off", "0"];
+    let fits = matches!(value, Value::Bool(_) | Value::Str(_) | Value::Int(_));
+    if fits && known.contains(&text.as_str()) { Ok(text) } else { Err("give true or false; null is NULL") }
+}
+
+/// As in a statement, text is JSON already: `'{"a": 1}'::jsonb`.
+fn json(value: &Value) -> Result<String, &'static str> {
+    match value {
+        Value::Str(text) if parse_json(text).is_err() => Err("text for JSON must be JSON: `| tojson` makes it so"),
+        Value::Str(text) => Ok(text.to_string()),
+        other => Ok(to_json(other)),
+    }
+}
+
+fn uuid(value: &Value) -> Result<String, &'static str> {
+    let text = value.as_str().map(|text| text.trim().trim_start_matches('{').trim_end_matches('}').replace('-', ""));
+    match text {
+        Some(text) if text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(text),
+        _ => Err("give text such as 018f2f6e-7c4b-7000-8000-000000000000"),
+    }
+}
+
+fn bytes(value: &Value) -> Result<String, &'static str> {
+    let decoded = match value {
+        Value::Str(text) => BASE64.decode(text.trim()).ok(),
+        _ => None,
+    };
+    let mut hex = "\\x".to_owned();
+    for byte in decoded.ok_or("give bytes as base64 text")? {
+        // Writing to text does not fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    Ok(hex)
+}
+
+/// `{1,2,NULL}`. Text is taken as written in that form already.
+fn array(value: &Value, item: &Type) -> Result<String, &'static str> {
+    let items = match value {
+        Value::List(items) => items,
+        Value::Str(text) if text.trim().starts_with('{') => return Ok(text.to_string()),
+        _ => return Err("give an array"),
+    };
+    let mut parts = Vec::with_capacity(items.len());
+    for value in items.iter() {
+        parts.push(match value {
+            // JSON arrays are arrays of arrays here, unless the items are JSON themselves.
+            Value::List(_) if !matches!(*item, Type::JSON | Type::JSONB) => array(value, item)?,
+            value => match text(value, item)? {
+                None => "NULL".to_owned(),
+                Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            },
+        });
+    }
+    Ok(format!("{{{}}}", parts.join(",")))
+}

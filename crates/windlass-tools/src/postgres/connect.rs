@@ -1,0 +1,161 @@
+//! From a credential to a connection.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use windlass_core::ErrorInfo;
+
+use crate::credentials::Credential;
+use crate::tls;
+
+const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require, or a JSON object with host, port, user, \
+                    password, database and sslmode";
+
+/// Where to connect, and how.
+pub(super) fn target(facts: &Credential) -> Result<(Config, Tls), ErrorInfo> {
+    let (mut config, mode) = match facts.url() {
+        Some(url) => {
+            let (url, mode) = without_mode(url);
+            // What the parser says may repeat parts of the text.
+            (url.parse().map_err(|_| unusable("its address cannot be read"))?, mode)
+        }
+        None => (from_fields(facts)?, None),
+    };
+    let mode = mode.or_else(|| facts.field(&["sslmode"]).map(str::to_owned));
+    let mode = mode.map_or(Ok(Mode::Prefer), |mode| Mode::named(&mode))?;
+    config.ssl_mode(match mode {
+        Mode::Disable => SslMode::Disable,
+        Mode::Prefer => SslMode::Prefer,
+        Mode::Require | Mode::Verify => SslMode::Require,
+    });
+    if config.get_application_name().is_none() {
+        config.application_name("windlass");
+    }
+    Ok((config, Tls::new(mode).map_err(|_| unusable("TLS cannot be set up"))?))
+}
+
+fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
+    let mut config = Config::new();
+    config.host(facts.field(&["host", "hostname", "server"]).ok_or_else(|| unusable("it has no `host`"))?);
+    let port = facts.field(&["port"]).map(|port| port.trim().parse::<u16>());
+    config.port(port.transpose().map_err(|_| unusable("its `port` is no number"))?.unwrap_or(5432));
+    config.user(facts.field(&["user", "username"]).ok_or_else(|| unusable("it has no `user`"))?);
+    if let Some(password) = facts.field(&["password"]) {
+        config.password(password);
+    }
+    if let Some(database) = facts.field(&["database", "dbname", "name", "db"]) {
+        config.dbname(database);
+    }
+    Ok(config)
+}
+
+fn unusable(what: &str) -> ErrorInfo {
+    ErrorInfo::new("BadCredential", "auth", format!("the credential does not lead to a Postgres database: {what}"))
+        .hint(HINT)
+}
+
+enum Mode {
+    Disable,
+    Prefer,
+    Require,
+    Verify,
+}
+
+impl Mode {
+    fn named(name: &str) -> Result<Mode, ErrorInfo> {
+        match name.trim() {
+            "disable" => Ok(Mode::Disable),
+            "allow" | "prefer" => Ok(Mode::Prefer),
+            "require" => Ok(Mode::Require),
+            "verify-ca" | "verify-full" => Ok(Mode::Verify),
+            _ => Err(unusable("its `sslmode` is none of disable, prefer, require, verify-full")),
+        }
+    }
+}
+
+/// The parser of the client does not know all modes, so they are read here.
+fn without_mode(url: &str) -> (String, Option<String>) {
+    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let (modes, rest): (Vec<&str>, Vec<&str>) = query.split('&').partition(|pair| pair.starts_with("sslmode="));
+    let mode = modes.last().and_then(|pair| pair.split_once('=')).map(|(_, mode)| mode.to_owned());
+    let rest = rest.join("&");
+    (if rest.is_empty() { address.to_owned() } else { format!("{address}?{rest}") }, mode)
+}
+
+/// Makes TLS connections. As with other clients of Postgres, `require` asks for secrecy and `verify-full` for the right server.
+#[derive(Clone)]
+pub(super) struct Tls(Arc<rustls::ClientConfig>);
+
+impl Tls {
+    fn new(mode: Mode) -> Result<Tls, rustls::Error> {
+        let config = match mode {
+            Mode::Verify => tls::trusting(tls::machine_roots()),
+            Mode::Disable | Mode::Prefer | Mode::Require => tls::unchecked(),
+        };
+        config.map(|config| Tls(Arc::new(config)))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
+    type Stream = Secret<S>;
+    type TlsConnect = Handshake;
+    type Error = rustls::pki_types::InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, Self::Error> {
+        Ok(Handshake { config: self.0.clone(), host: ServerName::try_from(host)?.to_owned() })
+    }
+}
+
+pub(super) struct Handshake {
+    config: Arc<rustls::ClientConfig>,
+    host: ServerName<'static>,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Handshake {
+    type Stream = Secret<S>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Secret<S>>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move {
+            let stream = tokio_rustls::TlsConnector::from(self.config).connect(self.host, stream).await?;
+            Ok(Secret(stream))
+        })
+    }
+}
+
+pub(super) struct Secret<S>(tokio_rustls::client::TlsStream<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secret<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, to)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

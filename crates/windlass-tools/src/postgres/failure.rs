@@ -1,0 +1,133 @@
+//! Every way a statement can fail, in words, and as facts.
+
+use tokio_postgres::Error;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_value::Value;
+
+use crate::input::with_facts;
+
+/// SQLSTATE: the client was unable to connect; the connection broke.
+const UNREACHABLE: &str = "08001";
+const LOST: &str = "08006";
+
+pub(super) struct Failure {
+    error: Box<ErrorInfo>,
+    /// SQLSTATE, if there is one.
+    state: Option<String>,
+    message: String,
+    detail: Option<String>,
+    constraint: Option<String>,
+    /// A table has changed under a plan that was kept: nothing has been done.
+    stale_plan: bool,
+}
+
+impl From<ErrorInfo> for Failure {
+    fn from(error: ErrorInfo) -> Failure {
+        let message = error.message.to_string();
+        Failure { error: Box::new(error), state: None, message, detail: None, constraint: None, stale_plan: false }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let Some(refusal) = error.as_db_error() else { return Failure::lost(&cause(&error)) };
+        let code = refusal.code().code().to_owned();
+        // Such errors say where they came from in the context alone.
+        let place = refusal.where_().filter(|place| place.contains("parameter $")).map(|place| format!(" ({place})"));
+        let message = format!("{}{}", refusal.message(), place.unwrap_or_default());
+        let told = match refusal.detail() {
+            Some(detail) => format!("{message}: {detail}"),
+            None => message.clone(),
+        };
+        let kind = if code.starts_with("08") || code.starts_with("57P") { "connection" } else { "pg" };
+        let mut info = ErrorInfo::new(code.clone(), kind, told).replied();
+        if let Some(hint) = refusal.hint() {
+            info = info.hint(hint.to_owned());
+        }
+        let (detail, constraint) = (refusal.detail().map(str::to_owned), refusal.constraint().map(str::to_owned));
+        let stale_plan = refusal.routine() == Some("RevalidateCachedQuery");
+        Failure { error: Box::new(info), state: Some(code), message, detail, constraint, stale_plan }
+    }
+}
+
+/// The innermost reason.
+fn cause(error: &Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(next) = last.source() {
+        last = next;
+    }
+    last.to_string()
+}
+
+impl Failure {
+    pub(super) fn lost(reason: &str) -> Failure {
+        let message = format!("the connection to Postgres broke: {reason}");
+        Failure { state: Some(LOST.to_owned()), ..ErrorInfo::new("connection", "connection", message).into() }
+    }
+
+    pub(super) fn unreachable(reason: String) -> Failure {
+        let error = ErrorInfo::new("connection", "connection", format!("Postgres cannot be reached: {reason}"))
+            .hint("is the server running, and are host and port of the credential right?");
+        Failure { state: Some(UNREACHABLE.to_owned()), ..error.into() }
+    }
+
+    /// A refusal at the door, such as a wrong password, is a refusal; anything else is no connection.
+    pub(super) fn from_connecting(error: Error) -> Failure {
+        match error.as_db_error() {
+            Some(_) => error.into(),
+            None => Failure::unreachable(cause(&error)),
+        }
+    }
+
+    pub(super) fn has_code(&self, code: &str) -> bool {
+        self.state.as_deref() == Some(code)
+    }
+
+    pub(super) fn is_stale_plan(&self) -> bool {
+        self.stale_plan
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.state.as_deref().is_some_and(|state| state == LOST || state.starts_with("57P"))
+    }
+
+    /// The server has refused, or was not asked: the connection is as good as before.
+    pub(super) fn spares_connection(&self) -> bool {
+        !self.is_lost() && (self.state.is_some() || &*self.error.kind == "input")
+    }
+
+    /// `could not determine data type of parameter $3`: 3. Other languages keep the number too.
+    pub(super) fn parameter_in_message(&self) -> Option<usize> {
+        let (_, rest) = self.message.split_once('$')?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    }
+
+    pub(super) fn map_text(mut self, change: impl Fn(&str) -> String) -> Failure {
+        self.error.message = change(&self.error.message).into();
+        self.error.hint = self.error.hint.take().map(|hint| change(&hint).into());
+        self.message = change(&self.message);
+        self.detail = self.detail.map(|detail| change(&detail));
+        self
+    }
+
+    pub(super) fn outcome(self) -> TaskOutcome {
+        let facts = facts(self.state, Some(self.message), self.detail, self.constraint);
+        with_facts(TaskOutcome::failure(*self.error), "pg", facts)
+    }
+}
+
+/// The facts are there also when nothing failed.
+pub(super) fn success(outcome: TaskOutcome) -> TaskOutcome {
+    with_facts(outcome, "pg", facts(None, None, None, None))
+}
+
+fn facts(state: Option<String>, message: Option<String>, detail: Option<String>, constraint: Option<String>) -> Value {
+    Value::object([
+        ("code", Value::from(state.clone())),
+        ("sqlstate", state.into()),
+        ("message", message.into()),
+        ("detail", detail.into()),
+        ("constraint", constraint.into()),
+    ])
+}

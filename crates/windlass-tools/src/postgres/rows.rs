@@ -1,0 +1,309 @@
+//! From rows to data. Rows come in the binary form; columns of types that are not read here are asked for as text.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures_core::Stream;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::{SignedDuration, Timestamp, ToSpan};
+use tokio_postgres::types::{FromSql, Kind, Type};
+use tokio_postgres::{Column, RowStream};
+use windlass_core::ErrorInfo;
+use windlass_value::{Map, Value, parse_json};
+
+use super::failure::Failure;
+use super::pool::Prepared;
+use crate::sql::Table;
+
+/// Microseconds from 1970 to 2000, where Postgres begins to count.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// How the rows of one statement are read: names, made once, and how often each stands before.
+pub(super) struct Reader {
+    names: Vec<Arc<str>>,
+    kinds: Vec<Type>,
+}
+
+impl Reader {
+    /// The names are those of the statement as it was written.
+    pub(super) fn new(names: Vec<Arc<str>>, columns: &[Column]) -> Reader {
+        Reader { names, kinds: columns.iter().map(|column| base(column.type_()).clone()).collect() }
+    }
+}
+
+pub(super) async fn read(rows: RowStream, prepared: &Prepared, bytes_max: usize) -> Result<Table, Failure> {
+    tokio::pin!(rows);
+    let reader = &prepared.reader;
+    let (mut table, mut bytes) = (Table::default(), 0);
+    while let Some(row) = std::future::poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
+        let row = row?;
+        bytes += row.raw_size_bytes();
+        if bytes > bytes_max {
+            let message = format!("the statement gives more than {bytes_max} bytes of rows");
+            let error = ErrorInfo::new("ResultTooLarge", "limit", message).hint("ask for less: a page, fewer columns");
+            return Err(error.into());
+        }
+        let mut map = Map::with_capacity(reader.names.len());
+        for (index, (name, kind)) in reader.names.iter().zip(&reader.kinds).enumerate() {
+            let raw: Option<Raw<'_>> = row.try_get(index)?;
+            let value = match raw {
+                None => Value::Null,
+                Some(Raw(bytes)) => value(bytes, kind).ok_or_else(|| unreadable(name, kind))?,
+            };
+            map.insert(name.clone(), value);
+        }
+        table.rows.push(Value::map(map));
+    }
+    let affected = Pin::as_ref(&rows).rows_affected();
+    table.count = affected.unwrap_or(table.rows.len() as u64);
+    table.columns = reader.names.iter().cloned().map(Value::from).collect();
+    Ok(table)
+}
+
+fn unreadable(name: &str, kind: &Type) -> ErrorInfo {
+    let message = format!("the column `{name}` has a value of type {} that cannot be read", kind.name());
+    ErrorInfo::new("UnreadableValue", "pg", message).hint("cast it in the statement: `column::text`")
+}
+
+/// Whatever the server sent.
+struct Raw<'a>(&'a [u8]);
+
+impl<'a> FromSql<'a> for Raw<'a> {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Raw<'a>, Box<dyn Error + Sync + Send>> {
+        Ok(Raw(raw))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+/// The statement with every column of an unknown type as text; None if there are none.
+pub(super) fn as_text(sql: &str, columns: &[Column]) -> Option<String> {
+    if columns.iter().all(|column| is_known(base(column.type_()))) {
+        return None;
+    }
+    let names: Vec<String> = (0..columns.len()).map(|index| format!("c{index}")).collect();
+    let wanted = names.iter().zip(columns).map(|(name, column)| match is_known(base(column.type_())) {
+        true => name.clone(),
+        false => format!("{name}::text"),
+    });
+    let wanted: Vec<String> = wanted.collect();
+    // The line break ends a comment that the statement may end with.
+    Some(format!(
+        "WITH windlass_rows ({}) AS ({sql}\n) SELECT {} FROM windlass_rows",
+        names.join(", "),
+        wanted.join(", ")
+    ))
+}
+
+/// What a domain is made of.
+fn base(kind: &Type) -> &Type {
+    match kind.kind() {
+        Kind::Domain(inner) => base(inner),
+        _ => kind,
+    }
+}
+
+fn is_known(kind: &Type) -> bool {
+    match kind.kind() {
+        Kind::Array(item) => is_known(base(item)),
+        Kind::Enum(_) => true,
+        _ => is_text(kind) || KNOWN.contains(kind),
+    }
+}
+
+const KNOWN: [Type; 17] = [
+    Type::BOOL,
+    Type::INT2,
+    Type::INT4,
+    Type::INT8,
+    Type::OID,
+    Type::FLOAT4,
+    Type::FLOAT8,
+    Type::NUMERIC,
+    Type::JSON,
+    Type::JSONB,
+    Type::TIMESTAMP,
+    Type::TIMESTAMPTZ,
+    Type::DATE,
+    Type::TIME,
+    Type::UUID,
+    Type::BYTEA,
+    Type::VOID,
+];
+
+fn is_text(kind: &Type) -> bool {
+    let texts = [Type::TEXT, Type::VARCHAR, Type::BPCHAR, Type::NAME, Type::UNKNOWN, Type::XML, Type::CHAR];
+    texts.contains(kind) || kind.name() == "citext"
+}
+
+/// None if the bytes are not of that type.
+fn value(raw: &[u8], kind: &Type) -> Option<Value> {
+    if is_text(kind) || matches!(kind.kind(), Kind::Enum(_)) {
+        return Some(String::from_utf8_lossy(raw).into_owned().into());
+    }
+    if let Kind::Array(item) = kind.kind() {
+        return array(raw, base(item));
+    }
+    match *kind {
+        Type::BOOL => Some(Value::Bool(raw.first()? != &0)),
+        Type::INT2 => Some(i64::from(i16::from_be_bytes(raw.try_into().ok()?)).into()),
+        Type::INT4 => Some(i64::from(i32::from_be_bytes(raw.try_into().ok()?)).into()),
+        Type::INT8 => Some(i64::from_be_bytes(raw.try_into().ok()?).into()),
+        Type::OID => Some(u32::from_be_bytes(raw.try_into().ok()?).into()),
+        // By its text: 0.1 stays 0.1.
+        Type::FLOAT4 => float(f32::from_be_bytes(raw.try_into().ok()?).to_string().parse().ok()?),
+        Type::FLOAT8 => float(f64::from_be_bytes(raw.try_into().ok()?)),
+        Type::NUMERIC => numeric(raw),
+        Type::JSON => json(raw),
+        Type::JSONB => json(raw.strip_prefix(&[1])?),
+        Type::TIMESTAMPTZ => instant(i64::from_be_bytes(raw.try_into().ok()?)),
+        Type::TIMESTAMP => date_time(i64::from_be_bytes(raw.try_into().ok()?)),
+        Type::DATE => date(i32::from_be_bytes(raw.try_into().ok()?)),
+        Type::TIME => time(i64::from_be_bytes(raw.try_into().ok()?)),
+        Type::UUID => uuid(raw),
+        Type::BYTEA => Some(BASE64.encode(raw).into()),
+        Type::VOID => Some(Value::Null),
+        _ => None,
+    }
+}
+
+/// There is no such number in JSON as NaN: it becomes its name.
+fn float(number: f64) -> Option<Value> {
+    let name = || {
+        if number.is_nan() {
+            "NaN"
+        } else if number > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+    };
+    Some(Value::float(number).unwrap_or_else(|| name().into()))
+}
+
+fn json(raw: &[u8]) -> Option<Value> {
+    parse_json(std::str::from_utf8(raw).ok()?).ok()
+}
+
+/// Groups of four digits, the first with the weight 10000^weight; as many digits after the point as the scale says.
+fn numeric(raw: &[u8]) -> Option<Value> {
+    let mut words = raw.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let (count, weight, sign, scale) = (words.next()?, words.next()? as i16, words.next()?, words.next()?);
+    let special = match sign {
+        0x0000 | 0x4000 => None,
+        0xD000 => Some("Infinity"),
+        0xF000 => Some("-Infinity"),
+        _ => Some("NaN"),
+    };
+    if let Some(name) = special {
+        return Some(name.into());
+    }
+    let groups: Vec<u16> = words.take(usize::from(count)).collect();
+    let group = |position: i32| usize::try_from(position).ok().and_then(|at| groups.get(at)).copied().unwrap_or(0);
+    let weight = i32::from(weight);
+    let mut text: String = (0..=weight).map(|position| format!("{:04}", group(position))).collect();
+    text = text.trim_start_matches('0').to_owned();
+    if text.is_empty() {
+        text.push('0');
+    }
+    if scale > 0 {
+        let groups_after = (i32::from(scale) + 3) / 4;
+        let after: String = (1..=groups_after).map(|step| format!("{:04}", group(weight + step))).collect();
+        text.push('.');
+        text.push_str(after.get(..usize::from(scale))?);
+    }
+    if sign == 0x4000 {
+        text.insert(0, '-');
+    }
+    let whole = if scale == 0 { text.parse().ok().map(Value::Int) } else { None };
+    Some(whole.unwrap_or_else(|| Value::Big(text.into())))
+}
+
+fn endless(most: bool, least: bool) -> Option<Value> {
+    if most { Some("infinity".into()) } else { least.then(|| "-infinity".into()) }
+}
+
+fn instant(micros: i64) -> Option<Value> {
+    endless(micros == i64::MAX, micros == i64::MIN).or_else(|| {
+        let instant = Timestamp::from_microsecond(micros.checked_add(EPOCH_MICROS)?).ok()?;
+        Some(instant.to_string().into())
+    })
+}
+
+/// Without a zone, as there is none.
+fn date_time(micros: i64) -> Option<Value> {
+    endless(micros == i64::MAX, micros == i64::MIN).or_else(|| {
+        let begin: DateTime = jiff::civil::date(2000, 1, 1).at(0, 0, 0, 0);
+        Some(begin.checked_add(SignedDuration::from_micros(micros)).ok()?.to_string().into())
+    })
+}
+
+fn date(days: i32) -> Option<Value> {
+    endless(days == i32::MAX, days == i32::MIN).or_else(|| {
+        let date: Date = jiff::civil::date(2000, 1, 1).checked_add(i64::from(days).days()).ok()?;
+        Some(date.to_string().into())
+    })
+}
+
+fn time(micros: i64) -> Option<Value> {
+    const DAY: i64 = 86_400_000_000;
+    if micros == DAY {
+        return Some("24:00:00".into());
+    }
+    Some(Time::midnight().checked_add(SignedDuration::from_micros(micros)).ok()?.to_string().into())
+}
+
+fn uuid(raw: &[u8]) -> Option<Value> {
+    let hex: String = raw.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [hex.get(..8)?, hex.get(8..12)?, hex.get(12..16)?, hex.get(16..20)?, hex.get(20..32)?];
+    Some(parts.join("-").into())
+}
+
+/// Dimensions, each with a length and a first index, then the items in order.
+fn array(raw: &[u8], item: &Type) -> Option<Value> {
+    let mut rest = raw;
+    let dimensions = word(&mut rest)?;
+    let (_, _) = (word(&mut rest)?, word(&mut rest)?);
+    let mut lengths = Vec::new();
+    for _ in 0..dimensions {
+        lengths.push(usize::try_from(word(&mut rest)?).ok()?);
+        word(&mut rest)?;
+    }
+    if lengths.is_empty() {
+        return Some(Value::list(Vec::new()));
+    }
+    items(&mut rest, &lengths, item)
+}
+
+fn items(rest: &mut &[u8], lengths: &[usize], item: &Type) -> Option<Value> {
+    let (length, inner) = lengths.split_first()?;
+    // The length is the server's word: nothing is reserved for it.
+    let mut list = Vec::new();
+    for _ in 0..*length {
+        if !inner.is_empty() {
+            list.push(items(rest, inner, item)?);
+            continue;
+        }
+        let size = word(rest)?;
+        list.push(match usize::try_from(size) {
+            Err(_) => Value::Null,
+            Ok(size) => {
+                let (raw, after) = rest.split_at_checked(size)?;
+                *rest = after;
+                value(raw, item)?
+            }
+        });
+    }
+    Some(Value::list(list))
+}
+
+fn word(rest: &mut &[u8]) -> Option<i32> {
+    let (raw, after) = rest.split_first_chunk::<4>()?;
+    *rest = after;
+    Some(i32::from_be_bytes(*raw))
+}

@@ -1,0 +1,243 @@
+//! A text of several statements, cut into its statements by the rules of Postgres for quotes and comments.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use windlass_core::ErrorInfo;
+use windlass_value::Value;
+
+use crate::input::bad;
+
+/// One statement with the values of its own parameters.
+#[derive(Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) sql: Cow<'a, str>,
+    pub(super) params: Vec<Value>,
+    /// Which number each parameter has in the text as it was written.
+    numbers: Vec<usize>,
+    words: [String; 2],
+}
+
+impl Piece<'_> {
+    pub(super) fn number(&self, index: usize) -> usize {
+        self.numbers.get(index).copied().unwrap_or(index + 1)
+    }
+
+    fn begins(&self, words: &[&str]) -> bool {
+        words.contains(&self.words[0].as_str())
+    }
+
+    /// It makes transactions itself, or cannot be in one.
+    pub(super) fn needs_no_transaction(&self) -> bool {
+        let control = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "vacuum"];
+        let databases = ["create", "drop", "alter"];
+        let whole = ["database", "tablespace", "system"];
+        self.begins(&control) || self.begins(&databases) && whole.contains(&self.words[1].as_str())
+    }
+
+    /// What it does stays with the connection.
+    pub(super) fn leaves_traces(&self) -> bool {
+        let session = ["set", "reset", "listen", "load", "prepare", "declare", "lock", "discard"];
+        let temporary = ["temp", "temporary"];
+        self.needs_no_transaction()
+            || self.begins(&session)
+            || self.begins(&["create"]) && temporary.contains(&self.words[1].as_str())
+            || self.sql.contains("set_config")
+            || self.sql.contains("pg_advisory_lock")
+    }
+
+    /// Its plan may be used again.
+    pub(super) fn keeps_plan(&self) -> bool {
+        self.begins(&["select", "insert", "update", "delete", "with", "values", "merge"])
+    }
+}
+
+pub(super) fn pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
+    let parts = cut(sql);
+    let alone = parts.len() == 1;
+    parts.into_iter().map(|part| piece(sql, part, params, alone)).collect()
+}
+
+fn piece<'a>(sql: &'a str, part: Part, params: &[Value], alone: bool) -> Result<Piece<'a>, ErrorInfo> {
+    let text = &sql[part.range.clone()];
+    let words = part.words;
+    if alone {
+        let numbers = (1..=params.len()).collect();
+        return Ok(Piece { sql: text.into(), params: params.to_vec(), numbers, words });
+    }
+    // Of several statements each has its own parameters: they are numbered anew.
+    let (mut own, mut numbers, mut values, mut at) = (String::new(), Vec::new(), Vec::new(), part.range.start);
+    for place in part.places {
+        let number: usize = sql[place.start + 1..place.end].parse().unwrap_or(0);
+        let value = number.checked_sub(1).and_then(|index| params.get(index));
+        let value = value.ok_or_else(|| {
+            bad(format!("there is no value for parameter ${number}: the statements have {} values", params.len()))
+        })?;
+        let index = numbers.iter().position(|known| *known == number).unwrap_or_else(|| {
+            numbers.push(number);
+            values.push(value.clone());
+            numbers.len() - 1
+        });
+        own.push_str(&sql[at..place.start]);
+        own.push_str(&format!("${}", index + 1));
+        at = place.end;
+    }
+    let sql = if numbers.is_empty() { text.into() } else { Cow::Owned(own + &sql[at..part.range.end]) };
+    Ok(Piece { sql, params: values, numbers, words })
+}
+
+struct Part {
+    range: Range<usize>,
+    /// Where its parameters stand.
+    places: Vec<Range<usize>>,
+    words: [String; 2],
+}
+
+/// The statements of a text; those that are only blanks and comments are left out.
+fn cut(sql: &str) -> Vec<Part> {
+    let bytes = sql.as_bytes();
+    let (mut parts, mut start, mut depth, mut at) = (Vec::new(), 0, 0_usize, 0);
+    let (mut places, mut words, mut is_empty) = (Vec::new(), Vec::<String>::new(), true);
+    let mut end = |range: Range<usize>, places: Vec<Range<usize>>, words: Vec<String>, is_empty: bool| {
+        let mut words = words.into_iter();
+        let words = [words.next().unwrap_or_default(), words.next().unwrap_or_default()];
+        if !is_empty {
+            parts.push(Part { range, places, words });
+        }
+    };
+    while at < bytes.len() {
+        let next = token(bytes, at);
+        match bytes[at] {
+            b';' if depth == 0 => {
+                end(start..at, std::mem::take(&mut places), std::mem::take(&mut words), is_empty);
+                (start, is_empty) = (next, true);
+            }
+            b'-' | b'/' if next > at + 1 => {}
+            byte if byte.is_ascii_whitespace() => {}
+            byte => {
+                is_empty = false;
+                match byte {
+                    b'(' => depth += 1,
+                    b')' => depth = depth.saturating_sub(1),
+                    b'$' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => places.push(at..next),
+                    byte if is_word(byte) && words.len() < 2 => words.push(sql[at..next].to_ascii_lowercase()),
+                    _ => {}
+                }
+            }
+        }
+        at = next;
+    }
+    end(start..bytes.len(), places, words, is_empty);
+    parts
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Where the token ends that begins here. One that is never closed goes to the end: the server will say so.
+fn token(sql: &[u8], at: usize) -> usize {
+    let rest = &sql[at..];
+    match rest[0] {
+        b'\'' => quoted(sql, at + 1, b'\'', false),
+        b'"' => quoted(sql, at + 1, b'"', false),
+        b'-' if rest.starts_with(b"--") => at + rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()),
+        b'/' if rest.starts_with(b"/*") => comment(sql, at),
+        b'$' => dollar(sql, at),
+        b'e' | b'E' if rest.get(1) == Some(&b'\'') => quoted(sql, at + 2, b'\'', true),
+        byte if is_word(byte) => {
+            at + rest.iter().position(|byte| !is_word(*byte) && *byte != b'$').unwrap_or(rest.len())
+        }
+        _ => at + 1,
+    }
+}
+
+fn quoted(sql: &[u8], from: usize, quote: u8, escapes: bool) -> usize {
+    let mut at = from;
+    while at < sql.len() {
+        match sql[at] {
+            b'\\' if escapes => at += 2,
+            byte if byte == quote && sql.get(at + 1) == Some(&quote) => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    sql.len()
+}
+
+/// Comments of this kind may hold others.
+fn comment(sql: &[u8], from: usize) -> usize {
+    let (mut at, mut depth) = (from, 0_usize);
+    while at < sql.len() {
+        if sql[at..].starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if sql[at..].starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    sql.len()
+}
+
+/// `$1` is a parameter, `$tag$ … $tag$` a text.
+fn dollar(sql: &[u8], at: usize) -> usize {
+    let word = sql[at + 1..].iter().position(|byte| !is_word(*byte)).map_or(sql.len(), |length| at + 1 + length);
+    if sql.get(at + 1).is_some_and(u8::is_ascii_digit) || sql.get(word) != Some(&b'$') {
+        return word.max(at + 1);
+    }
+    let tag = &sql[at..=word];
+    let body = &sql[word + 1..];
+    let close = body.windows(tag.len()).position(|window| window == tag);
+    close.map_or(sql.len(), |position| word + 1 + position + tag.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(sql: &str, params: &[i64]) -> Vec<String> {
+        let params: Vec<Value> = params.iter().copied().map(Value::from).collect();
+        let pieces = pieces(sql, &params).unwrap();
+        pieces.iter().map(|piece| format!("{} {:?} {}", piece.sql.trim(), piece.params, piece.words[0])).collect()
+    }
+
+    #[test]
+    fn a_text_is_cut_where_a_statement_ends() {
+        let table: [(&str, &[&str]); 8] = [
+            ("select 1", &["select 1 [] select"]),
+            (
+                "select 1; ; -- no; more\n select ';'';' ;",
+                &["select 1 [] select", "-- no; more\n select ';'';' [] select"],
+            ),
+            (r"select E'\';' ; select 2", &[r"select E'\';' [] select", "select 2 [] select"]),
+            ("do $x$ begin; $1 end; $x$; table t", &["do $x$ begin; $1 end; $x$ [] do", "table t [] table"]),
+            ("/* a /* b; */ c; */ select \"a;\"\"b\"", &["/* a /* b; */ c; */ select \"a;\"\"b\" [] select"]),
+            (
+                "create rule r as on insert to t do (a; b); x",
+                &["create rule r as on insert to t do (a; b) [] create", "x [] x"],
+            ),
+            ("select 'never closed; select 2", &["select 'never closed; select 2 [] select"]),
+            ("-- nothing;\n", &[]),
+        ];
+        for (sql, expected) in table {
+            assert_eq!(shown(sql, &[]), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn parameters_go_with_their_statement() {
+        assert_eq!(shown("select $2, '$1'", &[7, 8]), ["select $2, '$1' [7, 8] select"]);
+        assert_eq!(
+            shown("update t set a=$2, b=$3, c=$2; delete from t where x=$1", &[7, 8, 9]),
+            ["update t set a=$1, b=$2, c=$1 [8, 9] update", "delete from t where x=$1 [7] delete"]
+        );
+        let error = pieces("select 1; select $3", &[]).unwrap_err();
+        assert!(error.message.contains("$3"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Programs that tools start: each in a process group of its own, so that all it has started ends with it.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// What a program usually needs of an environment.
+pub(crate) fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
+    let mut env: Vec<(String, String)> = found.collect();
+    if !env.iter().any(|(name, _)| name == "PATH") {
+        env.push(("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()));
+    }
+    env
+}
+
+/// A running program. When this is dropped before [`Group::is_over`], the whole group is killed.
+pub(crate) struct Group {
+    pub(crate) child: Child,
+    group: Option<Pid>,
+}
+
+impl Group {
+    /// Starts it, with pipes for input, output and errors.
+    pub(crate) fn start(mut command: Command) -> std::io::Result<Group> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Group { child, group })
+    }
+
+    /// Ends it and all that it has started.
+    pub(crate) fn kill(&mut self) {
+        if let Some(group) = self.group.take() {
+            // It may just have ended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// It has ended, and nothing that it started holds its output any more: its number may belong to others by now.
+    pub(crate) fn is_over(&mut self) {
+        self.group = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What was read of a stream, up to a limit. What comes after is read and forgotten, so that the program can go on.
+#[derive(Default)]
+pub(crate) struct Kept {
+    bytes: Vec<u8>,
+    pub(crate) cut: bool,
+}
+
+impl Kept {
+    pub(crate) async fn read(&mut self, mut from: impl AsyncRead + Unpin, max: usize) {
+        let mut buffer = [0; 8192];
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            let room = max.saturating_sub(self.bytes.len());
+            self.bytes.extend_from_slice(&buffer[..count.min(room)]);
+            self.cut |= count > room;
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}

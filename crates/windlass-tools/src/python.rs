@@ -1,0 +1,138 @@
+//! The tool `python`: a piece of code in a warm interpreter of this machine.
+//!
+//! Interpreters are kept: a call writes one line to one and reads one line back. What the code prints is caught apart. An
+//! interpreter whose call is given up is killed with all that it has started.
+
+mod answer;
+mod pool;
+
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Duration, Value};
+
+use crate::info::{ToolInfo, field, required};
+use crate::input::{Input, bad, in_time};
+use crate::process::environment;
+use pool::{Broken, Pool};
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "python",
+    what: "Runs Python code with the python3 of this machine, in an interpreter that is kept warm.",
+    inputs: &[
+        required("code", "text", "assigns `result`, returns, has `def main(...)`, or is one expression"),
+        field("args", "object", "values, each a variable of the code; all together as `input_data`"),
+        field("input", "object", "the same; a name in both has the value of `input`"),
+        field("timeout", "number | text", "seconds or PT30S; then the interpreter is killed"),
+    ],
+    outputs: &[field(
+        "(the result)",
+        "any",
+        "as JSON; dates as text, Decimal as a number, bytes as base64, sets as arrays; what was printed is meta.stdout",
+    )],
+    errors: &[
+        ("python", "an exception: its type is the code; facts.py has exception, exception_type, line, traceback"),
+        ("timeout", "the interpreter was killed"),
+    ],
+};
+
+/// What one engine gives to Python code.
+#[derive(Clone, Debug)]
+pub struct PythonOptions {
+    pub program: String,
+    /// The whole environment of the interpreters.
+    pub env: Vec<(String, String)>,
+    /// How many interpreters there may be at once.
+    pub interpreters_max: usize,
+    pub default_timeout: Duration,
+    pub print_chars_max: usize,
+    pub result_bytes_max: usize,
+    /// Of address space, for each interpreter.
+    pub memory_bytes_max: Option<u64>,
+    /// An interpreter that has grown beyond this ends after its call.
+    pub kept_bytes_max: u64,
+}
+
+impl Default for PythonOptions {
+    fn default() -> PythonOptions {
+        PythonOptions {
+            program: "python3".to_owned(),
+            env: environment(|_| None),
+            interpreters_max: std::thread::available_parallelism().map_or(2, usize::from),
+            default_timeout: Duration::from_secs(3600),
+            print_chars_max: 64 << 10,
+            result_bytes_max: 64 << 20,
+            memory_bytes_max: None,
+            kept_bytes_max: 512 << 20,
+        }
+    }
+}
+
+impl PythonOptions {
+    /// With what a program usually needs of an environment: PATH, HOME and LANG.
+    pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> PythonOptions {
+        PythonOptions { env: environment(lookup), ..PythonOptions::default() }
+    }
+}
+
+/// Runs Python code. Clones share their interpreters.
+#[derive(Clone)]
+pub struct PythonTool(Arc<Pool>);
+
+impl PythonTool {
+    pub fn new(options: PythonOptions) -> PythonTool {
+        PythonTool(Arc::new(Pool::new(options)))
+    }
+}
+
+impl Tool for PythonTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let pool = self.0.clone();
+        Box::pin(async move {
+            let outcome = run(&pool, &call).await.unwrap_or_else(TaskOutcome::failure);
+            if outcome.facts.is_null() { answer::with_no_exception(outcome) } else { outcome }
+        })
+    }
+}
+
+async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+    let input = Input::of("python", &call.input)?;
+    let code = input.text("code")?.filter(|code| !code.trim().is_empty());
+    let code = code.ok_or_else(|| bad("`python` has no `code` to run"))?;
+    let limit = input.limit(call, pool.options.default_timeout)?;
+    let request = answer::request(code, input.object("args")?, input.object("input")?);
+    match in_time(call, limit, pool.ask(request)).await {
+        Err(stopped) => Err(stopped.error("the Python code")),
+        Ok(Ok(line)) => answer::outcome(&line),
+        Ok(Err(broken)) => Err(pool_error(pool, broken)),
+    }
+}
+
+fn pool_error(pool: &Pool, broken: Broken) -> ErrorInfo {
+    let program = &pool.options.program;
+    match broken {
+        Broken::CannotStart(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            ErrorInfo::new("NoPython", "python", format!("there is no program `{program}` on this machine's PATH"))
+                .hint("install Python 3.10 or later: `apt-get install python3`, `dnf install python3`, python.org")
+        }
+        Broken::CannotStart(error) => {
+            ErrorInfo::new("NoPython", "python", format!("`{program}` cannot be started: {error}"))
+        }
+        Broken::Died { how, last_words } => {
+            let message = format!("the interpreter ended in the middle of the call ({how})");
+            let words = last_words.trim();
+            let message = if words.is_empty() { message } else { format!("{message}: {words}") };
+            ErrorInfo::new("InterpreterDied", "python", message)
+                .hint("the code ended it (`os._exit`), ran out of memory, or a library crashed")
+        }
+    }
+}
+
+/// For meta: what the code printed.
+fn meta(reply: &Value) -> Value {
+    let printed = reply.get("printed").map(|text| ("stdout", text.clone()));
+    let cut = reply.get("cut").map(|cut| ("stdout_cut", cut.clone()));
+    let entries: Vec<_> = printed.into_iter().chain(cut).collect();
+    if entries.is_empty() { Value::Null } else { Value::object(entries) }
+}

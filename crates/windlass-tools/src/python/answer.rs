@@ -1,0 +1,76 @@
+//! The lines between us and an interpreter.
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_value::{Map, Value, parse_json, to_json};
+
+use crate::input::with_facts;
+
+/// What marks text that stands for an exact number. JSON text of a program hardly begins with it, and it counts only in
+/// replies that say they have some.
+const DECIMAL: char = '\0';
+
+/// One line: the code and its inputs.
+pub(super) fn request(code: &str, args: Option<&Map>, input: Option<&Map>) -> String {
+    let inputs: Map = match (args, input) {
+        (Some(one), None) | (None, Some(one)) => one.clone(),
+        (args, input) => {
+            let both = args.into_iter().chain(input).flat_map(Map::iter);
+            both.map(|(name, value)| (name.clone(), value.clone())).collect()
+        }
+    };
+    let mut line = to_json(&Value::object([("code", Value::from(code)), ("inputs", Value::map(inputs))]));
+    line.push('\n');
+    line
+}
+
+/// What came of it.
+pub(super) fn outcome(line: &str) -> Result<TaskOutcome, ErrorInfo> {
+    let reply = parse_json(line).map_err(|error| {
+        ErrorInfo::new("BadReply", "python", format!("the interpreter answered with no JSON: {}", error.message))
+    })?;
+    let meta = super::meta(&reply);
+    if let Some(error) = reply.get("error") {
+        return Ok(TaskOutcome { meta, ..exception(error) });
+    }
+    let result = reply.get("result").cloned().unwrap_or_default();
+    let result = if reply.get("decimals").is_some() { with_decimals(&result) } else { result };
+    Ok(TaskOutcome { meta, ..with_no_exception(TaskOutcome::success(result)) })
+}
+
+/// The facts are there also when there was no exception.
+pub(super) fn with_no_exception(outcome: TaskOutcome) -> TaskOutcome {
+    let names = ["exception", "exception_type", "message", "line", "traceback"];
+    with_facts(outcome, "py", Value::object(names.map(|name| (name, Value::Null))))
+}
+
+fn exception(error: &Value) -> TaskOutcome {
+    let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (kind, message) = (text("type"), text("message"));
+    let line = error.get("line").filter(|line| !line.is_null());
+    let place = line.map(|line| format!(" (line {})", to_json(line))).unwrap_or_default();
+    let told = if message.is_empty() { kind.clone() } else { format!("{kind}: {message}") };
+    let facts = Value::object([
+        ("exception", Value::from(kind.clone())),
+        ("exception_type", Value::from(text("full"))),
+        ("message", Value::from(message)),
+        ("line", line.cloned().unwrap_or_default()),
+        ("traceback", Value::from(text("traceback"))),
+    ]);
+    with_facts(TaskOutcome::failure(ErrorInfo::new(kind, "python", format!("{told}{place}"))), "py", facts)
+}
+
+fn with_decimals(value: &Value) -> Value {
+    match value {
+        Value::Str(text) => text.strip_prefix(DECIMAL).and_then(number).unwrap_or_else(|| value.clone()),
+        Value::List(items) => Value::list(items.iter().map(with_decimals).collect()),
+        Value::Map(map) => Value::map(map.iter().map(|(key, value)| (key.clone(), with_decimals(value))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A decimal keeps all its digits.
+fn number(digits: &str) -> Option<Value> {
+    let is_number = digits.parse::<f64>().is_ok() && digits.ends_with(|last: char| last.is_ascii_digit());
+    let value = || digits.parse().map_or_else(|_| Value::Big(digits.into()), Value::Int);
+    is_number.then(value)
+}

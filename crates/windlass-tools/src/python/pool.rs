@@ -1,0 +1,126 @@
+//! Interpreters that are kept.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::Semaphore;
+use windlass_value::{Value, to_json};
+
+use super::PythonOptions;
+use crate::process::Group;
+
+const DRIVER: &str = include_str!("driver.py");
+/// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
+const CALLS_MAX: u32 = 100_000;
+const LAST_WORDS: usize = 2000;
+
+pub(super) struct Pool {
+    pub(super) options: PythonOptions,
+    slots: Semaphore,
+    idle: Mutex<Vec<Interpreter>>,
+}
+
+/// Why there is no answer.
+pub(super) enum Broken {
+    CannotStart(io::Error),
+    Died { how: String, last_words: String },
+}
+
+impl Pool {
+    pub(super) fn new(options: PythonOptions) -> Pool {
+        let slots = Semaphore::new(options.interpreters_max.max(1));
+        Pool { options, slots, idle: Mutex::default() }
+    }
+
+    /// One line there, one line back. When this is dropped in between, the interpreter is killed.
+    pub(super) async fn ask(&self, request: String) -> Result<String, Broken> {
+        // The semaphore is never closed.
+        let _slot = self.slots.acquire().await;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut interpreter = match idle {
+            Some(interpreter) if !interpreter.has_ended() => interpreter,
+            _ => Interpreter::start(&self.options).map_err(Broken::CannotStart)?,
+        };
+        match interpreter.ask(&request).await {
+            Ok(line) => {
+                interpreter.calls += 1;
+                if interpreter.calls < CALLS_MAX && !line.ends_with(",\"retire\":true}\n") {
+                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(interpreter);
+                }
+                Ok(line)
+            }
+            Err(error) => Err(interpreter.died(&error).await),
+        }
+    }
+}
+
+struct Interpreter {
+    group: Group,
+    requests: ChildStdin,
+    replies: BufReader<ChildStdout>,
+    last_words: Arc<Mutex<VecDeque<u8>>>,
+    ended: Arc<std::sync::atomic::AtomicBool>,
+    calls: u32,
+}
+
+impl Interpreter {
+    fn start(options: &PythonOptions) -> io::Result<Interpreter> {
+        let limits = Value::object([
+            ("print", Value::from(options.print_chars_max)),
+            ("result", options.result_bytes_max.into()),
+            ("memory", options.memory_bytes_max.into()),
+            ("grown", (options.kept_bytes_max >> 10).into()),
+        ]);
+        let mut command = Command::new(&options.program);
+        // Isolated: neither the folder nor the user's own packages nor PYTHON variables change what code means.
+        command.args(["-I", "-u", "-c", DRIVER, &to_json(&limits)]);
+        command.env_clear().envs(options.env.iter().map(|(name, value)| (name, value)));
+        let mut group = Group::start(command)?;
+        let pipes = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
+        let (Some(requests), Some(replies), Some(errors)) = pipes else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let (last_words, ended) = (Arc::default(), Arc::default());
+        tokio::spawn(listen(errors, Arc::clone(&last_words), Arc::clone(&ended)));
+        Ok(Interpreter { group, requests, replies: BufReader::new(replies), last_words, ended, calls: 0 })
+    }
+
+    /// It closed its pipe for errors: it is gone.
+    fn has_ended(&self) -> bool {
+        self.ended.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    async fn ask(&mut self, request: &str) -> io::Result<String> {
+        self.requests.write_all(request.as_bytes()).await?;
+        let mut line = String::new();
+        match self.replies.read_line(&mut line).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line),
+        }
+    }
+
+    async fn died(mut self, error: &io::Error) -> Broken {
+        self.group.kill();
+        let how = match self.group.child.wait().await {
+            Ok(status) => status.to_string(),
+            Err(_) => error.to_string(),
+        };
+        let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        Broken::Died { how, last_words: String::from_utf8_lossy(&words.iter().copied().collect::<Vec<_>>()).into() }
+    }
+}
+
+/// Reads what programs of the code, or a dying interpreter, write past the driver; keeps the end of it.
+async fn listen(mut errors: ChildStderr, words: Arc<Mutex<VecDeque<u8>>>, ended: Arc<std::sync::atomic::AtomicBool>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.extend(&buffer[..count]);
+        let surplus = words.len().saturating_sub(LAST_WORDS);
+        words.drain(..surplus);
+    }
+    ended.store(true, std::sync::atomic::Ordering::Release);
+}

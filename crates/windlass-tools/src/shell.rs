@@ -1,0 +1,252 @@
+//! The tool `shell`: one program or one shell text, its output, its exit code.
+//!
+//! Values reach the text as variables of the environment, never as parts of it.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Duration, Map, Value};
+
+use crate::info::{ToolInfo, field};
+use crate::input::{Input, Stopped, bad, in_time, plain_text};
+use crate::process::{Group, Kept, environment};
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "shell",
+    what: "Runs a shell text or a program and gives its output.",
+    inputs: &[
+        field("command", "text", "a text for the shell; values come as \"$NAME\" from `values`"),
+        field("cmds", "array of text", "several such texts, one after the other, until one fails"),
+        field("argv", "array", "a program and its arguments, without a shell"),
+        field("values", "object", "values for the text, each a variable of the environment; no text is JSON"),
+        field("env", "object", "more variables; otherwise there are PATH, HOME, LANG and WINDLASS_KEY, _RUN, _ATTEMPT"),
+        field("shell", "text", "which shell reads the text: `sh` if not given"),
+        field("cwd", "text", "the folder to run in"),
+        field("stdin", "any", "what the program reads; no text is JSON"),
+        field("timeout", "number | text", "seconds or PT30S; then all it has started is killed"),
+    ],
+    outputs: &[
+        field("stdout", "text", "what it wrote, up to the limit"),
+        field("stderr", "text", "what it wrote as errors, up to the limit"),
+        field("exit_code", "number", "0 is success; 128 and the signal's number if a signal ended it"),
+    ],
+    errors: &[("shell", "`exit_N`: it ended with N; the output is kept"), ("timeout", "it was killed"), ("input", "")],
+};
+
+/// What one engine gives to the programs it starts.
+#[derive(Clone, Debug)]
+pub struct ShellOptions {
+    /// The environment of every program, before what its call adds.
+    pub env: Vec<(String, String)>,
+    /// Of each, output and errors.
+    pub output_bytes_max: usize,
+    pub default_timeout: Duration,
+}
+
+impl Default for ShellOptions {
+    fn default() -> ShellOptions {
+        let env = environment(|_| None);
+        ShellOptions { env, output_bytes_max: 1 << 20, default_timeout: Duration::from_secs(3600) }
+    }
+}
+
+impl ShellOptions {
+    /// With what a program usually needs of an environment: PATH, HOME and LANG.
+    pub fn with_environment(lookup: impl Fn(&str) -> Option<String>) -> ShellOptions {
+        ShellOptions { env: environment(lookup), ..ShellOptions::default() }
+    }
+}
+
+/// Runs programs.
+#[derive(Clone)]
+pub struct ShellTool(Arc<ShellOptions>);
+
+impl ShellTool {
+    pub fn new(options: ShellOptions) -> ShellTool {
+        ShellTool(Arc::new(options))
+    }
+}
+
+impl Tool for ShellTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let options = self.0.clone();
+        Box::pin(async move { run(&options, &call).await.unwrap_or_else(TaskOutcome::failure) })
+    }
+}
+
+/// How long output may stay open after the program has ended: then what it left behind is killed.
+const LEFT_OVER: StdDuration = StdDuration::from_millis(100);
+
+async fn run(options: &ShellOptions, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+    let input = Input::of("shell", &call.input)?;
+    let limit = input.limit(call, options.default_timeout)?;
+    let (mut command, shown) = command(&input)?;
+    command.env_clear().envs(variables(options, call, &input)?);
+    if let Some(folder) = input.text("cwd")? {
+        command.current_dir(folder);
+    }
+    let mut group = Group::start(command).map_err(|error| cannot_start(&shown, &error))?;
+    let stdin = input.given("stdin").map(plain_text).unwrap_or_default();
+    let (mut out, mut err) = (Kept::default(), Kept::default());
+    let ended = in_time(call, limit, watch(&mut group, stdin, &mut out, &mut err, options.output_bytes_max)).await;
+    group.kill();
+    let (status, error) = match ended {
+        Ok(Ok(status)) => (Some(status), failed(status, &shown, &err)),
+        Ok(Err(error)) => (None, Some(cannot_start(&shown, &error))),
+        Err(stopped @ (Stopped::Timeout(_) | Stopped::Cancelled)) => (None, Some(stopped.error(&shown))),
+    };
+    let mut output = Map::with_capacity(3);
+    output.insert("stdout", out.text());
+    output.insert("stderr", err.text());
+    output.insert("exit_code", status.map(|status| i64::from(exit_code(status))));
+    let meta = match out.cut || err.cut {
+        true => Value::object([("stdout_cut", out.cut), ("stderr_cut", err.cut)]),
+        false => Value::Null,
+    };
+    Ok(TaskOutcome { error, meta, ..TaskOutcome::success(Value::map(output)) })
+}
+
+/// Feeds it, reads what it writes, and waits for its end.
+async fn watch(
+    group: &mut Group,
+    stdin: String,
+    out: &mut Kept,
+    err: &mut Kept,
+    bytes_max: usize,
+) -> std::io::Result<ExitStatus> {
+    let (input, stdout, stderr) = (group.child.stdin.take(), group.child.stdout.take(), group.child.stderr.take());
+    let feed = async {
+        if let Some(mut input) = input {
+            // A program need not read what it is given.
+            let _ = input.write_all(stdin.as_bytes()).await;
+        }
+    };
+    let read_out = async {
+        if let Some(stdout) = stdout {
+            out.read(stdout, bytes_max).await;
+        }
+    };
+    let read_err = async {
+        if let Some(stderr) = stderr {
+            err.read(stderr, bytes_max).await;
+        }
+    };
+    let streams = async { tokio::join!(feed, read_out, read_err) };
+    tokio::pin!(streams);
+    let status = tokio::select! {
+        status = group.child.wait() => status?,
+        _ = &mut streams => {
+            let status = group.child.wait().await?;
+            group.is_over();
+            return Ok(status);
+        }
+    };
+    if tokio::time::timeout(LEFT_OVER, &mut streams).await.is_ok() {
+        group.is_over();
+        return Ok(status);
+    }
+    group.kill();
+    // Only what has left the group on purpose can still hold the output.
+    let _ = tokio::time::timeout(LEFT_OVER, &mut streams).await;
+    Ok(status)
+}
+
+fn command(input: &Input<'_>) -> Result<(Command, String), ErrorInfo> {
+    if let Some(argv) = input.list("argv")? {
+        let mut words = argv.iter().map(plain_text);
+        let program = words.next().filter(|program| !program.is_empty());
+        let program = program.ok_or_else(|| bad("`argv` of `shell` has no program"))?;
+        let mut command = Command::new(&program);
+        command.args(words);
+        return Ok((command, format!("`{}`", short(&program))));
+    }
+    let text = text(input)?;
+    let shell = input.text("shell")?.unwrap_or("sh");
+    let mut command = Command::new(shell);
+    // Stops at the first command that fails, as a list of commands must.
+    command.args(["-e", "-c", &text]);
+    Ok((command, format!("`{}`", short(&text))))
+}
+
+fn text(input: &Input<'_>) -> Result<String, ErrorInfo> {
+    let hint = "give `command` (a text), `cmds` (several texts) or `argv` (a program and its arguments)";
+    let text = match (input.text("command")?, input.list("cmds")?) {
+        (Some(command), _) => command.to_owned(),
+        (None, Some(commands)) => {
+            let lines: Option<Vec<&str>> = commands.iter().map(Value::as_str).collect();
+            lines.ok_or_else(|| bad("`cmds` of `shell` has an entry that is no string"))?.join("\n")
+        }
+        (None, None) => String::new(),
+    };
+    if text.trim().is_empty() { Err(bad("`shell` has nothing to run").hint(hint)) } else { Ok(text) }
+}
+
+/// The first line, for messages.
+fn short(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(60).collect();
+    if cut.len() < text.trim().len() { format!("{cut}…") } else { cut }
+}
+
+fn variables(
+    options: &ShellOptions,
+    call: &ToolCall,
+    input: &Input<'_>,
+) -> Result<BTreeMap<String, String>, ErrorInfo> {
+    let mut all: BTreeMap<String, String> = options.env.iter().cloned().collect();
+    all.insert("WINDLASS_KEY".to_owned(), call.key.to_string());
+    all.insert("WINDLASS_RUN".to_owned(), call.run.to_string());
+    all.insert("WINDLASS_ATTEMPT".to_owned(), call.attempt.to_string());
+    for field in ["env", "values"] {
+        for (name, value) in input.object(field)?.into_iter().flat_map(Map::iter) {
+            let usable = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let text = plain_text(value);
+            if !usable || name.as_bytes()[0].is_ascii_digit() {
+                return Err(bad(format!("`{name}` in `{field}` cannot name a variable"))
+                    .hint("letters, digits and `_`, no digit first"));
+            }
+            if text.contains('\0') {
+                return Err(bad(format!("`{name}` in `{field}` holds a NUL, which no variable can")));
+            }
+            all.insert(name.to_string(), text);
+        }
+    }
+    Ok(all)
+}
+
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+fn failed(status: ExitStatus, shown: &str, err: &Kept) -> Option<ErrorInfo> {
+    if status.success() {
+        return None;
+    }
+    let code = exit_code(status);
+    let how = match status.signal() {
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("ended with exit code {code}"),
+    };
+    let told = err.text();
+    let last = told.trim().lines().last().map(short).filter(|line| !line.is_empty());
+    let message = last.map_or_else(|| format!("{shown} {how}"), |last| format!("{shown} {how}: {last}"));
+    Some(ErrorInfo::new(format!("exit_{code}"), "shell", message))
+}
+
+fn cannot_start(shown: &str, error: &std::io::Error) -> ErrorInfo {
+    let info = ErrorInfo::new("CannotStart", "shell", format!("{shown} cannot be run: {error}"));
+    match error.kind() {
+        std::io::ErrorKind::NotFound => info.hint("is the program installed, and is `cwd` a folder that exists?"),
+        std::io::ErrorKind::ArgumentListTooLong => {
+            info.hint("one value may have 128 KiB: give large values as `stdin`")
+        }
+        _ => info,
+    }
+}

@@ -1,0 +1,84 @@
+//! What the SQL tools have in common: their input, and the form of their result.
+
+use windlass_core::ErrorInfo;
+use windlass_value::{Map, Value};
+
+use crate::info::{Field, field};
+use crate::input::{Input, bad};
+
+/// One entry of `statements`: a text, and values for its places. Without values the text may hold several statements.
+pub(crate) struct Entry<'a> {
+    pub(crate) sql: &'a str,
+    pub(crate) params: &'a [Value],
+}
+
+pub(crate) const OUTPUTS: &[Field] = &[
+    field("rows", "array of objects", "the rows of the last statement"),
+    field("rowcount", "number", "how many rows the last statement gave or changed"),
+    field("columns", "array of text", "the names of its columns"),
+    field("commands", "array of objects", "with several statements: rows, rowcount and columns of each"),
+    field("command_0", "object", "with `numbered`: those of the first; command_1 those of the second"),
+];
+
+pub(crate) fn entries<'a>(input: &Input<'a>) -> Result<Vec<Entry<'a>>, ErrorInfo> {
+    let hint = "give `statements`: [{\"sql\": \"select $1\", \"params\": [1]}]";
+    let list = input.list("statements")?.ok_or_else(|| bad("there are no `statements`").hint(hint))?;
+    let entries: Vec<Entry<'a>> = list
+        .iter()
+        .map(|entry| {
+            let sql = entry.as_str().or_else(|| entry.get("sql").and_then(Value::as_str));
+            let sql = sql.ok_or_else(|| bad("a statement has no text `sql`").hint(hint))?;
+            let params = match entry.get("params") {
+                None | Some(Value::Null) => &[],
+                Some(Value::List(params)) => params.as_slice(),
+                Some(other) => return Err(bad(format!("`params` is {}, not an array", other.kind())).hint(hint)),
+            };
+            Ok(Entry { sql, params })
+        })
+        .collect::<Result<_, _>>()?;
+    if entries.iter().all(|entry| entry.sql.trim().is_empty()) {
+        return Err(bad("there is no statement to run").hint(hint));
+    }
+    Ok(entries)
+}
+
+/// What one statement gave.
+#[derive(Default)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Value>,
+    pub(crate) rows: Vec<Value>,
+    pub(crate) count: u64,
+}
+
+/// The result of all. What a single statement gave stands in one place only, unless `numbered` wants it by number too: large
+/// results are written down as they are here.
+pub(crate) fn result(tables: Vec<Table>, numbered: bool) -> Value {
+    let mut commands: Vec<Map> = tables.into_iter().map(Table::into_map).collect();
+    if commands.is_empty() {
+        commands.push(Table::default().into_map());
+    }
+    let mut output = commands.last().cloned().unwrap_or_default();
+    if numbered {
+        for (number, command) in commands.iter().enumerate() {
+            output.insert(format!("command_{number}"), Value::map(command.clone()));
+        }
+    }
+    if commands.len() > 1 {
+        output.insert("commands", Value::list(commands.into_iter().map(Value::map).collect()));
+    }
+    Value::map(output)
+}
+
+impl Table {
+    fn into_map(self) -> Map {
+        let mut map = Map::with_capacity(3);
+        map.insert("rows", Value::list(self.rows));
+        map.insert("rowcount", self.count);
+        map.insert("columns", Value::list(self.columns));
+        map
+    }
+}
+
+pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
+    input.given("numbered").and_then(Value::as_bool) == Some(true)
+}

@@ -1,0 +1,243 @@
+//! The tool `sqlite`: statements over a database file, on a thread that may wait.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration as StdDuration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::types::{ToSqlOutput, Value as Cell, ValueRef};
+use rusqlite::{Batch, Connection, Error, InterruptHandle, Statement};
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Duration, Map, Value, to_json};
+
+use crate::info::{ToolInfo, field, required};
+use crate::input::{Input, bad, in_time};
+use crate::sql::{self, Entry, OUTPUTS, Table};
+
+pub(crate) const INFO: ToolInfo = ToolInfo {
+    name: "sqlite",
+    what: "Runs SQL statements over an SQLite database, all of a call in one transaction.",
+    inputs: &[
+        required("database", "text", "the path of the file, made if it is not there, or :memory: for this call alone"),
+        required("statements", "array", "{sql, params}; params for $1, ?1 or ?; without params several statements"),
+        field("numbered", "boolean", "also give command_0, command_1, …"),
+        field("timeout", "number | text", "seconds or PT30S; then the statement is interrupted"),
+    ],
+    outputs: OUTPUTS,
+    errors: &[("sqlite", "the statement failed: SQLITE_CONSTRAINT…"), ("timeout", ""), ("input", "")],
+};
+
+/// How long a statement waits for another one's lock.
+const BUSY: StdDuration = StdDuration::from_secs(5);
+const IDLE_MAX: usize = 4;
+const MEMORY: &str = ":memory:";
+
+/// Runs statements over SQLite databases. Clones share their connections.
+#[derive(Clone, Default)]
+pub struct SqliteTool(Arc<Idle>);
+
+#[derive(Default)]
+struct Idle(Mutex<BTreeMap<String, Vec<Connection>>>);
+
+impl SqliteTool {
+    pub fn new() -> SqliteTool {
+        SqliteTool::default()
+    }
+}
+
+impl Tool for SqliteTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let idle = self.0.clone();
+        Box::pin(async move { run(idle, &call).await.unwrap_or_else(TaskOutcome::failure) })
+    }
+}
+
+async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
+    let input = Input::of("sqlite", &call.input)?;
+    let limit = input.limit(call, Duration::from_secs(3600))?;
+    let database = input.text("database")?.ok_or_else(|| bad("`sqlite` has no `database`"))?.to_owned();
+    sql::entries(&input)?;
+    let whole = call.input.clone();
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let work = tokio::task::spawn_blocking(move || {
+        let mut connection = idle.take(&database)?;
+        // Whoever waits may have gone already.
+        let _ = tell.send(connection.get_interrupt_handle());
+        let input = Input::of("sqlite", &whole)?;
+        let tables = transaction(&mut connection, &sql::entries(&input)?)?;
+        idle.put(database, connection);
+        Ok(sql::result(tables, sql::is_numbered(&input)))
+    });
+    let watched = async {
+        let mut interrupt = Interrupt(told.await.ok());
+        let result = work.await;
+        interrupt.0 = None;
+        result
+    };
+    match in_time(call, limit, watched).await {
+        Ok(Ok(result)) => result.map(TaskOutcome::success),
+        Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
+        Err(stopped) => Err(stopped.error("the statement")),
+    }
+}
+
+/// Interrupts a statement that nobody waits for any more.
+struct Interrupt(Option<InterruptHandle>);
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.interrupt();
+        }
+    }
+}
+
+impl Idle {
+    fn take(&self, database: &str) -> Result<Connection, ErrorInfo> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.get_mut(database).and_then(Vec::pop);
+        drop(idle);
+        if let Some(connection) = kept {
+            return Ok(connection);
+        }
+        let connection = Connection::open(database).map_err(|error| failed(&error, None))?;
+        connection.busy_timeout(BUSY).map_err(|error| failed(&error, None))?;
+        Ok(connection)
+    }
+
+    /// A database in memory is its call's own.
+    fn put(&self, database: String, connection: Connection) {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.entry(database.clone()).or_default();
+        if database != MEMORY && kept.len() < IDLE_MAX && connection.is_autocommit() {
+            kept.push(connection);
+        }
+    }
+}
+
+fn transaction(connection: &mut Connection, entries: &[Entry<'_>]) -> Result<Vec<Table>, ErrorInfo> {
+    let own = |entry: &Entry<'_>| {
+        let word = entry.sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_ascii_lowercase();
+        ["begin", "commit", "rollback", "savepoint", "end", "pragma", "vacuum", "attach", "detach"].contains(&&*word)
+    };
+    if entries.iter().any(own) {
+        return all(connection, entries);
+    }
+    let transaction = connection.transaction().map_err(|error| failed(&error, None))?;
+    let tables = all(&transaction, entries)?;
+    transaction.commit().map_err(|error| failed(&error, None))?;
+    Ok(tables)
+}
+
+fn all(connection: &Connection, entries: &[Entry<'_>]) -> Result<Vec<Table>, ErrorInfo> {
+    let mut tables = Vec::new();
+    for entry in entries {
+        let told = |error: Error| failed(&error, Some(entry.sql));
+        if !entry.params.is_empty() {
+            let mut statement = connection.prepare_cached(entry.sql).map_err(told)?;
+            bind(&mut statement, entry)?;
+            tables.push(table(connection, &mut statement).map_err(told)?);
+            continue;
+        }
+        let mut batch = Batch::new(connection, entry.sql);
+        while let Some(mut statement) = batch.next().map_err(told)? {
+            tables.push(table(connection, &mut statement).map_err(told)?);
+        }
+    }
+    Ok(tables)
+}
+
+/// `$2` and `?2` are the second value wherever they stand; a bare `?` is the next.
+fn bind(statement: &mut Statement<'_>, entry: &Entry<'_>) -> Result<(), ErrorInfo> {
+    for place in 1..=statement.parameter_count() {
+        let name = statement.parameter_name(place).map(str::to_owned);
+        let number = match &name {
+            Some(name) => name[1..].parse::<usize>().ok().filter(|number| *number > 0),
+            None => Some(place),
+        };
+        let given = number.and_then(|number| entry.params.get(number - 1)).ok_or_else(|| {
+            let name = name.unwrap_or_else(|| format!("?{place}"));
+            bad(format!("there is no value for `{name}`: the statement has {} values", entry.params.len()))
+        })?;
+        let problem = |error: Error| bad(format!("parameter {place}: {error}"));
+        statement.raw_bind_parameter(place, ToSqlOutput::Owned(cell(given))).map_err(problem)?;
+    }
+    Ok(())
+}
+
+fn cell(value: &Value) -> Cell {
+    match value {
+        Value::Null => Cell::Null,
+        Value::Bool(flag) => Cell::Integer(i64::from(*flag)),
+        Value::Int(number) => Cell::Integer(*number),
+        Value::Float(number) => Cell::Real(*number),
+        Value::Str(text) => Cell::Text(text.to_string()),
+        other => Cell::Text(to_json(other)),
+    }
+}
+
+fn table(connection: &Connection, statement: &mut Statement<'_>) -> Result<Table, Error> {
+    let names: Vec<Arc<str>> = statement.column_names().map(Arc::from).collect();
+    let (before, mut table) = (connection.total_changes(), Table::default());
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let mut map = Map::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            map.insert(name.clone(), value(row.get_ref(index)?));
+        }
+        table.rows.push(Value::map(map));
+    }
+    table.count = match names.is_empty() {
+        true => connection.total_changes() - before,
+        false => table.rows.len() as u64,
+    };
+    table.columns = names.into_iter().map(Value::from).collect();
+    Ok(table)
+}
+
+fn value(cell: ValueRef<'_>) -> Value {
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Real(number) => Value::float(number).unwrap_or_else(|| number.to_string().into()),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        ValueRef::Blob(bytes) => BASE64.encode(bytes).into(),
+    }
+}
+
+fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
+    let (code, message) = match error {
+        Error::SqliteFailure(failure, message) => {
+            (name(failure.extended_code), message.clone().unwrap_or_else(|| failure.to_string()))
+        }
+        Error::SqlInputError { msg, .. } => ("SQLITE_ERROR", msg.clone()),
+        other => ("SQLITE_ERROR", other.to_string()),
+    };
+    let statement = sql.map(|sql| sql.split_whitespace().collect::<Vec<_>>().join(" "));
+    let place = statement.map(|sql| format!(" in `{}`", sql.chars().take(80).collect::<String>())).unwrap_or_default();
+    ErrorInfo::new(code, "sqlite", format!("{message}{place}"))
+}
+
+/// The names that SQLite's own pages use, of what a definition can do something about.
+fn name(code: i32) -> &'static str {
+    match code & 0xff {
+        3 => "SQLITE_PERM",
+        5 => "SQLITE_BUSY",
+        6 => "SQLITE_LOCKED",
+        7 => "SQLITE_NOMEM",
+        8 => "SQLITE_READONLY",
+        9 => "SQLITE_INTERRUPT",
+        10 => "SQLITE_IOERR",
+        11 => "SQLITE_CORRUPT",
+        13 => "SQLITE_FULL",
+        14 => "SQLITE_CANTOPEN",
+        18 => "SQLITE_TOOBIG",
+        19 => "SQLITE_CONSTRAINT",
+        20 => "SQLITE_MISMATCH",
+        26 => "SQLITE_NOTADB",
+        _ => "SQLITE_ERROR",
+    }
+}

@@ -1,0 +1,157 @@
+//! A Postgres server of one's own, for tests: made from the system's packages, in a folder of its own, gone when dropped.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
+                       or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
+/// Runs the server until the other end of its input is closed, by a drop or by the death of the tests, however they die.
+/// Then the server ends at once, and its folder goes.
+const WATCH: &str =
+    r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A running server. It answers on loopback and on a socket, with the user `windlass` and the password `tests`.
+pub struct PostgresServer {
+    folder: PathBuf,
+    port: u16,
+    server: Child,
+}
+
+impl PostgresServer {
+    /// Makes a cluster and starts its server. The error says what to do, in words for a person.
+    pub fn start() -> Result<PostgresServer, String> {
+        let programs = programs().ok_or(INSTALL)?;
+        let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
+        let started = PostgresServer::start_in(&programs, &folder);
+        if started.is_err() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        started
+    }
+
+    fn start_in(programs: &Path, folder: &Path) -> Result<PostgresServer, String> {
+        let told = |what: &str, error: String| format!("{what} failed: {error}");
+        make_cluster(programs, folder).map_err(|error| told("initdb", error))?;
+        let port = free_port().map_err(|error| told("finding a free port", error.to_string()))?;
+        let log = fs::File::create(folder.join("log")).map_err(|error| told("making the log", error.to_string()))?;
+        let socket = format!("unix_socket_directories={}", folder.display());
+        let mut postgres = as_other_user(programs.join("postgres"));
+        postgres.arg("-D").arg(folder.join("data")).args(["-p", &port.to_string(), "-h", "127.0.0.1"]);
+        // Tests need no safety from power loss.
+        for setting in [socket.as_str(), "fsync=off", "full_page_writes=off", "synchronous_commit=off"] {
+            postgres.args(["-c", setting]);
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCH]).arg(folder).arg(postgres.get_program()).args(postgres.get_args());
+        command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+        let server = command.spawn().map_err(|error| told("starting postgres", error.to_string()))?;
+        let mut server = PostgresServer { folder: folder.to_owned(), port, server };
+        server.wait(programs)?;
+        Ok(server)
+    }
+
+    /// Polls until it answers: there is nothing to listen to before it does.
+    fn wait(&mut self, programs: &Path) -> Result<(), String> {
+        let begin = Instant::now();
+        while begin.elapsed() < START_MAX {
+            let mut ready = Command::new(programs.join("pg_isready"));
+            ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+            if ready.status().is_ok_and(|status| status.success()) {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.server.try_wait() {
+                return Err(format!("postgres ended at once ({status}): {}", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(format!("postgres did not answer within {START_MAX:?}: {}", self.log()))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// For a credential.
+    pub fn url(&self) -> String {
+        format!("postgres://windlass:tests@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        drop(self.server.stdin.take());
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The newest version that the system has.
+fn programs() -> Option<PathBuf> {
+    let is_whole = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
+    if let Some(folder) = std::env::var_os("WINDLASS_TEST_POSTGRES") {
+        return Some(PathBuf::from(folder)).filter(is_whole);
+    }
+    let versions = fs::read_dir("/usr/lib/postgresql").ok().into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).filter(is_whole).collect();
+    let version = |folder: &PathBuf| -> Option<u32> { folder.parent()?.file_name()?.to_str()?.parse().ok() };
+    found.sort_by_key(version);
+    let others = ["/usr/local/pgsql/bin", "/usr/bin", "/opt/homebrew/bin"].into_iter().map(PathBuf::from);
+    found.pop().or_else(|| others.into_iter().find(is_whole))
+}
+
+fn new_folder() -> std::io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("windlass-pg-{}-{number}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    if let Some(user) = other_user() {
+        Command::new("chown").arg(user).arg(&folder).status()?;
+    }
+    Ok(folder)
+}
+
+/// Postgres refuses to run as root: then it is another user that has no rights.
+fn other_user() -> Option<&'static str> {
+    let id = Command::new("id").arg("-u").output().ok()?;
+    if String::from_utf8_lossy(&id.stdout).trim() != "0" {
+        return None;
+    }
+    let exists = |user: &&str| Command::new("id").arg(user).output().is_ok_and(|output| output.status.success());
+    ["postgres", "nobody"].into_iter().find(exists)
+}
+
+fn as_other_user(program: PathBuf) -> Command {
+    let Some(user) = other_user() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn make_cluster(programs: &Path, folder: &Path) -> Result<(), String> {
+    let password = folder.join("password");
+    let written = fs::File::create(&password).and_then(|mut file| file.write_all(b"tests\n"));
+    written.map_err(|error| error.to_string())?;
+    let mut command = as_other_user(programs.join("initdb"));
+    command.arg("-D").arg(folder.join("data")).args(["-U", "windlass", "-A", "scram-sha-256", "-E", "UTF8"]);
+    command.arg("--pwfile").arg(&password).args(["--locale", "C", "--no-sync"]).current_dir(folder);
+    let output = command.output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

@@ -1,0 +1,195 @@
+//! The tool `python`. A case is a line: code, inputs, what comes of it.
+
+#![cfg(feature = "python")]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{ask, class, error, fact, told};
+use windlass_tools::{PythonOptions, PythonTool};
+use windlass_value::{Value, to_json};
+
+fn options() -> PythonOptions {
+    let known = PythonOptions::with_environment(|name| std::env::var(name).ok());
+    PythonOptions { interpreters_max: 2, ..known }
+}
+
+fn tool() -> PythonTool {
+    PythonTool::new(options())
+}
+
+fn input(code: &str, args: &str) -> String {
+    format!(r#"{{"code": {}, "args": {args}}}"#, to_json(&Value::from(code)))
+}
+
+#[tokio::test]
+async fn every_style_of_code_gives_its_result() {
+    let table = [
+        ("result = x + 1", r#"{"x": 1}"#, "2"),
+        ("result = input_data['x']", r#"{"x": [1, {"y": null}]}"#, r#"[1,{"y":null}]"#),
+        ("x += 1\nreturn x", r#"{"x": 1}"#, "2"),
+        ("if x:\n    return 'yes'\nreturn 'no'", r#"{"x": 0}"#, r#""no""#),
+        (
+            "def twice(n):\n    return n * 2\nif x > 5:\n    result = twice(x)\n    if False:\n        return 0",
+            r#"{"x": 6}"#,
+            "12",
+        ),
+        ("def main(a, b=5):\n    return a + b", r#"{"a": 1, "c": 2}"#, "6"),
+        ("def main(input_data):\n    return sorted(input_data)", r#"{"b": 1, "a": 2}"#, r#"["a","b"]"#),
+        ("def main(input_data):\n    return input_data", r#"{"input_data": 7}"#, "7"),
+        ("def main(data):\n    return data", r#"{"a": 1}"#, r#"{"a":1}"#),
+        ("def main(a, *rest, **more):\n    return [a, more]", r#"{"a": 1, "b": 2}"#, r#"[1,{"b":2}]"#),
+        ("def main():\n    return 1\nif __name__ == '__main__':\n    result = 2", "{}", "1"),
+        ("async def main(a):\n    return a", r#"{"a": 3}"#, "3"),
+        ("def main(a):\n    return a\nresult = main(4) + 1", r#"{"a": 3}"#, "5"),
+        ("sum(xs)", r#"{"xs": [1, 2, 3]}"#, "6"),
+        ("   result = 1", "{}", "1"),
+        ("import json\nx = json.dumps([1])", "{}", "null"),
+        ("x = result", r#"{"result": 5}"#, "null"),
+        ("def f():\n    global result\n    result = 9\nf()", r#"{"result": 5}"#, "9"),
+        ("if __name__ == '__main__':\n    result = 3", "{}", "3"),
+        ("import sys\nresult = 4\nsys.exit(0)", "{}", "4"),
+        (
+            "def fib(n):\n    return n if n < 2 else fib(n-1) + fib(n-2)\nreturn [fib(i) for i in range(x)]",
+            r#"{"x": 5}"#,
+            "[0,1,1,2,3]",
+        ),
+        ("result = 'Grüße \\U0001F600 \\n'", "{}", r#""Grüße 😀 \n""#),
+        ("result = class_name", r#"{"class_name": "x", "not a name": 1, "class": 2}"#, r#""x""#),
+        ("return input_data['class']", r#"{"class": 2}"#, "2"),
+    ];
+    let tool = tool();
+    for (code, args, expected) in table {
+        assert_eq!(told(&ask(&tool, &input(code, args)).await), expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn results_become_json() {
+    let table = [
+        (
+            "from datetime import *\nresult = [date(2026,1,2), datetime(2026,1,2,3,4,5,6,timezone.utc), timedelta(seconds=1.5)]",
+            r#"["2026-01-02","2026-01-02T03:04:05.000006+00:00",1.5]"#,
+        ),
+        (
+            "from decimal import Decimal\nresult = {'a': Decimal('1.10'), 'b': ['\\x00', Decimal(10**20)]}",
+            r#"{"a":1.10,"b":["\u0000",100000000000000000000]}"#,
+        ),
+        (
+            "result = [b'abc', {3, 1, 2}, frozenset(), (1, 2), range(3), {1: 2, None: 3}]",
+            r#"["YWJj",[1,2,3],[],[1,2],[0,1,2],{"1":2,"null":3}]"#,
+        ),
+        (
+            "import enum, uuid, pathlib, dataclasses\nclass E(enum.Enum):\n    A = 'a'\n@dataclasses.dataclass\nclass D:\n    x: int\nresult = [E.A, uuid.UUID(int=1), pathlib.Path('/a'), D(4), {'a': 1}.keys(), (i for i in [1])]",
+            r#"["a","00000000-0000-0000-0000-000000000001","/a",{"x":4},["a"],[1]]"#,
+        ),
+        ("result = [10**30, 1.5, True, None, 1e300]", "[1000000000000000000000000000000,1.5,true,null,1e+300]"),
+        (
+            "result = {'a': [float('nan')]}",
+            "NotJson python: NotJson: the result holds NaN or Infinity, which JSON does not have: give None instead",
+        ),
+        (
+            "result = object()",
+            "NotJson python: NotJson: the result holds a value of type object, which has no form in JSON",
+        ),
+        (
+            "result = []\nresult.append(result)",
+            "NotJson python: NotJson: the result holds itself, or is nested too deep",
+        ),
+        ("result = '\\ud800'", "NotJson python: NotJson: the result holds text that is not Unicode (a lone surrogate)"),
+        ("result = {(1, 2): 3}", "NotJson python: NotJson: keys must be str, int, float, bool or None, not tuple"),
+    ];
+    let tool = tool();
+    for (code, expected) in table {
+        assert_eq!(told(&ask(&tool, &input(code, "{}")).await), expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn exceptions_have_a_type_and_a_line() {
+    let table = [
+        ("x = 1\n\nraise ValueError('no')", "ValueError python: ValueError: no (line 3)", "3"),
+        ("def f(d):\n    return d['a']\nresult = f({})", "KeyError python: KeyError: 'a' (line 2)", "2"),
+        ("x = 1\nif x\n", "SyntaxError python: SyntaxError: expected ':' (line 2)", "2"),
+        ("x = 1\nreturn nothing", "NameError python: NameError: name 'nothing' is not defined (line 2)", "2"),
+        ("def main(a, b):\n    pass", "TypeError python: TypeError: main() needs a, b; the inputs are: none", "null"),
+        ("class Mine(Exception): pass\nraise Mine()", "Mine python: Mine (line 2)", "2"),
+        ("import sys\nsys.exit(3)", "SystemExit python: SystemExit: 3 (line 2)", "2"),
+        (
+            "import json\njson.loads('{')",
+            "JSONDecodeError python: JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 2)",
+            "2",
+        ),
+    ];
+    let tool = tool();
+    for (code, expected, line) in table {
+        let outcome = ask(&tool, &input(code, "{}")).await;
+        assert_eq!(told(&outcome), expected, "{code}");
+        assert_eq!(fact(&outcome, "py.line"), line, "{code}");
+        assert_eq!(fact(&outcome, "py.exception"), format!("{:?}", error(&outcome).code));
+    }
+    let outcome = ask(&tool, &input("import json\ndef f():\n    json.loads('{')\nf()", "{}")).await;
+    assert_eq!(fact(&outcome, "py.exception_type"), r#""json.decoder.JSONDecodeError""#);
+    let traceback = fact(&outcome, "py.traceback");
+    assert!(traceback.contains("json.loads('{')") && !traceback.contains("execute"), "{traceback}");
+    assert_eq!(fact(&ask(&tool, &input("1", "{}")).await, "py.exception"), "null");
+}
+
+#[tokio::test]
+async fn what_is_printed_is_kept_apart() {
+    let tool = PythonTool::new(PythonOptions { print_chars_max: 20, ..options() });
+    let code = "import sys, os\nprint('a', 1)\nsys.stderr.write('b\\n')\nsys.stdout.buffer.write(b'c\\n')\nos.write(1, b'past us\\n')\nos.system('echo past us')\nresult = input_data";
+    let outcome = ask(&tool, &input(code, r#"{"x": 1}"#)).await;
+    assert_eq!(
+        (told(&outcome), to_json(&outcome.meta)),
+        (r#"{"x":1}"#.to_owned(), r#"{"stdout":"a 1\nb\nc\n"}"#.to_owned())
+    );
+    let outcome = ask(&tool, &input("print('x' * 50)\nraise OSError('no')", "{}")).await;
+    assert_eq!(to_json(&outcome.meta), r#"{"stdout":"xxxxxxxxxxxxxxxxxxxx","stdout_cut":true}"#);
+    assert_eq!(told(&outcome), "OSError python: OSError: no (line 2)");
+    assert_eq!(
+        told(&ask(&tool, &input("input('?')", "{}")).await),
+        "EOFError python: EOFError: EOF when reading a line (line 1)"
+    );
+}
+
+#[tokio::test]
+async fn a_call_leaves_nothing_behind() {
+    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    let code = "import os\nleft = 1\nos.environ['LEFT'] = '1'\nos.chdir('/usr')\nresult = os.getpid()";
+    let first = told(&ask(&tool, &input(code, r#"{"given": 1}"#)).await);
+    let look = "import os\nresult = [os.getpid(), 'left' in globals(), 'given' in globals(), 'LEFT' in os.environ, os.getcwd() == '/usr']";
+    assert_eq!(told(&ask(&tool, &input(look, "{}")).await), format!("[{first},false,false,false,false]"));
+    // A thread that goes on would: its interpreter is not used again.
+    let thread = "import os, threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\nresult = os.getpid()";
+    assert_eq!(told(&ask(&tool, &input(thread, "{}")).await), first);
+    assert_ne!(told(&ask(&tool, &input("import os\nresult = os.getpid()", "{}")).await), first);
+}
+
+#[tokio::test]
+async fn an_interpreter_that_hangs_or_dies_is_replaced() {
+    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    let outcome = ask(&tool, r#"{"code": "while True: pass", "timeout": 0.3}"#).await;
+    assert_eq!(class(&outcome), ("timeout", "timeout", false));
+    assert_eq!(told(&ask(&tool, &input("1 + 1", "{}")).await), "2");
+    let outcome = ask(&tool, &input("import os\nos.write(2, b'last words')\nos._exit(3)", "{}")).await;
+    assert_eq!(class(&outcome), ("InterpreterDied", "python", false));
+    assert!(error(&outcome).message.contains("exit status: 3"), "{}", error(&outcome).message);
+    assert_eq!(told(&ask(&tool, &input("1 + 1", "{}")).await), "2");
+}
+
+#[tokio::test]
+async fn limits_and_what_is_missing_are_told() {
+    let tool = PythonTool::new(PythonOptions { result_bytes_max: 100, ..options() });
+    assert_eq!(
+        told(&ask(&tool, &input("'x' * 200", "{}")).await),
+        "NotJson python: NotJson: the result has 202 bytes as JSON, more than 100"
+    );
+    let none = PythonTool::new(PythonOptions { program: "no-such-python".to_owned(), ..options() });
+    let outcome = ask(&none, r#"{"code": "1"}"#).await;
+    assert_eq!(class(&outcome), ("NoPython", "python", false));
+    assert!(error(&outcome).hint.as_ref().unwrap().contains("apt-get install python3"));
+    assert_eq!(class(&ask(&none, r#"{"code": " "}"#).await), ("BadInput", "input", false));
+    let small = PythonTool::new(PythonOptions { memory_bytes_max: Some(200 << 20), ..options() });
+    assert_eq!(class(&ask(&small, &input("x = 'x' * (1 << 30)", "{}")).await).0, "MemoryError");
+}

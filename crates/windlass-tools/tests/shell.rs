@@ -1,0 +1,142 @@
+//! The tool `shell`.
+
+#![cfg(feature = "shell")]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::{ask, call, class, error, part, told};
+use windlass_runtime::Tool;
+use windlass_tools::{ShellOptions, ShellTool};
+
+fn tool() -> ShellTool {
+    ShellTool::new(ShellOptions { output_bytes_max: 1000, ..ShellOptions::default() })
+}
+
+#[tokio::test]
+async fn runs_texts_and_programs() {
+    let table = [
+        (r#"{"command": "echo hello"}"#, r#"{"stdout":"hello\n","stderr":"","exit_code":0}"#),
+        (r#"{"cmds": ["X=1", "echo $X >&2", "printf 2"]}"#, r#"{"stdout":"2","stderr":"1\n","exit_code":0}"#),
+        (
+            r#"{"argv": ["printf", "%s|", "a b", "$HOME", 3, {"k": 1}]}"#,
+            r#"{"stdout":"a b|$HOME|3|{\"k\":1}|","stderr":"","exit_code":0}"#,
+        ),
+        (r#"{"command": "cat", "stdin": {"a": [1]}}"#, r#"{"stdout":"{\"a\":[1]}","stderr":"","exit_code":0}"#),
+        (
+            r#"{"command": "pwd; echo $X", "cwd": "/usr", "env": {"X": 5}}"#,
+            r#"{"stdout":"/usr\n5\n","stderr":"","exit_code":0}"#,
+        ),
+        (
+            r#"{"command": "echo \"$WINDLASS_KEY $WINDLASS_ATTEMPT\""}"#,
+            r#"{"stdout":"run-1:sync[3]/fetch 2\n","stderr":"","exit_code":0}"#,
+        ),
+    ];
+    for (input, expected) in table {
+        assert_eq!(told(&ask(&tool(), input).await), expected, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_is_never_part_of_the_text() {
+    let evil = r#"{"command": "echo \"$W1\"", "values": {"W1": "a'; echo \"b\" $(echo c) `echo d`; exit 3 #\n$HOME"}}"#;
+    let outcome = ask(&tool(), evil).await;
+    assert_eq!(part(&outcome, "stdout"), r#""a'; echo \"b\" $(echo c) `echo d`; exit 3 #\n$HOME\n""#);
+    let typed = r#"{"command": "echo \"$A|$B|$C|$D\"", "values": {"A": 1, "B": true, "C": null, "D": [1]}}"#;
+    assert_eq!(part(&ask(&tool(), typed).await, "stdout"), r#""1|true||[1]\n""#);
+}
+
+#[tokio::test]
+async fn the_environment_is_clean() {
+    let outcome = ask(&tool(), r#"{"command": "env | cut -d= -f1 | sort | tr '\n' ' '"}"#).await;
+    assert_eq!(part(&outcome, "stdout"), r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_RUN ""#);
+    let options = ShellOptions::with_environment(|name| (name == "HOME").then(|| "/somewhere".to_owned()));
+    let outcome = ask(&ShellTool::new(options), r#"{"command": "echo $HOME"}"#).await;
+    assert_eq!(part(&outcome, "stdout"), r#""/somewhere\n""#);
+}
+
+#[tokio::test]
+async fn failures_keep_what_was_written() {
+    let outcome = ask(&tool(), r#"{"cmds": ["echo before", "echo no >&2; (exit 7)", "echo after"]}"#).await;
+    assert_eq!(class(&outcome), ("exit_7", "shell", false));
+    assert!(error(&outcome).message.ends_with("ended with exit code 7: no"), "{}", error(&outcome).message);
+    assert_eq!(told_output(&outcome), r#""before\n" "no\n" 7"#);
+    let outcome = ask(&tool(), r#"{"command": "kill -9 $$"}"#).await;
+    assert_eq!(class(&outcome), ("exit_137", "shell", false));
+    for (input, code) in [
+        (r#"{"argv": ["no-such-program-at-all"]}"#, "CannotStart"),
+        (r#"{"command": "  "}"#, "BadInput"),
+        (r#"{"command": "x", "values": {"a b": 1}}"#, "BadInput"),
+        (r#"{"command": "x", "values": {"A": "\u0000"}}"#, "BadInput"),
+        (r#"{"cmds": [1]}"#, "BadInput"),
+        (r#"[]"#, "BadInput"),
+    ] {
+        assert_eq!(&*error(&ask(&tool(), input).await).code, code, "{input}");
+    }
+}
+
+fn told_output(outcome: &windlass_core::TaskOutcome) -> String {
+    ["stdout", "stderr", "exit_code"].map(|name| part(outcome, name)).join(" ")
+}
+
+#[tokio::test]
+async fn output_has_a_limit_and_the_program_goes_on() {
+    let outcome = ask(&tool(), r#"{"command": "head -c 300000 /dev/zero | tr '\\0' x; echo end >&2"}"#).await;
+    assert_eq!(part(&outcome, "stdout").len(), 1002);
+    assert_eq!(part(&outcome, "stderr"), r#""end\n""#);
+    assert_eq!(format!("{:?}", outcome.meta), r#"{"stdout_cut":true,"stderr_cut":false}"#);
+}
+
+/// Whether a process of that number runs. A zombie does not.
+fn runs(number: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+    let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
+    state != "X" && state != "Z"
+}
+
+/// The number that a program in the background has written.
+async fn number_in(file: &std::path::Path) -> String {
+    loop {
+        let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
+        if text.ends_with('\n') {
+            return text.trim().to_owned();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn is_gone(number: &str) {
+    while runs(number) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn all_it_has_started_ends_with_it() {
+    let folder = std::env::temp_dir().join(format!("windlass-shell-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = |name: &str, last: &str| {
+        let file = folder.join(name);
+        let command = format!("(sleep 1000 & echo $! > {}; wait) & {last}", file.display());
+        (file, command)
+    };
+    // Time is over.
+    let (file, command) = text("timeout", "echo begun; sleep 1000");
+    let outcome = ask(&tool(), &format!(r#"{{"command": "{command}", "timeout": 0.5}}"#)).await;
+    assert_eq!(class(&outcome), ("timeout", "timeout", false));
+    assert_eq!(part(&outcome, "stdout"), r#""begun\n""#);
+    is_gone(&number_in(&file).await).await;
+    // It ends, and leaves something behind that holds its output.
+    let (file, command) = text("left", "while ! test -s $F; do :; done; echo done");
+    let input = format!(r#"{{"command": "{command}", "env": {{"F": "{}"}}}}"#, file.display());
+    assert_eq!(part(&ask(&tool(), &input).await, "stdout"), r#""done\n""#);
+    is_gone(&number_in(&file).await).await;
+    // Nobody waits any more.
+    let (file, command) = text("dropped", "sleep 1000");
+    let running = tokio::spawn(tool().call(call(&format!(r#"{{"command": "{command}"}}"#))));
+    let number = number_in(&file).await;
+    assert!(runs(&number));
+    running.abort();
+    is_gone(&number).await;
+    std::fs::remove_dir_all(folder).unwrap();
+}
