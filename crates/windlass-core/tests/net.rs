@@ -8,7 +8,7 @@ use support::world::echo;
 use support::*;
 use windlass_core::plan::*;
 use windlass_core::{Command, Limits, Program, Status};
-use windlass_value::Value;
+use windlass_value::{Level, Value};
 
 const ARGS: &str = r#"{"$var": "args"}"#;
 
@@ -310,6 +310,21 @@ fn arcs_are_exclusive_or_inclusive() {
         .load();
         assert_eq!(begun(&program).open_paths(), expected);
     }
+}
+
+#[test]
+fn an_arc_writes_before_its_token_is_looked_at() {
+    let program = net(NetEnd::Quiet, |b, id| {
+        let value = output_of(b);
+        let write = Write::new(Level::Run, "seen", WriteOp::Set, Some(value));
+        let arcs = vec![NetArc { writes: vec![write], ..arc("next") }];
+        let first = Place { arcs, ..giver(b, id, "first", &["start"], "7") };
+        let guard = Some(b.condition(json(r#"{"$eq": [{"$var": "seen"}, 7]}"#)));
+        vec![first, Place { guard, ..giver(b, id, "next", &["next"], r#"{"$var": "seen"}"#) }]
+    })
+    .load();
+    let sim = ran(&program);
+    assert_eq!(sim.result().output, Value::Int(7));
 }
 
 #[test]

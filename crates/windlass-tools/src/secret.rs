@@ -126,7 +126,6 @@ impl Redaction {
             meta: self.value(&outcome.meta),
             facts: self.value(&outcome.facts),
             again,
-            facts: self.value(&outcome.facts),
         }
     }
 

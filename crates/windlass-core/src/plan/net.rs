@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExprId, NodeId};
+use super::{ExprId, NodeId, Write};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Net {
@@ -64,6 +64,9 @@ pub struct NetArc {
     pub on: ArcOn,
     pub when: Option<ExprId>,
     pub payload: Option<ExprId>,
+    /// Made when the arc fires, before its token is looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<Write>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

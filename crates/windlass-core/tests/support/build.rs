@@ -220,5 +220,5 @@ pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
 }
 
 pub fn arc(emits: &str) -> NetArc {
-    NetArc { emits: emits.into(), on: ArcOn::Succeeded, when: None, payload: None }
+    NetArc { emits: emits.into(), on: ArcOn::Succeeded, when: None, payload: None, writes: Vec::new() }
 }

@@ -20,6 +20,7 @@ mod filters;
 mod lower;
 mod names;
 mod object;
+mod outcome;
 mod path;
 mod session;
 mod source;

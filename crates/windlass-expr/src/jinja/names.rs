@@ -4,7 +4,9 @@
 //!   of the run, the step and the loop turn. `iter` also has the item under its own name, `index` and `count`.
 //! - Words of the place an expression stands at: `args`, `outcome`, `output`, `event`, `_prev`, `_task`, `_attempt`,
 //!   `_visit`, … `error` is not there when nothing failed, `response` (the body) is not there when something did;
-//!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`.
+//!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`. `output` is the result, with
+//!   `status`, `data`, `error`, `meta` and the tool's facts beside its own properties. `input` is another word for
+//!   `args`, `step` for `vars`. See `outcome`.
 //! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id`.
 //! - Any other name, in this order: the turn's variables and its item, what the tasks of the step wrote under their
 //!   labels, `args`, `ctx`, the results of steps that have ended, `workload`.
@@ -12,6 +14,8 @@
 use std::sync::Arc;
 
 use windlass_value::{Level, Map, Scope, Value};
+
+use super::outcome;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Root {
@@ -30,6 +34,9 @@ pub(super) enum Root {
     Response,
     Result,
     This,
+    Output,
+    /// `args`
+    Input,
     /// A word that the place of the expression gives a meaning to.
     Local,
     Name,
@@ -40,7 +47,7 @@ impl Root {
         match name {
             "workload" => Root::Workload,
             "ctx" => Root::Run,
-            "vars" => Root::Step,
+            "vars" | "step" => Root::Step,
             "iter" => Root::Turn,
             "_loop" => Root::Loop,
             "loop_index" => Root::LoopIndex,
@@ -48,7 +55,9 @@ impl Root {
             "error" => Root::Error,
             "response" => Root::Response,
             "result" => Root::Result,
-            "this" | "output" => Root::This,
+            "this" => Root::This,
+            "output" => Root::Output,
+            "input" => Root::Input,
             "outcome" | "args" | "event" | "kind" | "_prev" | "_task" | "_attempt" | "_visit" => Root::Local,
             _ => Root::Name,
         }
@@ -62,15 +71,33 @@ impl Root {
     }
 }
 
-/// The value, and how many steps of the path it has taken.
-pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &dyn Scope) -> Option<(Value, usize)> {
-    let stepped = |value: Option<Value>| value.map(|value| (value, 1));
-    let whole = |value: Option<Value>| value.map(|value| (value, 0));
+/// What the beginning of a path leads to.
+pub(super) struct Found {
+    pub value: Value,
+    /// How many steps of the path it has taken.
+    pub used: usize,
+    /// The value may be a reply, of which the body is meant.
+    pub reply: bool,
+}
+
+impl Found {
+    pub fn whole(value: Value) -> Found {
+        Found { value, used: 0, reply: false }
+    }
+
+    pub fn stepped(value: Value) -> Found {
+        Found { value, used: 1, reply: false }
+    }
+}
+
+pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
+    let stepped = |value: Option<Value>| value.map(Found::stepped);
+    let whole = |value: Option<Value>| value.map(Found::whole);
     match (root, first) {
         (Root::Workload, Some(key)) => stepped(workload(key, scope)),
         (Root::Workload, None) => whole(Some(whole_workload(scope))),
         (Root::Run, Some(key)) => stepped(scope.variable(Level::Run, key)),
-        (Root::Step, Some(key)) => stepped(scope.variable(Level::Step, key)),
+        (Root::Step, Some(key)) => stepped(scope.variable(Level::Step, key).or_else(|| run_var(key, scope))),
         (Root::Turn, Some(key)) => stepped(of_turn(key, scope)),
         (Root::Run, None) => whole(Some(object(scope.variables(Level::Run)))),
         (Root::Step, None) => whole(Some(object(scope.variables(Level::Step)))),
@@ -82,13 +109,19 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
             whole(bare(name, scope).or_else(|| scope.turn(None).map(|turn| Value::from(turn.index))))
         }
         (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
-        (Root::Error, _) => whole(error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
-        (Root::Response, _) => whole(bare(name, scope).or_else(|| response(scope))),
+        (Root::Error, _) => whole(outcome::error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
+        (Root::Response, _) => whole(bare(name, scope)).or_else(|| outcome::response(scope)),
         (Root::Result, _) => {
-            let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome(scope)?.get("result").cloned());
+            let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome::result(scope));
             whole(bare(name, scope).or_else(last))
         }
-        (Root::This, _) => whole(bare(name, scope).or_else(|| this(scope))),
+        (Root::This, _) => whole(bare(name, scope)).or_else(|| outcome::this(first, scope)),
+        (Root::Output, _) => match bare(name, scope) {
+            Some(own) => Some(outcome::ended(own, first, scope)),
+            None => outcome::output(first, scope),
+        },
+        (Root::Input, _) => whole(bare(name, scope).or_else(|| scope.variable(Level::Any, "args"))),
+        (Root::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
         (Root::Local, _) => whole(scope.variable(Level::Any, name).or_else(|| bare(name, scope))),
         (Root::Name, _) => whole(bare(name, scope)),
     }
@@ -165,6 +198,12 @@ fn object(entries: Vec<(Arc<str>, Value)>) -> Value {
     Value::object(entries)
 }
 
+/// A variable of the whole run that the file gives a first value under `vars`.
+fn run_var(key: &str, scope: &dyn Scope) -> Option<Value> {
+    let first = scope.run().parameters.get("vars")?.get(key)?.clone();
+    Some(scope.variable(Level::Run, key).unwrap_or(first))
+}
+
 fn workload(key: &str, scope: &dyn Scope) -> Option<Value> {
     let run = scope.run();
     run.parameters.get(key).or_else(|| run.input.get(key)).cloned()
@@ -183,48 +222,4 @@ fn whole_workload(scope: &dyn Scope) -> Value {
             Value::map(all)
         }
     }
-}
-
-fn outcome(scope: &dyn Scope) -> Option<Value> {
-    scope.variable(Level::Any, "outcome")
-}
-
-fn failed(outcome: &Value) -> bool {
-    outcome.get("status").and_then(Value::as_str) == Some("error")
-}
-
-/// The error of the task at hand, with the status of its reply if there was one.
-fn error(scope: &dyn Scope) -> Option<Value> {
-    let outcome = outcome(scope).filter(failed)?;
-    let error = outcome.get("error")?;
-    let status = outcome.get("http").and_then(|http| http.get("status"));
-    match (error.as_map(), status) {
-        (Some(map), Some(status)) if !map.contains_key("status") => {
-            let mut with_status = map.clone();
-            with_status.insert("status", status.clone());
-            Some(Value::map(with_status))
-        }
-        _ => Some(error.clone()),
-    }
-}
-
-/// The body of a reply, or the result itself where there is no reply around it.
-fn response(scope: &dyn Scope) -> Option<Value> {
-    let outcome = outcome(scope).filter(|outcome| !failed(outcome))?;
-    Some(body(outcome.get("result")?))
-}
-
-fn body(result: &Value) -> Value {
-    match (result.get("status_code"), result.get("data")) {
-        (Some(_), Some(data)) => data.clone(),
-        _ => result.clone(),
-    }
-}
-
-fn this(scope: &dyn Scope) -> Option<Value> {
-    let outcome = outcome(scope)?;
-    let mut map = outcome.as_map()?.clone();
-    let result = outcome.get("result").map_or(Value::Null, body);
-    map.insert("data", result);
-    Some(Value::map(map))
 }

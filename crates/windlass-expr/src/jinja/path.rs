@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use windlass_value::{EvalError, EvalErrorKind, Meter, Scope, Value};
 
-use super::names::{Root, known, root_value};
+use super::names::{Found, Root, known, root_value};
+use super::outcome::promised;
 use crate::wdl::nearest;
 use crate::wdl::values::{Context, is_stored_list};
 
@@ -52,16 +53,49 @@ impl Path {
             Some(Step::Key(key)) => Some(&**key),
             _ => None,
         };
-        let Some((mut value, used)) = root_value(&self.root, &self.name, first, scope) else {
+        let Some(Found { mut value, used, reply }) = root_value(&self.root, &self.name, first, scope) else {
             return Err(self.no_name(scope));
         };
+        if reply {
+            value = self.body(value, scope, meter)?;
+        }
         for (index, step) in self.steps.iter().enumerate().skip(used) {
             value = match self.step(&value, step, scope, meter)? {
                 Some(next) => next,
+                None if self.is_promised(index) => Value::Null,
+                None if self.is_whole(index, scope) => value,
                 None => return Err(self.no_step(&value, index, scope, meter)),
             };
         }
         Ok(value)
+    }
+
+    /// The body of a reply; anything else is itself.
+    fn body(&self, value: Value, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        let key = |name: &str| Step::Key(name.into());
+        if self.step(&value, &key("status_code"), scope, meter)?.is_none() {
+            return Ok(value);
+        }
+        let data = self.step(&value, &key("data"), scope, meter)?;
+        Ok(data.unwrap_or(value))
+    }
+
+    fn is_promised(&self, index: usize) -> bool {
+        let key = |index: usize| match self.steps.get(index) {
+            Some(Step::Key(key)) => Some(&**key),
+            _ => None,
+        };
+        let property = if index == 0 { Some(None) } else { key(index).map(Some) };
+        match (key(0), property) {
+            (Some(part), Some(property)) if index < 2 => promised(&self.name, part, property),
+            _ => false,
+        }
+    }
+
+    /// `data` of a step that has ended is its result, if the result has no such property.
+    fn is_whole(&self, index: usize, scope: &dyn Scope) -> bool {
+        let data = matches!(self.steps.first(), Some(Step::Key(key)) if &**key == "data");
+        index == 0 && data && self.root == Root::Name && scope.node(&self.name).is_some()
     }
 
     fn step(

@@ -152,7 +152,8 @@ pub fn pipelined() -> Plan {
         produces: Vec::new(),
         done: Some("loop.done".into()),
     };
-    let arc = NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told) };
+    let arc =
+        NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told), writes: Vec::new() };
     let places = vec![place("fetch", fetch, vec![arc]), place("after", after, Vec::new())];
     let looping = Loop {
         kind: "foreach".into(),

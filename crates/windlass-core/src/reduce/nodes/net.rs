@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind};
+use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind, Write};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{
@@ -189,7 +189,7 @@ impl<'a> Reducer<'a> {
         let Some(firing) = body.firings.get(&slot).cloned() else { return Ok(()) };
         let place = &net.places[firing.place as usize];
         let tokens = match self.tokens_of(place, outcome, scope) {
-            Ok(tokens) => Ok(tokens),
+            Ok((tokens, writes)) => self.write_all(id, &writes, scope)?.map(|()| tokens),
             Err(Stop::Failed(error)) => Err(*error),
             Err(need) => return Err(need),
         };
@@ -217,8 +217,28 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    /// What a body that has ended emits: from its arcs, and from its own output.
-    fn tokens_of(&mut self, place: &Place, outcome: &Outcome, scope: ScopeId) -> Result<Vec<Emitted>, Stop> {
+    /// What the arcs write, worked out before the first is written.
+    fn write_all(
+        &mut self,
+        id: FrameId,
+        writes: &[(&Write, Value)],
+        scope: ScopeId,
+    ) -> Result<Result<(), ErrorInfo>, Stop> {
+        for (write, value) in writes {
+            self.fetch_for(write, scope, value)?;
+        }
+        for (write, value) in writes {
+            match self.write(write, scope, value.clone()) {
+                Ok(written) => self.tell_patched(id, write, &written),
+                Err(Stop::Failed(error)) => return Ok(Err(*error)),
+                Err(need) => return Err(need),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What a body that has ended emits: from its arcs, and from its own output; and what the arcs write.
+    fn tokens_of(&mut self, place: &'a Place, outcome: &Outcome, scope: ScopeId) -> Result<Ended<'a>, Stop> {
         let bad = outcome.status.is_bad();
         // What the body's own end is called in its events.
         let event = match (&self.program.node(place.body).kind, &place.done) {
@@ -233,7 +253,7 @@ impl<'a> Reducer<'a> {
             ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
         ]);
         let locals = Locals { names: Some(&names), ..Locals::default() };
-        let mut emitted = Vec::new();
+        let (mut emitted, mut writes) = (Vec::new(), Vec::new());
         for arc in &place.arcs {
             let applies = match arc.on {
                 ArcOn::Succeeded => !bad,
@@ -244,6 +264,10 @@ impl<'a> Reducer<'a> {
                 continue;
             }
             let payload = arc.payload.map(|payload| self.eval_with(payload, scope, locals)).transpose()?;
+            for write in &arc.writes {
+                let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose()?;
+                writes.push((write, value.unwrap_or_default()));
+            }
             emitted.push(Emitted { kind: arc.emits.clone(), payload: payload.unwrap_or_default(), fans_out: false });
             if !place.inclusive {
                 break;
@@ -253,7 +277,7 @@ impl<'a> Reducer<'a> {
             let output = self.resolve(&outcome.output)?;
             emitted.extend(returned(&output)?);
         }
-        Ok(emitted)
+        Ok((emitted, writes))
     }
 
     fn emit(&mut self, id: FrameId, tokens: Vec<Emitted>, lineage: &[u64]) {
@@ -348,6 +372,9 @@ impl<'a> Reducer<'a> {
         }
     }
 }
+
+/// Tokens and writes of a body that has ended.
+type Ended<'a> = (Vec<Emitted>, Vec<(&'a Write, Value)>);
 
 struct Emitted {
     kind: Arc<str>,

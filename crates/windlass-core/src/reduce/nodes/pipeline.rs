@@ -173,7 +173,7 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    fn tell_patched(&mut self, id: FrameId, write: &Write, value: &Value) {
+    pub(super) fn tell_patched(&mut self, id: FrameId, write: &Write, value: &Value) {
         if write.hidden || self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
             return;
         }

@@ -1,0 +1,147 @@
+//! What the words `outcome`, `output`, `this`, `error` and `response` give of a task that has ended. Every property that is
+//! promised is there: what does not apply is null.
+
+use windlass_value::{Level, Map, Scope, Value};
+
+use super::names::Found;
+
+/// Parts of an outcome whose properties are promised, whether they apply or not.
+const PARTS: [&str; 4] = ["error", "http", "pg", "py"];
+const PROMISED: [&str; 10] =
+    ["kind", "code", "message", "retryable", "status", "headers", "sqlstate", "exception", "exception_type", "detail"];
+
+/// Whether a property that is not there is null: the part of the outcome itself, or one of its promised properties.
+pub(super) fn promised(name: &str, part: &str, property: Option<&str>) -> bool {
+    matches!(name, "outcome" | "output" | "this")
+        && PARTS.contains(&part)
+        && property.is_none_or(|property| PROMISED.contains(&property))
+}
+
+fn outcome(scope: &dyn Scope) -> Option<Value> {
+    scope.variable(Level::Any, "outcome")
+}
+
+fn failed(outcome: &Value) -> bool {
+    outcome.get("status").and_then(Value::as_str) == Some("error")
+}
+
+pub(super) fn result(scope: &dyn Scope) -> Option<Value> {
+    outcome(scope)?.get("result").cloned()
+}
+
+/// The error of the task at hand, if it has failed.
+pub(super) fn error(scope: &dyn Scope) -> Option<Value> {
+    outcome(scope).filter(failed).map(|outcome| completed(&outcome))
+}
+
+/// The body of a reply, or the result itself where there is no reply around it.
+pub(super) fn response(scope: &dyn Scope) -> Option<Found> {
+    let outcome = outcome(scope).filter(|outcome| !failed(outcome))?;
+    Some(Found { value: outcome.get("result")?.clone(), used: 0, reply: true })
+}
+
+/// One part of the outcome, null if it does not apply.
+pub(super) fn part(name: &str, scope: &dyn Scope) -> Option<Found> {
+    let outcome = outcome(scope)?;
+    Some(Found::stepped(match name {
+        "error" if failed(&outcome) => completed(&outcome),
+        "error" => Value::Null,
+        other => outcome.get(other).cloned().unwrap_or_default(),
+    }))
+}
+
+/// `{status, data, error, meta}` of what came last.
+pub(super) fn this(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
+    let Some(outcome) = outcome(scope) else {
+        let last = scope.variable(Level::Any, "_prev")?;
+        let told =
+            [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", Value::map(Map::new()))];
+        return Some(Found::whole(Value::object(told)));
+    };
+    let data = outcome.get("result").cloned().unwrap_or_default();
+    match first {
+        Some("data") => Some(Found { value: data, used: 1, reply: true }),
+        Some("error") => part("error", scope),
+        _ => {
+            let body = data.get("status_code").and_then(|_| data.get("data")).cloned();
+            let mut map = outcome.as_map()?.clone();
+            map.insert("data", body.unwrap_or(data));
+            Some(Found::whole(Value::map(map)))
+        }
+    }
+}
+
+/// The result, with what is known of it beside its own properties.
+pub(super) fn output(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
+    let outcome = outcome(scope)?;
+    let result = outcome.get("result").cloned().unwrap_or_default();
+    match first {
+        Some("status") => Some(Found::stepped(word(failed(&outcome)))),
+        Some(name @ ("error" | "meta" | "http" | "pg" | "py")) => part(name, scope),
+        Some("data" | "response") => Some(Found { value: result, used: 1, reply: true }),
+        _ => Some(Found::whole(result)),
+    }
+}
+
+/// The same where a step has ended: its own properties come first.
+pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn Scope) -> Found {
+    let has = |name: &str| own.get(name).is_some();
+    match first {
+        Some(name) if has(name) => Found::whole(own),
+        Some("status") => {
+            let event = scope.variable(Level::Any, "event");
+            let name = event.as_ref().and_then(|event| event.get("name")).and_then(Value::as_str);
+            Found::stepped(word(name == Some("step.failed")))
+        }
+        Some("error") => Found::stepped(scope.variable(Level::Any, "error").unwrap_or_default()),
+        Some("data" | "response") => Found { value: own, used: 1, reply: true },
+        _ => Found::whole(own),
+    }
+}
+
+fn word(failed: bool) -> Value {
+    Value::from(if failed { "error" } else { "ok" })
+}
+
+/// An error with the status of its reply, what kind of refusal that is, and whether another try may help.
+fn completed(outcome: &Value) -> Value {
+    let error = outcome.get("error").cloned().unwrap_or_default();
+    let Some(mut map) = error.as_map().cloned() else { return error };
+    let status = outcome.get("http").and_then(|http| http.get("status")).filter(|status| !status.is_null());
+    let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (kind, code) = (text("kind"), text("code"));
+    let number = status.and_then(Value::as_int).or_else(|| code.parse().ok()).filter(|_| kind == "http");
+    if !map.contains_key("retryable") {
+        map.insert("retryable", retryable(kind, code, number));
+    }
+    if let Some(number) = number {
+        map.insert("status", number);
+        map.insert("kind", refusal(number));
+    } else if let Some(status) = status {
+        map.insert("status", status.clone());
+    }
+    Value::map(map)
+}
+
+fn retryable(kind: &str, code: &str, status: Option<i64>) -> bool {
+    match kind {
+        "timeout" | "connection" => true,
+        "http" => status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..)),
+        // Serialization, deadlock, lock not available; connection, resources, shutdown.
+        "pg" => {
+            matches!(code, "40001" | "40P01" | "55P03")
+                || ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
+        }
+        _ => false,
+    }
+}
+
+fn refusal(status: i64) -> &'static str {
+    match status {
+        401 | 403 => "auth",
+        404 => "not_found",
+        429 => "rate_limit",
+        500.. => "server_error",
+        _ => "client_error",
+    }
+}

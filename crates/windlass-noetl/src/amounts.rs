@@ -1,0 +1,105 @@
+//! Numbers and spans of time, written down or computed, and how tries are spaced.
+
+use windlass_core::plan::{Amount, Backoff, Growth, Jitter, Retry};
+use windlass_syntax::{Diagnostic, Kind, Node, Span, did_you_mean};
+use windlass_value::{Duration, Value};
+
+use crate::compiler::Compiler;
+use crate::{codes, expr};
+
+/// How often a rule tries in all if it does not say.
+const ATTEMPTS: u64 = 3;
+/// The first wait of a backoff that names none.
+const DELAY: Duration = Duration::from_secs(1);
+const GROWTHS: [&str; 4] = ["fixed", "linear", "exponential", "none"];
+
+impl Compiler<'_> {
+    /// Seconds, an ISO 8601 duration, or a template that gives either.
+    pub fn duration(&mut self, node: &Node, what: &str) -> Option<Amount<Duration>> {
+        let fixed = match &node.kind {
+            Kind::Number(number) => number.as_f64().filter(|seconds| (0.0..1e9).contains(seconds)).map(from_seconds),
+            Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            Kind::Str(text) => {
+                let seconds = text.text.trim().parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
+                seconds.map(from_seconds).or_else(|| Duration::parse_iso(text.text.trim()))
+            }
+            _ => None,
+        };
+        if fixed.is_none() {
+            let message = format!("`{what}` is a span of time, found {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "write a number of seconds, or a duration such as PT30S");
+        }
+        fixed.map(Amount::Fixed)
+    }
+
+    /// A whole number from `least` on, or a template that gives one.
+    pub fn count(&mut self, node: &Node, what: &str, least: u64) -> Option<Amount<u64>> {
+        let number = match &node.kind {
+            Kind::Number(Value::Int(number)) => u64::try_from(*number).ok(),
+            Kind::Str(text) if expr::is_template(&text.text) => return Some(Amount::Computed(self.value(node))),
+            Kind::Str(text) => text.text.trim().parse().ok(),
+            _ => None,
+        };
+        let fixed = number.filter(|number| *number >= least);
+        if fixed.is_none() {
+            let message = format!("`{what}` is a whole number from {least} on, found {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "such as 3, or \"{{ workload.tries }}\"");
+        }
+        fixed.map(Amount::Fixed)
+    }
+
+    /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
+    pub fn tries(&mut self, attempts: Option<&Node>, backoff: Option<&Node>, delay: Option<&Node>) -> Retry {
+        let attempts = attempts.and_then(|node| self.count(node, "attempts", 1)).unwrap_or(Amount::Fixed(ATTEMPTS));
+        let delay = delay.and_then(|node| self.duration(node, "delay"));
+        let growth = backoff.and_then(|node| self.growth(node));
+        let interval = match (&growth, delay) {
+            (_, Some(delay)) => delay,
+            (Some(Growth::Linear | Growth::Exponential(_)), None) => Amount::Fixed(DELAY),
+            (_, None) => Amount::Fixed(Duration(0)),
+        };
+        spaced(attempts, interval, growth.unwrap_or(Growth::Fixed))
+    }
+
+    fn growth(&mut self, node: &Node) -> Option<Growth> {
+        let name = node.as_str().map(str::to_owned).unwrap_or_else(|| node.describe());
+        match name.trim().to_lowercase().as_str() {
+            "fixed" | "constant" | "none" => Some(Growth::Fixed),
+            "linear" => Some(Growth::Linear),
+            "exponential" => Some(Growth::Exponential(2.0)),
+            _ => {
+                let hint = did_you_mean(&name, GROWTHS).unwrap_or("one of fixed, linear, exponential".to_owned());
+                let problem = Diagnostic::error(codes::BAD_VALUE, node.span, format!("there is no backoff `{name}`"));
+                self.push(problem.hint(hint));
+                None
+            }
+        }
+    }
+
+    /// A computed number, less some: for what is counted from another point on.
+    pub fn less(&mut self, amount: Amount<u64>, by: u64, span: Span) -> Amount<u64> {
+        match amount {
+            Amount::Fixed(number) => Amount::Fixed(number.saturating_sub(by)),
+            Amount::Computed(id) => {
+                let source = &self.plan.expressions[id.0 as usize].source;
+                let inner = source.as_str().and_then(expr::whole).map(str::to_owned);
+                match inner {
+                    Some(inner) => {
+                        let text = format!("{{{{ [(({inner}) | int) - {by}, 0] | max }}}}");
+                        Amount::Computed(self.made_up(text, windlass_value::Mode::Value, span))
+                    }
+                    None => Amount::Computed(id),
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn spaced(attempts: Amount<u64>, interval: Amount<Duration>, growth: Growth) -> Retry {
+    let backoff = Backoff { interval, growth, min: None, max: None, jitter: Jitter::None };
+    Retry { attempts, backoff, on: Vec::new() }
+}
+
+fn from_seconds(seconds: f64) -> Duration {
+    Duration((seconds * 1e6).round() as u64)
+}

@@ -1,0 +1,196 @@
+//! Where a step's token goes on: `next` in all its spellings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_core::plan::Write;
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_value::Mode;
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::Route;
+
+/// What `next` says, before the step's own `next_mode` is looked at.
+#[derive(Default)]
+pub(crate) struct Next {
+    pub arcs: Vec<Route>,
+    pub inclusive: Option<bool>,
+}
+
+impl Compiler<'_> {
+    pub fn next(&mut self, node: &Node) -> Next {
+        match &node.kind {
+            Kind::Null => Next::default(),
+            Kind::Str(_) => Next { arcs: self.plain_arc(node).into_iter().collect(), inclusive: None },
+            Kind::List(items) => {
+                // Plain names all fire; arcs with conditions are looked at in order.
+                let plain = !items.is_empty() && items.iter().all(|item| item.as_str().is_some());
+                let arcs = items.iter().filter_map(|item| self.arc(item)).collect();
+                Next { arcs, inclusive: plain.then_some(true) }
+            }
+            _ => self.next_object(node),
+        }
+    }
+
+    /// `{spec: {mode}, arcs: […]}`
+    fn next_object(&mut self, node: &Node) -> Next {
+        let Some(mut object) = Object::read(node, "`next`", &mut self.diagnostics) else { return Next::default() };
+        let (arcs, spec) = (object.take("arcs"), object.take("spec"));
+        if object.peek("step").is_some() {
+            object.take_rest();
+            let hint = "write a list: `next: [{step: …}]`";
+            self.error(codes::WRONG_KIND, node.span, "`next` is one arc, not a list of them", hint);
+            return Next::default();
+        }
+        object.finish(codes::UNKNOWN_KEY, "`next`", &mut self.diagnostics);
+        let inclusive = spec.and_then(|spec| self.next_spec(spec));
+        let Some(arcs) = arcs else {
+            self.error(codes::MISSING_KEY, node.span, "`next` has no `arcs`", "add `arcs: [{step: …}]`");
+            return Next::default();
+        };
+        let items = expect_list(arcs, "`arcs`", &mut self.diagnostics).unwrap_or_default();
+        Next { arcs: items.iter().filter_map(|item| self.arc(item)).collect(), inclusive }
+    }
+
+    fn next_spec(&mut self, node: &Node) -> Option<bool> {
+        let mut spec = Object::read(node, "`next.spec`", &mut self.diagnostics)?;
+        let (mode, no_match) = (spec.take("mode"), spec.take("on_no_match"));
+        spec.finish(codes::UNKNOWN_KEY, "`next.spec`", &mut self.diagnostics);
+        if let Some(node) = no_match.filter(|node| !matches!(node.as_str(), Some("complete" | "quiet"))) {
+            let message = format!("`on_no_match` is {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "`complete` or `quiet`: the token ends here");
+        }
+        mode.and_then(|mode| self.next_mode(mode))
+    }
+
+    pub fn next_mode(&mut self, node: &Node) -> Option<bool> {
+        match expect_text(node, "the mode", &mut self.diagnostics)?.text.trim() {
+            "exclusive" => Some(false),
+            "inclusive" => Some(true),
+            other => {
+                let names = ["exclusive", "inclusive"];
+                let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", list_of(names)));
+                let message = format!("there is no mode `{other}`");
+                self.push(Diagnostic::error(codes::BAD_VALUE, node.span, message).hint(hint));
+                None
+            }
+        }
+    }
+
+    fn plain_arc(&mut self, node: &Node) -> Option<Route> {
+        let step = self.target(node)?;
+        self.hands_over(&step, Some(BTreeSet::new()));
+        Some(Route { step, span: node.span, when: None, payload: None, writes: Vec::new() })
+    }
+
+    fn arc(&mut self, node: &Node) -> Option<Route> {
+        if node.as_str().is_some() {
+            return self.plain_arc(node);
+        }
+        let mut arc = Object::read(node, "an arc", &mut self.diagnostics)?;
+        self.old_arc_keys(&mut arc);
+        let (step, when) = (arc.take("step"), arc.take("when"));
+        let (args, set) = (arc.take_entry("args"), arc.take_entry("set"));
+        arc.finish(codes::UNKNOWN_KEY, "an arc", &mut self.diagnostics);
+        let Some(step) = step else {
+            self.error(codes::MISSING_KEY, node.span, "this arc has no `step`", "add `step`: where it leads to");
+            return None;
+        };
+        let step = self.target(step);
+        if let (Some((first, _)), Some((second, _))) = (args, set) {
+            let problem = Diagnostic::error(codes::MIXED, second.span, "`args` and `set` exclude each other");
+            self.push(problem.label(first.span, "the other").hint("`args` is the canonical form's, `set` is v10's"));
+        }
+        let when = when.map(|when| {
+            let source = self.look_at(when, Mode::Condition);
+            let good = self.add_expression(source.clone(), Mode::Condition, when.span);
+            (good, self.add_expression(source, Mode::Guard, when.span))
+        });
+        let (payload, writes) = match (args, set) {
+            (Some((_, args)), _) => (Some(args.clone()), Vec::new()),
+            (None, Some((_, set))) => self.arc_set(set),
+            (None, None) => (None, Vec::new()),
+        };
+        let keys = match payload.as_ref().map(|payload| payload.as_map()) {
+            None => Some(BTreeSet::new()),
+            Some(entries) => entries.map(|entries| entries.iter().map(|(key, _)| key.text.clone()).collect()),
+        };
+        let payload = payload.map(|payload| self.value(&payload));
+        let step = step?;
+        self.hands_over(&step, keys);
+        Some(Route { step, span: node.span, when, payload, writes })
+    }
+
+    fn old_arc_keys(&mut self, arc: &mut Object) {
+        for (old, hint) in [
+            ("cond", "write `when` in place of `cond`"),
+            ("condition", "write `when` in place of `condition`"),
+            ("then", "write `- step: …` with `when` beside it"),
+            ("spec", "leave it out: an arc has no settings of its own"),
+            ("else", "write an arc without `when`, and put it last"),
+        ] {
+            if arc.peek(old).is_some()
+                && let Some((key, _)) = arc.take_entry(old)
+            {
+                self.error(codes::OLD_SPELLING, key.span, format!("an arc has no `{old}`"), hint);
+            }
+        }
+    }
+
+    /// Bare names go with the token; `ctx.x` is written when the arc fires.
+    fn arc_set(&mut self, node: &Node) -> (Option<Node>, Vec<Write>) {
+        let Some(object) = Object::read(node, "`set`", &mut self.diagnostics) else { return (None, Vec::new()) };
+        let (mut bare, mut writes) = (Vec::new(), Vec::new());
+        for (key, value) in object.rest() {
+            match key.text.split_once('.') {
+                None => bare.push((key.clone(), value.clone())),
+                Some(("ctx", name)) if !name.contains('.') => writes.extend(self.ctx_write(key.span, name, value)),
+                Some(("input" | "args", name)) if !name.contains('.') => {
+                    bare.push((windlass_syntax::Key { text: name.to_owned(), span: key.span }, value.clone()));
+                }
+                Some(_) => {
+                    let message = format!("an arc cannot write `{}`", key.text);
+                    let hint = "it writes ctx.x, or hands over plain names";
+                    self.error(codes::BAD_VALUE, key.span, message, hint);
+                }
+            }
+        }
+        let payload = (!bare.is_empty()).then(|| Node::new(node.span, Kind::Map(bare)));
+        (payload, writes)
+    }
+
+    fn target(&mut self, node: &Node) -> Option<Arc<str>> {
+        let name = expect_text(node, "`step`", &mut self.diagnostics)?.text.trim();
+        self.known_step(name, node.span)
+    }
+
+    pub fn known_step(&mut self, name: &str, span: Span) -> Option<Arc<str>> {
+        if self.steps.contains_key(name) {
+            return Some(name.into());
+        }
+        let names = || self.steps.keys().map(String::as_str);
+        let hint = did_you_mean(name, names()).unwrap_or_else(|| format!("steps here: {}", list_of(names())));
+        self.error(codes::UNKNOWN_STEP, span, format!("there is no step `{name}`"), hint);
+        None
+    }
+
+    /// Notes which names a step's token may carry.
+    pub fn hands_over(&mut self, step: &str, keys: Option<BTreeSet<String>>) {
+        let known = self.declared.args.entry(step.to_owned()).or_insert_with(|| Some(BTreeSet::new()));
+        match (known.as_mut(), keys) {
+            (Some(known), Some(keys)) => known.extend(keys),
+            _ => *known = None,
+        }
+    }
+
+    /// In exclusive mode nothing comes after an arc without a condition.
+    pub fn unreachable_arcs(&mut self, arcs: &[Route], inclusive: bool) {
+        let Some(first) = arcs.iter().position(|arc| arc.when.is_none()).filter(|_| !inclusive) else { return };
+        for arc in &arcs[first + 1..] {
+            let message = format!("the arc to `{}` is never taken: the one before it has no condition", arc.step);
+            let hint = "give that one a `when`, put it last, or say `inclusive`";
+            self.warning(codes::NEVER_REACHED, arc.span, message, hint);
+        }
+    }
+}

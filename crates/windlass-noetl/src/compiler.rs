@@ -1,0 +1,166 @@
+//! What the compiler knows while it walks the tree, and how templates enter the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use windlass_core::Limits;
+use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
+use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
+use windlass_value::{Mode, PathPart, Value};
+
+use crate::names::Use;
+use crate::{Options, codes, expr};
+
+pub(crate) struct Compiler<'a> {
+    pub options: &'a Options,
+    pub diagnostics: Diagnostics,
+    pub plan: Plan,
+    /// Playbooks that are called by a literal name, each once.
+    pub calls: Vec<(String, Span)>,
+    /// Every step of the file by its name, known before the first is read.
+    pub steps: BTreeMap<String, Span>,
+    /// The keys of `workload` with their values; None if the file declares none.
+    pub workload: Option<BTreeMap<String, Value>>,
+    /// Names under the root's `vars`: they are the run's, whichever step writes them.
+    pub run_vars: BTreeSet<String>,
+    pub workbook: BTreeMap<String, &'a Node>,
+    /// Names that templates use, checked when everything is known.
+    pub uses: Vec<Use>,
+    pub declared: Declared,
+    /// The step that is being read.
+    pub here: Here,
+}
+
+const ON_SUCCESS: &str = "{{ outcome.status == 'success' }}";
+
+/// Where a template stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Here {
+    pub step: Option<Arc<str>>,
+    /// The loop's item; an empty name in a loop without items.
+    pub iterator: Option<Arc<str>>,
+    /// Turns of the loop run side by side.
+    pub parallel: bool,
+    /// Within a step's turn, or outside of any.
+    pub in_turn: bool,
+    /// Tasks of a workbook are read where they are used.
+    pub inlined: u32,
+}
+
+/// Names that the file writes, by where they can be read.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    pub ctx: BTreeSet<String>,
+    /// By step: labels, `vars`, bare names, and the variables of its turns.
+    pub step: BTreeMap<String, BTreeSet<String>>,
+    pub turn: BTreeMap<String, BTreeSet<String>>,
+    /// By step: what arcs and `input` hand over. None: some arc computes it.
+    pub args: BTreeMap<String, Option<BTreeSet<String>>>,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
+        Compiler {
+            options,
+            diagnostics,
+            plan: Plan::new("playbook", "noetl", source.text.clone()),
+            calls: Vec::new(),
+            steps: BTreeMap::new(),
+            workload: None,
+            run_vars: BTreeSet::new(),
+            workbook: BTreeMap::new(),
+            uses: Vec::new(),
+            declared: Declared::default(),
+            here: Here::default(),
+        }
+    }
+
+    pub fn limits(&self) -> &'a Limits {
+        &self.options.limits
+    }
+
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(Diagnostic::warning(code, span, message).hint(hint));
+    }
+
+    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(Diagnostic::error(code, span, message).hint(hint));
+    }
+
+    /// Something that is understood and does nothing here.
+    pub fn no_effect(&mut self, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.warning(codes::NO_EFFECT, span, message, hint);
+    }
+
+    /// Adds a template, reports what is wrong with it, and notes the names it uses.
+    pub fn expression(&mut self, node: &Node, mode: Mode) -> ExprId {
+        let source = self.look_at(node, mode);
+        self.add_expression(source, mode, node.span)
+    }
+
+    pub fn value(&mut self, node: &Node) -> ExprId {
+        self.expression(node, Mode::Value)
+    }
+
+    /// The problems and names of a template that is added elsewhere.
+    pub fn look_at(&mut self, node: &Node, mode: Mode) -> Value {
+        let source = to_value(node);
+        for error in expr::errors(&source, mode) {
+            let span = locate(node, &error.pointer, error.range);
+            self.push(Diagnostic::error(codes::BAD_TEMPLATE, span, error.message).maybe_hint(error.hint));
+        }
+        for found in expr::references(&source) {
+            let span = locate(node, &found.pointer, found.range);
+            let here = self.here.clone();
+            self.uses.push(Use { name: found.name, path: found.path, guarded: found.guarded, span, here });
+        }
+        source
+    }
+
+    pub fn add_expression(&mut self, source: Value, mode: Mode, span: Span) -> ExprId {
+        self.plan.add_expression(ExpressionSource { language: "jinja".into(), source, mode, span: source_span(span) })
+    }
+
+    /// A template that the author did not write, at the place that it is for.
+    pub fn made_up(&mut self, text: impl Into<String>, mode: Mode, span: Span) -> ExprId {
+        self.add_expression(Value::from(text.into()), mode, span)
+    }
+
+    pub fn on_success(&mut self, span: Span) -> ExprId {
+        self.made_up(ON_SUCCESS, Mode::Condition, span)
+    }
+
+    pub fn is_on_success(&self, id: ExprId) -> bool {
+        self.plan.expressions[id.0 as usize].source.as_str() == Some(ON_SUCCESS)
+    }
+}
+
+pub(crate) fn source_span(span: Span) -> SourceSpan {
+    SourceSpan { start: span.start as u32, end: span.end as u32 }
+}
+
+/// The place of a range of a string somewhere below a node.
+pub(crate) fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
+    let (mut at, mut key) = (node, None);
+    for part in pointer {
+        let found = match (part, &at.kind) {
+            (PathPart::Key(name), Kind::Map(entries)) => {
+                entries.iter().find(|(entry, _)| entry.text == **name).map(|(entry, below)| (Some(entry), below))
+            }
+            (PathPart::Index(index), Kind::List(items)) => items.get(*index).map(|below| (None, below)),
+            _ => None,
+        };
+        let Some(step) = found else { break };
+        (key, at) = step;
+    }
+    match (&at.kind, key) {
+        (Kind::Str(text), _) if range.end <= text.text.len() => text.span_of(range, at.span),
+        (_, Some(key)) => key.span,
+        _ => at.span,
+    }
+}

@@ -1,0 +1,292 @@
+//! From the form of a step to the plan: a place, its body, its arcs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_core::Status;
+use windlass_core::plan::{
+    Action, Amount, ArcOn, Call, Collect, Directive, Effect, Exhausted, Join, Loop, LoopLimits, Name, NetArc,
+    Node as PlanNode, NodeId, NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Write,
+    WriteOp,
+};
+use windlass_syntax::{Span, did_you_mean, list_of};
+use windlass_value::{Level, Mode, Value};
+
+use crate::codes;
+use crate::compiler::{Compiler, source_span};
+use crate::form::{Looping, Route, Rule, Step, Task, Then, Work};
+use crate::playbook::token_kind;
+use crate::policy::goes_on;
+
+/// What the tasks of one pipeline share.
+struct Around<'s> {
+    step: &'s str,
+    node: NodeId,
+    /// Where variables of the pipeline's own live.
+    own: Level,
+    /// Labels that templates of the step read.
+    read: &'s BTreeSet<String>,
+    labels: BTreeMap<Arc<str>, u32>,
+    /// Where a break leads to; None ends the pipeline.
+    after: Option<u32>,
+}
+
+impl Compiler<'_> {
+    pub fn place(&mut self, step: Step, root: NodeId, joins: &BTreeMap<String, Vec<String>>) -> Place {
+        let Step { name, span, guard, timeout, inclusive, looping, tasks, after, arcs, .. } = step;
+        let loops = looping.is_some();
+        let wrapped = loops && !after.is_empty();
+        let label = label_of(&tasks, loops);
+        let body = self.node(&name, label, root, span);
+        match (looping, wrapped) {
+            (Some(looping), false) => self.fill_loop(body, &name, looping, tasks),
+            (Some(looping), true) => {
+                let inner = self.hidden(format!("{name}#loop"), "loop", body, span);
+                self.fill_loop(inner, &name, looping, tasks);
+                let first = PlanTask { hidden: true, ..PlanTask::new(Action::Node(inner)) };
+                self.fill_pipeline(body, &name, Level::Step, vec![first], Vec::new(), after);
+            }
+            (None, _) => self.fill_pipeline(body, &name, Level::Step, Vec::new(), tasks, after),
+        }
+        let timeout = timeout.map(|after| Timeout { after, status: Status::TimedOut });
+        self.plan.nodes[body.0 as usize].timeout = timeout;
+        let arcs = arcs.into_iter().flat_map(|arc| self.net_arcs(&name, arc, joins)).collect();
+        let (accepts, join) = match joins.get(&*name) {
+            Some(kinds) => (kinds.iter().map(|kind| kind.as_str().into()).collect(), Join::All),
+            None => (vec![name.clone()], Join::None),
+        };
+        let workers = u32::try_from(self.limits().loop_in_flight_max).unwrap_or(u32::MAX).max(1);
+        let done = wrapped.then(|| "loop.done".into());
+        Place { name, accepts, workers, join, guard, body, arcs, inclusive, produces: Vec::new(), done }
+    }
+
+    /// An arc with a condition is looked at after any end; after a bad one, what is missing means no.
+    fn net_arcs(&mut self, from: &str, route: Route, joins: &BTreeMap<String, Vec<String>>) -> Vec<NetArc> {
+        let emits: Arc<str> = match joins.contains_key(&*route.step) {
+            true => token_kind(from, &route.step).into(),
+            false => route.step.clone(),
+        };
+        let arc =
+            |on, when| NetArc { emits: emits.clone(), on, when, payload: route.payload, writes: route.writes.clone() };
+        match route.when {
+            None => vec![arc(ArcOn::Succeeded, None)],
+            Some((good, bad)) => vec![arc(ArcOn::Succeeded, Some(good)), arc(ArcOn::Failed, Some(bad))],
+        }
+    }
+
+    fn node(&mut self, name: &str, label: &str, parent: NodeId, span: Span) -> NodeId {
+        let empty = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
+        let node = PlanNode { span: source_span(span), ..PlanNode::new(name, label, Some(parent), empty) };
+        self.plan.add_node(node)
+    }
+
+    fn hidden(&mut self, name: String, label: &str, parent: NodeId, span: Span) -> NodeId {
+        let id = self.node(&name, label, parent, span);
+        self.plan.nodes[id.0 as usize].hidden = true;
+        id
+    }
+
+    fn fill_loop(&mut self, id: NodeId, step: &str, looping: Looping, tasks: Vec<Task>) {
+        let body = self.hidden(format!("{step}#body"), "body", id, looping.span);
+        self.fill_pipeline(body, step, Level::Turn, Vec::new(), tasks, Vec::new());
+        let limits = self.limits();
+        let bounded = matches!(looping.source, Source::Repeat);
+        let kind = Loop {
+            kind: looping.kind.into(),
+            source: looping.source,
+            check: looping.check,
+            judge: None,
+            limits: LoopLimits {
+                turns: bounded.then_some(Amount::Fixed(limits.loop_turns_default)),
+                time: bounded.then_some(Amount::Fixed(limits.loop_time_default)),
+                cuts_turn: true,
+                turns_max: if bounded { limits.loop_turns_max } else { limits.loop_items_max },
+                time_max: limits.loop_time_max,
+                budget: Vec::new(),
+            },
+            on_exhausted: Exhausted::Fail,
+            delay: None,
+            in_flight: looping.in_flight,
+            on_turn_failure: looping.on_turn_failure,
+            body,
+            collect: Collect::Stats,
+            break_when: None,
+            stall: None,
+            records: None,
+            entry: looping.entry,
+            item: looping.item,
+        };
+        self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
+    }
+
+    /// `first` are tasks that are made already; then the step's own, then what comes after them.
+    fn fill_pipeline(
+        &mut self,
+        id: NodeId,
+        step: &str,
+        own: Level,
+        first: Vec<PlanTask>,
+        tasks: Vec<Task>,
+        after: Vec<Task>,
+    ) {
+        let read = self.read_in(step);
+        let (begun, count) = (first.len() as u32, tasks.len() as u32);
+        let label = |(index, task): (usize, &Task)| (task.label.clone(), begun + index as u32);
+        let labels = tasks.iter().enumerate().map(label).collect();
+        let mut around = Around { step, node: id, own, read: &read, labels, after: None };
+        around.after = (!after.is_empty()).then_some(begun + count);
+        let mut made = first;
+        for task in tasks {
+            let at = made.len() as u32;
+            let task = self.plan_task(task, at, &around);
+            made.push(task);
+        }
+        around.after = None;
+        if !after.is_empty() && read.contains(step) {
+            let kept = self.kept_under_own_name(&after, step);
+            made.push(kept);
+        }
+        for task in after {
+            let at = made.len() as u32;
+            let task = self.plan_task(task, at, &around);
+            made.push(task);
+        }
+        if made.is_empty() {
+            let nothing = self.add(Value::Null);
+            made.push(PlanTask::new(Action::Evaluate(nothing)));
+        }
+        self.plan.nodes[id.0 as usize].kind = NodeKind::Pipeline(Pipeline { tasks: made });
+    }
+
+    /// What a step's own `set` reads under the step's name: the step has not ended yet.
+    fn kept_under_own_name(&mut self, after: &[Task], step: &str) -> PlanTask {
+        let span = after.first().map_or(Span::at(0), |task| task.span);
+        let value = self.made_up("{{ _prev }}", Mode::Value, span);
+        let result = self.made_up("{{ outcome.result }}", Mode::Value, span);
+        let write = Write { fresh: true, hidden: true, ..Write::new(Level::Step, step, WriteOp::Set, Some(result)) };
+        let mut rule = PlanRule::new(Directive::Continue);
+        rule.writes.push(write);
+        let task = PlanTask::new(Action::Evaluate(value));
+        PlanTask { label: "result".into(), hidden: true, rules: vec![rule], ..task }
+    }
+
+    fn add(&mut self, value: Value) -> windlass_core::plan::ExprId {
+        self.add_expression(value, Mode::Value, Span::at(0))
+    }
+
+    fn read_in(&self, step: &str) -> BTreeSet<String> {
+        let here = |found: &&crate::names::Use| found.here.step.as_deref() == Some(step);
+        self.uses.iter().filter(here).map(|found| found.name.clone()).collect()
+    }
+
+    fn plan_task(&mut self, task: Task, at: u32, around: &Around) -> PlanTask {
+        let rules = self.plan_rules(&task, at, around);
+        let action = match task.work {
+            Work::Evaluate(value) => Action::Evaluate(value),
+            Work::Effect { tool, input } => Action::Effect(Effect { tool: Name::Fixed(tool), input }),
+            Work::Call { definition, input } => {
+                let name = format!("{}#{}", around.step, task.label);
+                let node = self.hidden(name, "playbook", around.node, task.span);
+                self.plan.nodes[node.0 as usize].kind = NodeKind::Call(Call { definition, input });
+                Action::Node(node)
+            }
+        };
+        let timeout = match &action {
+            // A child run has no try of its own to cut: its node has the time.
+            Action::Node(node) => {
+                let timeout = task.timeout.map(|after| Timeout { after, status: Status::TimedOut });
+                self.plan.nodes[node.0 as usize].timeout = timeout;
+                None
+            }
+            _ => task.timeout,
+        };
+        PlanTask { label: task.label, action, rules, retry: task.retry, timeout, hidden: task.hidden }
+    }
+
+    /// The author's rules, with what the front adds to each that goes on.
+    fn plan_rules(&mut self, task: &Task, at: u32, around: &Around) -> Vec<PlanRule> {
+        let mut extra = task.writes.clone();
+        if task.labelled && around.read.contains(&*task.label) {
+            let result = self.made_up("{{ outcome.result }}", Mode::Value, task.span);
+            extra.push(Write {
+                fresh: true,
+                hidden: true,
+                ..Write::new(around.own, task.label.clone(), WriteOp::Set, Some(result))
+            });
+        }
+        let keeps = task.keeps_previous.then(|| self.made_up("{{ _prev }}", Mode::Value, task.span));
+        let mut rules: Vec<PlanRule> = Vec::new();
+        for rule in &task.rules {
+            rules.extend(self.plan_rule(rule, at, around, &extra, keeps));
+        }
+        let last = task.rules.last();
+        let succeeds = last.and_then(|rule| rule.when).is_some_and(|when| self.is_on_success(when));
+        let open = !succeeds && !last.is_some_and(goes_on);
+        if open && (!extra.is_empty() || keeps.is_some()) {
+            let when = Some(self.on_success(task.span));
+            rules.push(PlanRule { when, writes: extra, previous: keeps, ..PlanRule::new(Directive::Continue) });
+        }
+        rules
+    }
+
+    fn plan_rule(
+        &mut self,
+        rule: &Rule,
+        at: u32,
+        around: &Around,
+        extra: &[Write],
+        keeps: Option<windlass_core::plan::ExprId>,
+    ) -> Option<PlanRule> {
+        let directive = match &rule.then {
+            Then::Continue => Directive::Continue,
+            Then::Retry(retry) => Directive::Retry(retry.clone()),
+            Then::Fail => Directive::Fail { status: Status::Failed, error: None },
+            Then::Break => match around.after {
+                Some(after) => Directive::Jump(after),
+                None => Directive::Break,
+            },
+            Then::To(index) => Directive::Jump(*index as u32),
+            Then::Back(span) => {
+                let Some(before) = at.checked_sub(1) else {
+                    let message = "there is no task before the first";
+                    self.error(codes::UNKNOWN_LABEL, *span, message, "name a task with `to`");
+                    return None;
+                };
+                Directive::Jump(before)
+            }
+            Then::Jump(label, span) => match around.labels.get(label.as_str()) {
+                Some(index) => Directive::Jump(*index),
+                None => {
+                    let names = || around.labels.keys().map(|label| &**label);
+                    let hint = did_you_mean(label, names())
+                        .unwrap_or_else(|| format!("tasks of this step: {}", list_of(names())));
+                    self.error(codes::UNKNOWN_LABEL, *span, format!("this step has no task `{label}`"), hint);
+                    return None;
+                }
+            },
+        };
+        let goes_on = rule.then.goes_on();
+        let more = if goes_on { extra } else { &[] };
+        Some(PlanRule {
+            when: rule.when,
+            directive,
+            writes: rule.writes.iter().chain(more).cloned().collect(),
+            previous: rule.previous.or(keeps.filter(|_| goes_on)),
+            times: rule.times.clone(),
+        })
+    }
+}
+
+/// What people call a step of these tasks.
+fn label_of(tasks: &[Task], loops: bool) -> &'static str {
+    match (loops, tasks) {
+        (true, _) => "loop",
+        (false, []) => "route",
+        (false, [task]) => match &task.work {
+            Work::Call { .. } => "playbook",
+            Work::Evaluate(_) => "noop",
+            Work::Effect { .. } => "tool",
+        },
+        (false, _) => "pipeline",
+    }
+}

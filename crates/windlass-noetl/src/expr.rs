@@ -1,0 +1,61 @@
+//! The only place that talks to the template language.
+
+use std::ops::Range;
+
+use windlass_expr::jinja::{self, Jinja};
+pub(crate) use windlass_expr::jinja::{Statement, split_sql};
+use windlass_value::{CompileError, Language, Mode, PathPart, Value};
+
+/// A name in a template.
+pub(crate) struct Reference {
+    pub name: String,
+    /// What is read from it, as far as it is written down.
+    pub path: Vec<String>,
+    /// It may be missing: `default`, `is defined`.
+    pub guarded: bool,
+    pub pointer: Vec<PathPart>,
+    pub range: Range<usize>,
+}
+
+pub(crate) fn errors(source: &Value, mode: Mode) -> Vec<CompileError> {
+    Jinja.compile(source, mode).err().unwrap_or_default()
+}
+
+pub(crate) fn references(source: &Value) -> Vec<Reference> {
+    let step = |part: PathPart| match part {
+        PathPart::Key(key) => key.to_string(),
+        PathPart::Index(index) => index.to_string(),
+    };
+    let found = jinja::references(source).into_iter().map(|found| Reference {
+        name: found.name.to_string(),
+        path: found.path.into_iter().map(step).collect(),
+        guarded: found.guarded,
+        pointer: found.pointer,
+        range: found.range,
+    });
+    found.collect()
+}
+
+/// Whether a text is anything but itself.
+pub(crate) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+/// The expression of a text that is one template and nothing else.
+pub(crate) fn whole(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+    (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim_matches('-').trim())
+}
+
+/// A source that gives just this text, whatever it looks like.
+pub(crate) fn literal_text(text: &str) -> String {
+    match is_template(text) {
+        true => format!("{{{{ {} }}}}", quoted(text)),
+        false => text.to_owned(),
+    }
+}
+
+/// A text as a literal of the language.
+pub(crate) fn quoted(text: &str) -> String {
+    windlass_value::to_json(&Value::from(text))
+}

@@ -1,0 +1,101 @@
+//! The NoETL dialect: playbooks, compiled to plans.
+//!
+//! Three ways of writing a step are read into one form: a guard, a loop, labelled tasks with rules, arcs. The form is found
+//! from the keys of each step. One pass over the tree builds the plan and notes which names the templates use; then the
+//! names are checked against all that is declared. Nothing stops at the first problem.
+//!
+//! - `playbook` the file around the steps · `steps` one step and its way of writing · `form` what all of them become
+//! - `eval`, `policy`, `retry` the rules of the three ways · `sinks` · `loops`, `arcs`, `writes`, `amounts` what they share
+//! - `tasks` one task · `tools` its kind and its inputs, one file per family
+//! - `emit` from the form to nodes · `names` what templates refer to
+
+mod amounts;
+mod arcs;
+mod codes;
+mod compiler;
+mod emit;
+mod eval;
+mod expr;
+mod form;
+mod loops;
+mod names;
+mod playbook;
+mod policy;
+mod retry;
+mod sinks;
+mod steps;
+mod tasks;
+mod tools;
+mod writes;
+
+use windlass_core::Limits;
+use windlass_core::plan::Plan;
+use windlass_syntax::{Diagnostics, Node, ParseLimits, Scalars, Source, Span, parse_json, parse_yaml};
+
+/// What a playbook is compiled against.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub limits: Limits,
+    /// The playbook's name if it gives none: usually the file's stem.
+    pub name: Option<String>,
+    /// The tools that tasks may use; `http` is one of them.
+    pub tools: Vec<String>,
+    /// The credentials that are known, by name. None: nobody has looked.
+    pub aliases: Option<Vec<String>>,
+}
+
+/// A playbook that can run.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub plan: Plan,
+    /// Nothing that stops it from running.
+    pub warnings: Diagnostics,
+    /// Playbooks that this one calls by a literal name, and where it does: to be found, compiled and pinned.
+    pub calls: Vec<(String, Span)>,
+}
+
+/// Reads YAML or JSON and compiles it. The error holds every problem of the file, warnings included, in the file's order.
+pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Diagnostics> {
+    let mut diagnostics = Diagnostics::new();
+    match read(source, &options.limits, &mut diagnostics) {
+        Some(tree) => compile_tree(source, &tree, diagnostics, options),
+        None => Err(diagnostics.sorted()),
+    }
+}
+
+/// The tree of a file, whatever it is written in.
+pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
+    let limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
+    match source.text.trim_start().starts_with('{') {
+        true => parse_json(source, limits, diagnostics),
+        false => parse_yaml(source, limits, Scalars::Yaml11, diagnostics),
+    }
+}
+
+/// Compiles a tree that was read already; `found` are the problems of the reading.
+pub fn compile_tree(
+    source: &Source,
+    tree: &Node,
+    found: Diagnostics,
+    options: &Options,
+) -> Result<Compiled, Diagnostics> {
+    let mut compiler = compiler::Compiler::new(source, options, found);
+    compiler.playbook(tree);
+    compiler.check_names();
+    let compiler::Compiler { plan, diagnostics, calls, .. } = compiler;
+    let diagnostics = diagnostics.sorted();
+    match diagnostics.has_errors() {
+        true => Err(diagnostics),
+        false => Ok(Compiled { plan, warnings: diagnostics, calls }),
+    }
+}
+
+/// Whether a tree looks like a playbook, right or wrong.
+pub fn recognise(tree: &Node) -> bool {
+    playbook::recognise(tree)
+}
+
+/// The tool kinds that compile, as the documentation writes them.
+pub fn tool_kinds() -> Vec<&'static str> {
+    tools::supported_names().collect()
+}

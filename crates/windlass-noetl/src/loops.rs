@@ -1,0 +1,198 @@
+//! Loops over items in the three spellings, and the loop with a condition.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, Check, Source, TurnFailure};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, did_you_mean, expect_text};
+use windlass_value::Mode;
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+use crate::form::Looping;
+use crate::steps::Form;
+
+impl Compiler<'_> {
+    /// Reads a loop; from here on the step's templates stand in a turn.
+    pub fn looping(&mut self, node: &Node, form: Form) -> Option<Looping> {
+        let mut object = Object::read(node, "`loop`", &mut self.diagnostics)?;
+        let looping = match form {
+            Form::Retry => self.retry_loop(&mut object, node.span),
+            Form::Eval | Form::V10 | Form::Plain => self.spec_loop(&mut object, node.span),
+        };
+        object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
+        let looping = looping?;
+        self.here.in_turn = true;
+        self.here.iterator = looping.item.clone();
+        self.here.parallel = !matches!(looping.in_flight, Amount::Fixed(1));
+        Some(looping)
+    }
+
+    /// `{spec: {mode, max_in_flight}, in, iterator}`
+    fn spec_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
+        if let Some((key, _)) = object.take_entry("cursor") {
+            let hint = "read the rows in a step before, and loop over them with `in`";
+            self.error(codes::NOT_SUPPORTED, key.span, "cursor loops are not supported", hint);
+            object.take_rest();
+            return None;
+        }
+        let (items, iterator) = (object.take("in"), object.take("iterator"));
+        let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
+        let in_flight = match spec {
+            Some(mut spec) => {
+                let (mode, most) = (spec.take("mode"), spec.take("max_in_flight"));
+                if let Some((key, _)) = spec.take_entry("policy") {
+                    let hint = "where a turn runs is the engine's affair";
+                    self.no_effect(key.span, "`policy` of a loop has no effect", hint);
+                }
+                if let Some((key, _)) = spec.take_entry("frame") {
+                    let hint = "it belongs to cursor loops, which are not supported";
+                    self.error(codes::NOT_SUPPORTED, key.span, "`frame` is not supported", hint);
+                }
+                spec.finish(codes::UNKNOWN_KEY, "`loop.spec`", &mut self.diagnostics);
+                self.in_flight(mode, most, &["sequential", "parallel"])
+            }
+            None => Some(Amount::Fixed(1)),
+        };
+        let item = match iterator {
+            Some(node) => self.item_name(node),
+            None => {
+                let hint = "add `iterator`: the name under which each turn sees its item";
+                self.error(codes::MISSING_KEY, span, "this loop has no `iterator`", hint);
+                None
+            }
+        };
+        let source = self.items(items, "in", span)?;
+        let on_turn_failure = TurnFailure::Stop { running_finish: false };
+        Some(self.over_items(source, item?, in_flight?, on_turn_failure, span))
+    }
+
+    /// `{collection, element, mode}`, or `{while}`
+    fn retry_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
+        let (condition, mode) = (object.take("while"), object.take("mode"));
+        let (items, element) = (object.take_entry("collection"), object.take("element"));
+        let most = object.take("max_in_flight");
+        if let Some(condition) = condition {
+            if let Some((key, _)) = items {
+                let message = "`while` and `collection` exclude each other";
+                self.error(codes::CONFLICT, key.span, message, "keep one of the two");
+            }
+            self.here.in_turn = true;
+            let condition = self.expression(condition, Mode::Condition);
+            let check = Check::Before { condition, stop_when: false };
+            return Some(Looping {
+                kind: "while",
+                source: Source::Repeat,
+                check,
+                item: None,
+                in_flight: Amount::Fixed(1),
+                on_turn_failure: TurnFailure::Count,
+                entry: None,
+                span,
+            });
+        }
+        let in_flight = match mode {
+            Some(_) => self.in_flight(mode, most, &["sequential", "async"]),
+            None => Some(Amount::Fixed(1)),
+        };
+        let item = match element {
+            Some(node) => self.item_name(node)?,
+            None => "item".into(),
+        };
+        let source = self.items(items.map(|(_, node)| node), "collection", span)?;
+        Some(self.over_items(source, item, in_flight?, TurnFailure::Count, span))
+    }
+
+    fn over_items(
+        &mut self,
+        source: Source,
+        item: Arc<str>,
+        in_flight: Amount<u64>,
+        on_turn_failure: TurnFailure,
+        span: Span,
+    ) -> Looping {
+        let item = Some(item);
+        Looping { kind: "loop", source, check: Check::Never, item, in_flight, on_turn_failure, entry: None, span }
+    }
+
+    fn items(&mut self, node: Option<&Node>, name: &str, span: Span) -> Option<Source> {
+        let Some(node) = node else {
+            let message = format!("this loop has no `{name}`");
+            self.error(codes::MISSING_KEY, span, message, format!("add `{name}` with the list to go through"));
+            return None;
+        };
+        let fits = match &node.kind {
+            Kind::List(_) => true,
+            Kind::Str(text) => expr::is_template(&text.text),
+            _ => false,
+        };
+        if !fits {
+            let message = format!("`{name}` must be a list, found {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "write a list, or a template that gives one");
+            return None;
+        }
+        Some(Source::Each(self.value(node)))
+    }
+
+    fn item_name(&mut self, node: &Node) -> Option<Arc<str>> {
+        let text = expect_text(node, "the item's name", &mut self.diagnostics)?;
+        let name = text.text.trim();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            let message = format!("`{name}` cannot be the name of an item");
+            self.error(codes::BAD_VALUE, node.span, message, "letters, digits and _, not a template");
+            return None;
+        }
+        Some(name.into())
+    }
+
+    /// How many turns at once: one, or what `max_in_flight` says.
+    fn in_flight(&mut self, mode: Option<&Node>, most: Option<&Node>, modes: &[&str]) -> Option<Amount<u64>> {
+        let word = match mode {
+            Some(node) => expect_text(node, "`mode`", &mut self.diagnostics)?.text.trim(),
+            None => "sequential",
+        };
+        let limits = self.limits();
+        match word {
+            "sequential" => {
+                if let Some(most) = most.filter(|most| !is_one(most)) {
+                    let message = "`max_in_flight` has no effect in a sequential loop";
+                    self.no_effect(most.span, message, format!("write `mode: {}` to run turns side by side", modes[1]));
+                }
+                Some(Amount::Fixed(1))
+            }
+            word if word == modes[1] || word == "parallel" || word == "async" => {
+                let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max.max(1));
+                let Some(node) = most else { return Some(Amount::Fixed(default)) };
+                let amount = self.count(node, "max_in_flight", 1)?;
+                if let Amount::Fixed(number) = amount
+                    && number > limits.loop_in_flight_max
+                {
+                    let message = format!("{number} turns at once; the limit is {}", limits.loop_in_flight_max);
+                    let hint = "raise `loop_in_flight_max` in windlass.toml if this is meant";
+                    self.error(codes::OVER_LIMIT, node.span, message, hint);
+                }
+                Some(amount)
+            }
+            "cursor" => {
+                let span = mode.map_or(Span::at(0), |mode| mode.span);
+                let hint = "read the rows in a step before, and loop over them with `in`";
+                self.error(codes::NOT_SUPPORTED, span, "cursor loops are not supported", hint);
+                None
+            }
+            other => {
+                let span = mode.map_or(Span::at(0), |mode| mode.span);
+                let hint =
+                    did_you_mean(other, modes.iter().copied()).unwrap_or_else(|| format!("`{}`", modes.join("` or `")));
+                self.push(
+                    Diagnostic::error(codes::BAD_VALUE, span, format!("there is no loop mode `{other}`")).hint(hint),
+                );
+                None
+            }
+        }
+    }
+}
+
+fn is_one(node: &Node) -> bool {
+    matches!(&node.kind, Kind::Number(number) if number.as_int() == Some(1))
+}

@@ -1,0 +1,189 @@
+//! Whether the names that templates use can be there. Only what no run could ever give is refused.
+
+use std::collections::BTreeSet;
+
+use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of};
+
+use crate::codes;
+use crate::compiler::{Compiler, Here};
+
+/// A name in a template, and where it stands.
+pub(crate) struct Use {
+    pub name: String,
+    pub path: Vec<String>,
+    pub guarded: bool,
+    pub span: Span,
+    pub here: Here,
+}
+
+/// Names that the language gives a meaning, wherever they stand.
+const WORDS: [&str; 22] = [
+    "workload",
+    "ctx",
+    "vars",
+    "iter",
+    "args",
+    "input",
+    "step",
+    "_prev",
+    "_task",
+    "_attempt",
+    "_visit",
+    "outcome",
+    "output",
+    "event",
+    "result",
+    "this",
+    "error",
+    "response",
+    "_loop",
+    "loop_index",
+    "execution_id",
+    "kind",
+];
+
+impl Compiler<'_> {
+    pub fn check_names(&mut self) {
+        self.warn_of_clashes();
+        let uses = std::mem::take(&mut self.uses);
+        let mut said: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for found in uses.iter().filter(|found| !found.guarded) {
+            if said.insert((found.span.start, found.span.end)) {
+                self.check_name(found);
+            }
+        }
+        self.uses = uses;
+    }
+
+    fn check_name(&mut self, found: &Use) {
+        let first = found.path.first().map(String::as_str);
+        match (found.name.as_str(), first) {
+            ("workload", Some(key)) => self.check_workload(found, key),
+            ("ctx", Some(key)) => self.check_in(found, key, &self.declared.ctx.clone(), "no step writes it"),
+            ("iter", Some(key)) => self.check_iter(found, key),
+            ("vars" | "step", Some(key)) => self.check_vars(found, key),
+            ("args" | "input", Some(key)) => self.check_args(found, key),
+            (name, _) if WORDS.contains(&name) => {}
+            (name, _) => self.check_bare(found, name),
+        }
+    }
+
+    fn check_workload(&mut self, found: &Use, key: &str) {
+        let Some(known) = &self.workload else { return };
+        if known.contains_key(key) {
+            return;
+        }
+        match did_you_mean(key, known.keys().map(String::as_str)) {
+            Some(hint) => {
+                let message = format!("`workload` has no `{key}`");
+                self.error(codes::UNKNOWN_NAME, found.span, message, hint);
+            }
+            None => self.only_from_outside(found.span, &format!("workload.{key}"), key),
+        }
+    }
+
+    fn only_from_outside(&mut self, span: Span, shown: &str, key: &str) {
+        let message = format!("`{shown}` is not declared: the run's input must give it");
+        self.warning(codes::OUTSIDE_NAME, span, message, format!("add `{key}` under `workload`"));
+    }
+
+    fn check_in(&mut self, found: &Use, key: &str, known: &BTreeSet<String>, why: &str) {
+        if known.contains(key) {
+            return;
+        }
+        let hint = did_you_mean(key, known.iter().map(String::as_str)).unwrap_or_else(|| match known.is_empty() {
+            true => format!("`{}.{key} | default(…)` says what it is when it is missing", found.name),
+            false => format!("`{}` has {}", found.name, list_of(known.iter().map(String::as_str))),
+        });
+        let message = format!("there is no `{}.{key}`: {why}", found.name);
+        self.push(Diagnostic::error(codes::UNKNOWN_NAME, found.span, message).hint(hint));
+    }
+
+    fn check_iter(&mut self, found: &Use, key: &str) {
+        if !found.here.in_turn {
+            let hint = "`iter` is there in the turns of a `loop`; a step that has ended has its results";
+            self.error(codes::UNKNOWN_NAME, found.span, format!("`iter.{key}` stands outside of any loop"), hint);
+            return;
+        }
+        let mut known = self.of_step(&found.here, true);
+        known.extend(found.here.iterator.iter().map(|name| name.to_string()));
+        known.extend(["index", "count"].map(str::to_owned));
+        self.check_in(found, key, &known, "no task of this step writes it");
+    }
+
+    fn check_vars(&mut self, found: &Use, key: &str) {
+        let mut known = self.of_step(&found.here, false);
+        known.extend(self.run_vars.iter().cloned());
+        if found.here.in_turn {
+            known.extend(self.of_step(&found.here, true));
+        }
+        self.check_in(found, key, &known, "no task of this step writes it");
+    }
+
+    fn check_args(&mut self, found: &Use, key: &str) {
+        let Some(step) = &found.here.step else { return };
+        let Some(Some(known)) = self.declared.args.get(&**step).cloned() else { return };
+        self.check_in(found, key, &known, "no arc to this step hands it over");
+    }
+
+    /// Names that a step's own tasks write: those of its turns, or its own.
+    fn of_step(&self, here: &Here, turn: bool) -> BTreeSet<String> {
+        let names = if turn { &self.declared.turn } else { &self.declared.step };
+        here.step.as_ref().and_then(|step| names.get(&**step)).cloned().unwrap_or_default()
+    }
+
+    /// A bare name: the turn's, a label, an argument, `ctx`, a step, `workload`.
+    fn check_bare(&mut self, found: &Use, name: &str) {
+        let mut known = self.of_step(&found.here, true);
+        known.extend(self.of_step(&found.here, false));
+        known.extend(found.here.iterator.iter().map(|name| name.to_string()));
+        known.extend(self.declared.ctx.iter().cloned());
+        known.extend(self.steps.keys().cloned());
+        known.extend(self.workload.iter().flat_map(|workload| workload.keys().cloned()));
+        let args = found.here.step.as_ref().and_then(|step| self.declared.args.get(&**step));
+        known.extend(args.into_iter().flatten().flatten().cloned());
+        if known.contains(name) {
+            return;
+        }
+        let words = WORDS.iter().copied();
+        let close = did_you_mean(name, known.iter().map(String::as_str).chain(words));
+        match (close, &self.workload) {
+            (Some(hint), _) => self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint),
+            (None, Some(workload)) if !workload.is_empty() => {
+                let hint = format!("add it under `workload`, or write `{name} | default(…)`");
+                self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint);
+            }
+            (None, _) => self.only_from_outside(found.span, name, name),
+        }
+    }
+
+    /// A name that means two things where it can be read bare: the first of them wins.
+    fn warn_of_clashes(&mut self) {
+        let workload: Vec<String> = self.workload.iter().flat_map(|all| all.keys().cloned()).collect();
+        for key in &workload {
+            let other = match (self.steps.get(key), self.declared.ctx.contains(key)) {
+                (Some(span), _) => Some((*span, "a step")),
+                (None, true) => self.clashing_use(key).map(|span| (span, "`ctx`")),
+                (None, false) => None,
+            };
+            if let Some((span, what)) = other {
+                let message = format!("`{key}` is a key of `workload` and the name of {what}");
+                let hint = format!("the bare name means the second; write `workload.{key}` for the first");
+                self.warning(codes::NAME_CLASH, span, message, hint);
+            }
+        }
+        let both: Vec<String> =
+            self.declared.ctx.iter().filter(|name| self.steps.contains_key(*name)).cloned().collect();
+        for name in both {
+            if let Some(span) = self.clashing_use(&name) {
+                let message = format!("`{name}` is a step and is written to `ctx`");
+                self.warning(codes::NAME_CLASH, span, message, "the bare name means `ctx`: rename one of them");
+            }
+        }
+    }
+
+    /// Where such a name is read bare; if nowhere, there is nothing to say.
+    fn clashing_use(&self, name: &str) -> Option<Span> {
+        self.uses.iter().find(|found| found.name == name).map(|found| found.span)
+    }
+}

@@ -1,0 +1,254 @@
+//! The file around the steps: its name, its inputs, its workbook, and the net that the steps form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_list, expect_text, to_value};
+
+use crate::compiler::{Compiler, Here, source_span};
+use crate::form::Step;
+use crate::{codes, expr};
+
+/// Whether a tree looks like a playbook, right or wrong.
+pub(crate) fn recognise(tree: &Node) -> bool {
+    let text = |name: &str| tree.get(name).and_then(Node::as_str);
+    let steps = tree.get("workflow").and_then(Node::as_list).unwrap_or_default();
+    text("apiVersion").is_some_and(|version| version.starts_with("noetl.io/"))
+        || text("kind").is_some_and(|kind| kind == "Playbook")
+        || steps.iter().any(|step| step.get("step").is_some())
+}
+
+/// What `executor` says.
+#[derive(Default)]
+struct Executor<'n> {
+    entry: Option<&'n Node>,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn playbook(&mut self, tree: &'a Node) {
+        let root = self.plan.add_node(PlanNode::new("playbook", "playbook", None, NodeKind::Net(empty_net())));
+        self.plan.nodes[0].hidden = true;
+        self.plan.nodes[0].span = source_span(tree.span);
+        self.plan.root = root;
+        if !recognise(tree) {
+            let hint = "a playbook has `apiVersion: noetl.io/v2`, `kind: Playbook` and a `workflow` of steps";
+            self.error(codes::NOT_NOETL, Span::at(tree.span.start), "this is no playbook", hint);
+            return;
+        }
+        let Some(mut object) = Object::read(tree, "a playbook", &mut self.diagnostics) else { return };
+        self.versions(&mut object);
+        self.metadata(&mut object);
+        if let Some(node) = object.take("workload") {
+            self.workload(node);
+        }
+        if let Some(node) = object.take("vars") {
+            self.root_vars(node);
+        }
+        if let Some(node) = object.take("workbook") {
+            self.workbook(node);
+        }
+        if let Some((key, _)) = object.take_entry("keychain") {
+            let hint = "name credentials with `auth: alias`; an alias is looked up on the worker when it is used";
+            self.error(codes::NOT_SUPPORTED, key.span, "`keychain` is not supported", hint);
+        }
+        let executor = object.take("executor").map(|node| self.executor(node)).unwrap_or_default();
+        let workflow = object.take("workflow");
+        object.finish(codes::UNKNOWN_KEY, "a playbook", &mut self.diagnostics);
+        match workflow {
+            Some(workflow) => self.workflow(workflow, &executor),
+            None => {
+                let hint = "add `workflow` with a list of steps";
+                self.error(codes::MISSING_KEY, Span::at(tree.span.start), "this playbook has no `workflow`", hint);
+            }
+        }
+    }
+
+    fn versions(&mut self, object: &mut Object) {
+        if let Some(node) = object.take("kind")
+            && node.as_str() != Some("Playbook")
+        {
+            let found = node.as_str().unwrap_or_default().to_owned();
+            let message = format!("the kind `{found}` is not supported");
+            self.error(codes::NOT_SUPPORTED, node.span, message, "a definition is a `Playbook`");
+        }
+        if let Some(node) = object.take("apiVersion")
+            && !node.as_str().is_some_and(|version| version.starts_with("noetl.io/"))
+        {
+            let message = format!("`apiVersion` is {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "write noetl.io/v2");
+        }
+    }
+
+    fn metadata(&mut self, object: &mut Object) {
+        let mut name = None;
+        if let Some(node) = object.take("metadata") {
+            name = node.get("name").and_then(Node::as_str).map(str::to_owned);
+            if Object::read(node, "`metadata`", &mut self.diagnostics).is_some() {
+                self.plan.metadata = to_value(node);
+            }
+        }
+        let other = object.take("name").and_then(Node::as_str).map(str::to_owned);
+        object.ignore(&["path", "version", "description"]);
+        let name = name.or(other).or_else(|| self.options.name.clone()).filter(|name| !name.trim().is_empty());
+        let name = name.unwrap_or_else(|| "playbook".to_owned());
+        self.plan.name = name.as_str().into();
+        self.plan.nodes[0].name = name.into();
+    }
+
+    fn workload(&mut self, node: &Node) {
+        if matches!(node.kind, Kind::Null) {
+            self.workload = Some(BTreeMap::new());
+            return;
+        }
+        let Some(object) = Object::read(node, "`workload`", &mut self.diagnostics) else { return };
+        let mut known = BTreeMap::new();
+        for (key, value) in object.rest() {
+            if let Some(span) = template_in(value) {
+                let message = format!("`workload.{}` holds a template, which is not evaluated here", key.text);
+                self.no_effect(span, message, "put the template where the value is used");
+            }
+            let default = to_value(value);
+            known.insert(key.text.clone(), default.clone());
+            let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
+            self.plan.parameters.push(Parameter { default: Some(default), merge: true, ..parameter });
+        }
+        self.workload = Some(known);
+    }
+
+    /// Variables of the whole run, with their first values.
+    fn root_vars(&mut self, node: &Node) {
+        let Some(object) = Object::read(node, "`vars`", &mut self.diagnostics) else { return };
+        self.run_vars = object.rest().map(|(key, _)| key.text.clone()).collect();
+        let parameter = Parameter::new("vars", VariableKind::Any);
+        self.plan.parameters.push(Parameter { default: Some(to_value(node)), merge: true, ..parameter });
+    }
+
+    fn workbook(&mut self, node: &'a Node) {
+        let Some(items) = expect_list(node, "`workbook`", &mut self.diagnostics) else { return };
+        for item in items {
+            let Some(mut object) = Object::read(item, "a workbook task", &mut self.diagnostics) else { continue };
+            let (name, tool) = (object.take("name"), object.take("tool"));
+            object.ignore(&["desc", "description", "title", "assert", "labels"]);
+            object.finish(codes::UNKNOWN_KEY, "a workbook task", &mut self.diagnostics);
+            let (Some(name), Some(tool)) = (name, tool) else {
+                let hint = "write `- name: …` with `tool: {kind: …}`";
+                self.error(codes::MISSING_KEY, item.span, "a workbook task needs `name` and `tool`", hint);
+                continue;
+            };
+            let Some(text) = expect_text(name, "`name`", &mut self.diagnostics) else { continue };
+            if self.workbook.insert(text.text.trim().to_owned(), tool).is_some() {
+                let message = format!("the workbook has two tasks `{}`", text.text);
+                self.error(codes::DUPLICATE, name.span, message, "give one of them another name");
+            }
+        }
+    }
+
+    fn executor(&mut self, node: &'a Node) -> Executor<'a> {
+        let mut found = Executor::default();
+        let Some(mut object) = Object::read(node, "`executor`", &mut self.diagnostics) else { return found };
+        object.ignore(&["profile", "version", "requires"]);
+        if let Some(spec) = object.take("spec")
+            && let Some(mut spec) = Object::read(spec, "`executor.spec`", &mut self.diagnostics)
+        {
+            found.entry = spec.take("entry_step");
+            for name in ["final_step", "no_next_is_error", "policy"] {
+                if let Some((key, _)) = spec.take_entry(name) {
+                    let hint = "a run ends when no token is left; limits are in windlass.toml";
+                    self.no_effect(key.span, format!("`{name}` has no effect"), hint);
+                }
+            }
+            spec.finish(codes::UNKNOWN_KEY, "`executor.spec`", &mut self.diagnostics);
+        }
+        object.finish(codes::UNKNOWN_KEY, "`executor`", &mut self.diagnostics);
+        found
+    }
+
+    fn workflow(&mut self, node: &'a Node, executor: &Executor) {
+        let Some(items) = expect_list(node, "`workflow`", &mut self.diagnostics) else { return };
+        if items.is_empty() {
+            self.error(codes::BAD_VALUE, node.span, "the workflow has no steps", "add `- step: start`");
+            return;
+        }
+        let most = self.limits().definition_actions_max;
+        if items.len() > most {
+            let message = format!("the workflow has {} steps; the limit is {most}", items.len());
+            self.error(codes::OVER_LIMIT, node.span, message, "raise `definition_actions_max` in windlass.toml");
+        }
+        self.declare_steps(items);
+        let entry = self.entry(executor, items);
+        if let Some(entry) = &entry {
+            // The first token carries the run's input.
+            self.hands_over(entry, None);
+        }
+        let steps: Vec<Step> = items.iter().filter_map(|item| self.step(item)).collect();
+        self.here = Here::default();
+        let Some(entry) = entry else { return };
+        self.warn_of_unreached(&steps, &entry);
+        self.net(steps, &entry);
+    }
+
+    fn entry(&mut self, executor: &Executor, items: &[Node]) -> Option<String> {
+        if let Some(node) = executor.entry {
+            let name = expect_text(node, "`entry_step`", &mut self.diagnostics)?.text.trim();
+            return self.known_step(name, node.span).map(|name| name.to_string());
+        }
+        if self.steps.contains_key("start") {
+            return Some("start".to_owned());
+        }
+        items.iter().find_map(|item| item.get("step").and_then(Node::as_str)).map(|name| name.trim().to_owned())
+    }
+
+    fn warn_of_unreached(&mut self, steps: &[Step], entry: &str) {
+        let mut reached: BTreeSet<&str> = BTreeSet::from([entry]);
+        let mut open = vec![entry];
+        while let Some(name) = open.pop() {
+            let arcs = steps.iter().filter(|step| *step.name == *name).flat_map(|step| &step.arcs);
+            open.extend(arcs.map(|arc| &*arc.step).filter(|to| reached.insert(to)));
+        }
+        let unreached: Vec<_> = steps.iter().filter(|step| !reached.contains(&*step.name)).collect();
+        for step in unreached {
+            let span = self.steps.get(&*step.name).copied().unwrap_or(step.span);
+            let message = format!("no arc leads to the step `{}`", step.name);
+            self.warning(codes::NEVER_REACHED, span, message, format!("add `- step: {}` to some `next`", step.name));
+        }
+    }
+
+    fn net(&mut self, steps: Vec<Step>, entry: &str) {
+        let joins: BTreeMap<String, Vec<String>> = steps
+            .iter()
+            .filter(|step| step.joins)
+            .map(|target| {
+                let leads = |step: &&Step| step.arcs.iter().any(|arc| arc.step == target.name);
+                let sources = steps.iter().filter(leads).map(|step| token_kind(&step.name, &target.name)).collect();
+                (target.name.to_string(), sources)
+            })
+            .collect();
+        if let Some(step) = steps.iter().find(|step| step.joins && *step.name == *entry) {
+            let message = format!("the first step `{entry}` cannot wait for others");
+            let problem = Diagnostic::error(codes::CONFLICT, step.span, message);
+            self.push(problem.hint("leave `join` out, or let another step be the first"));
+        }
+        let root = self.plan.root;
+        let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
+        let net = Net { places, start: entry.into(), ..empty_net() };
+        self.plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
+    }
+}
+
+/// What a token is called: the step it goes to, and for a step that waits for several, where it comes from.
+pub(crate) fn token_kind(from: &str, to: &str) -> String {
+    format!("{from}>{to}")
+}
+
+fn empty_net() -> Net {
+    Net { places: Vec::new(), start: "start".into(), end: NetEnd::Quiet, input: None }
+}
+
+fn template_in(node: &Node) -> Option<Span> {
+    match &node.kind {
+        Kind::Str(text) => expr::is_template(&text.text).then_some(node.span),
+        Kind::List(items) => items.iter().find_map(template_in),
+        Kind::Map(entries) => entries.iter().find_map(|(_, node)| template_in(node)),
+        _ => None,
+    }
+}

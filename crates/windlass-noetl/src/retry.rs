@@ -1,0 +1,354 @@
+//! The retry form: `tool: http` with its inputs beside it, `retry` policies with `when` and `then`, sinks.
+//!
+//! A step of this form becomes one pipeline: `call`, then what its policies ask for. A policy that tries again is a rule
+//! that retries; one that goes on to another page is a rule that jumps back to `call` with changed inputs, which are kept
+//! in a variable; one that only has a sink leads to it.
+
+use windlass_core::plan::{Amount, Growth, WriteOp};
+use windlass_syntax::{Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_value::{Duration, Level, Mode};
+
+use crate::amounts::spaced;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::{Rule, Task, Then, Work};
+use crate::tools::Inputs;
+
+/// Inputs of the next call.
+const CALL: &str = "_call";
+/// Where pages are collected if no name is given.
+const PAGES: &str = "_pages";
+const TRIES: u64 = 3;
+
+struct Policy<'n> {
+    node: &'n Node,
+    when: windlass_core::plan::ExprId,
+    attempts: Option<&'n Node>,
+    delay: Option<&'n Node>,
+    factor: Option<&'n Node>,
+    next_call: Option<&'n Node>,
+    collect: Option<&'n Node>,
+    sink: Option<&'n Node>,
+}
+
+impl Policy<'_> {
+    fn continues(&self) -> bool {
+        self.next_call.is_some() || self.collect.is_some()
+    }
+
+    fn retries(&self) -> bool {
+        !self.continues() && (self.sink.is_none() || self.attempts.or(self.delay).or(self.factor).is_some())
+    }
+}
+
+/// Where pages go, and by which operation.
+struct Collected {
+    name: String,
+    op: WriteOp,
+    value: String,
+}
+
+impl Compiler<'_> {
+    /// The body of a step in this form. `inputs` are the step's own keys.
+    pub fn retry_tasks(&mut self, tool: &Node, retry: Option<&Node>, inputs: &mut Inputs) -> Vec<Task> {
+        let Some(kind) = expect_text(tool, "`tool`", &mut self.diagnostics).map(|text| text.text.trim()) else {
+            return Vec::new();
+        };
+        let policies = retry.map(|retry| self.policies(retry)).unwrap_or_default();
+        let continues = policies.iter().find(|policy| policy.next_call.is_some());
+        let mut tasks = Vec::new();
+        let work = match (kind, continues) {
+            ("http", Some(_)) => {
+                let request = self.http_input(inputs, tool.span);
+                request.and_then(|request| self.prepared(&request, &policies, tool.span, &mut tasks))
+            }
+            (_, Some(policy)) => {
+                let hint = "only http has pages: call again by hand, with arcs";
+                let span = policy.next_call.map_or(policy.node.span, |node| node.span);
+                self.error(codes::NOT_SUPPORTED, span, format!("`next_call` of kind `{kind}` is not supported"), hint);
+                self.work(kind, tool.span, inputs).map(|work| (work, None))
+            }
+            (_, None) => self.work(kind, tool.span, inputs).map(|work| (work, None)),
+        };
+        let Some((work, next_input)) = work else { return Vec::new() };
+        let call = Task { timeout: inputs.timeout.take(), ..Task::new("call", work, tool.span) };
+        tasks.push(call);
+        self.policy_tasks(policies, next_input, kind == "http", tool.span, &mut tasks);
+        tasks
+    }
+
+    /// The first call's inputs go through a variable, so that a policy can change them for the next.
+    fn prepared(
+        &mut self,
+        request: &Node,
+        policies: &[Policy],
+        span: Span,
+        tasks: &mut Vec<Task>,
+    ) -> Option<(Work, Option<Node>)> {
+        let first = self.value(request);
+        let level = self.own_level();
+        let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
+        let keep = self.hidden_write(level, CALL, WriteOp::Set, given);
+        let success = self.on_success(span);
+        let rule = Rule { writes: vec![keep], ..Rule::new(Some(success), Then::Continue) };
+        let task = Task::new("prepare", Work::Evaluate(first), span);
+        tasks.push(Task { hidden: true, keeps_previous: true, rules: vec![rule], ..task });
+        let next = policies.iter().find_map(|policy| policy.next_call).map(|next| {
+            let next = renamed(next);
+            deep_overlaid(request, &next)
+        });
+        let input = Node::text(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), span);
+        self.effect("http_call", span, &input).map(|work| (work, next))
+    }
+
+    fn own_scope(&self) -> &'static str {
+        if self.own_level() == Level::Turn { "iter" } else { "vars" }
+    }
+
+    /// Rules of `call`, and the tasks after it.
+    fn policy_tasks(
+        &mut self,
+        policies: Vec<Policy>,
+        next_input: Option<Node>,
+        is_http: bool,
+        span: Span,
+        tasks: &mut Vec<Task>,
+    ) {
+        let at = tasks.len() - 1;
+        let collected = policies.iter().find_map(|policy| policy.collect).and_then(|node| self.collected(node));
+        let only_sinks: Vec<&Policy> = policies
+            .iter()
+            .filter(|policy| policy.sink.is_some() && !policy.continues() && !policy.retries())
+            .collect();
+        let mut rules = Vec::new();
+        let mut sinks: Vec<Task> = Vec::new();
+        for policy in &policies {
+            let rule = if policy.continues() {
+                self.continuation(policy, at, next_input.as_ref(), collected.as_ref())
+            } else if policy.retries() {
+                self.error_policy(policy)
+            } else {
+                let number = sinks.len() + 1;
+                let label = if only_sinks.len() > 1 { format!("sink_{number}") } else { "sink".to_owned() };
+                let to = at + number;
+                let sink = policy.sink.and_then(|node| self.sink(label, node));
+                if collected.is_some() {
+                    let message = "a policy that only has a sink beside one that collects is not supported";
+                    let hint = "put the sink under the policy that collects";
+                    self.error(codes::NOT_SUPPORTED, policy.node.span, message, hint);
+                }
+                sinks.extend(sink);
+                let previous = self.body_of(is_http, policy.node.span);
+                Some(Rule { previous, ..Rule::new(Some(policy.when), Then::To(to)) })
+            };
+            rules.extend(rule);
+        }
+        if is_http || collected.is_some() || !sinks.is_empty() {
+            let success = self.on_success(span);
+            let writes = collected.as_ref().map(|collected| self.collects(collected, span)).into_iter().collect();
+            let then = if sinks.is_empty() { Then::Continue } else { Then::Break };
+            let previous = self.body_of(is_http, span);
+            rules.push(Rule { writes, previous, ..Rule::new(Some(success), then) });
+        }
+        tasks[at].rules = rules;
+        if let Some(collected) = &collected {
+            let text = format!("{{{{ {}.{} }}}}", self.own_scope(), collected.name);
+            tasks.push(self.evaluates("collected", text, span));
+            let sink = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink);
+            tasks.extend(sink.and_then(|node| self.sink("sink", node)));
+        }
+        let lone = sinks.len() == 1;
+        for mut sink in sinks {
+            if !lone {
+                let success = self.on_success(span);
+                sink.rules.push(Rule::new(Some(success), Then::Break));
+            }
+            tasks.push(sink);
+        }
+    }
+
+    /// What came back, without what is around it.
+    fn body_of(&mut self, is_http: bool, span: Span) -> Option<windlass_core::plan::ExprId> {
+        is_http.then(|| self.made_up("{{ response }}", Mode::Value, span))
+    }
+
+    /// Another call with changed inputs, as often as the policy says.
+    fn continuation(
+        &mut self,
+        policy: &Policy,
+        call: usize,
+        next_input: Option<&Node>,
+        collected: Option<&Collected>,
+    ) -> Option<Rule> {
+        let span = policy.node.span;
+        for (name, node) in [("initial_delay", policy.delay), ("backoff_multiplier", policy.factor)] {
+            if let Some(node) = node {
+                let hint = "a next call follows at once";
+                self.no_effect(node.span, format!("`{name}` has no effect where a policy goes on"), hint);
+            }
+        }
+        let attempts = policy.attempts.and_then(|node| self.count(node, "max_attempts", 1));
+        let times = attempts.map(|attempts| self.less(attempts, 1, span));
+        let mut writes = Vec::new();
+        writes.extend(collected.map(|collected| self.collects(collected, span)));
+        if let Some(input) = next_input {
+            let value = self.value(input);
+            let level = self.own_level();
+            writes.push(self.hidden_write(level, CALL, WriteOp::Set, value));
+        }
+        Some(Rule { writes, times, ..Rule::new(Some(policy.when), Then::To(call)) })
+    }
+
+    fn error_policy(&mut self, policy: &Policy) -> Option<Rule> {
+        if let Some(sink) = policy.sink {
+            let hint = "put the sink under a policy of its own: `when: \"{{ error is not defined }}\"`";
+            self.error(codes::NOT_SUPPORTED, sink.span, "a policy that tries again has nothing to sink", hint);
+        }
+        let attempts = policy.attempts.and_then(|node| self.count(node, "max_attempts", 1));
+        let attempts = attempts.unwrap_or(Amount::Fixed(TRIES));
+        let growth = policy.factor.and_then(|node| self.factor(node)).map(Growth::Exponential);
+        let delay = policy.delay.and_then(|node| self.duration(node, "initial_delay"));
+        let none = Duration(if growth.is_some() { 1_000_000 } else { 0 });
+        let retry = spaced(attempts.clone(), delay.unwrap_or(Amount::Fixed(none)), growth.unwrap_or(Growth::Fixed));
+        let rule = Rule::new(Some(policy.when), Then::Retry(retry));
+        Some(Rule { times: Some(attempts), ..rule })
+    }
+
+    fn policies<'n>(&mut self, node: &'n Node) -> Vec<Policy<'n>> {
+        if let Some(entries) = node.as_map() {
+            for (key, _) in entries {
+                let hint = match key.text.as_str() {
+                    "on_error" => {
+                        "write `retry: [{when: \"{{ error.status in [500, 503] }}\", then: {max_attempts: 3}}]`"
+                    }
+                    "on_success" => {
+                        "write `retry: [{when: \"{{ response.paging.hasMore }}\", then: {next_call: …, collect: …}}]`"
+                    }
+                    _ => "write a list of policies: `retry: [{when: …, then: {…}}]`",
+                };
+                let message = format!("`retry` has no `{}`: it is a list of policies", key.text);
+                self.error(codes::OLD_SPELLING, key.span, message, hint);
+            }
+            return Vec::new();
+        }
+        let items = expect_list(node, "`retry`", &mut self.diagnostics).unwrap_or_default();
+        let policies: Vec<Policy> = items.iter().filter_map(|item| self.policy(item)).collect();
+        for more in policies.iter().filter(|policy| policy.continues()).skip(1) {
+            let hint = "keep one policy with `next_call` and `collect`";
+            self.error(codes::NOT_SUPPORTED, more.node.span, "a second policy that goes on is not supported", hint);
+        }
+        policies
+    }
+
+    fn policy<'n>(&mut self, node: &'n Node) -> Option<Policy<'n>> {
+        let mut object = Object::read(node, "a policy", &mut self.diagnostics)?;
+        for old in ["on_error", "on_success", "cond", "while"] {
+            if object.peek(old).is_some()
+                && let Some((key, _)) = object.take_entry(old)
+            {
+                let hint = "write `when: \"{{ … }}\"` and `then: {…}`";
+                self.error(codes::OLD_SPELLING, key.span, format!("a policy has no `{old}`"), hint);
+            }
+        }
+        let (when, then) = (object.take("when"), object.take("then"));
+        object.finish(codes::UNKNOWN_KEY, "a policy", &mut self.diagnostics);
+        for (name, missing) in [("when", when.is_none()), ("then", then.is_none())] {
+            if missing {
+                let hint = format!("add `{name}`");
+                self.error(codes::MISSING_KEY, node.span, format!("this policy has no `{name}`"), hint);
+            }
+        }
+        let when = when.map(|when| self.expression(when, Mode::Guard));
+        let mut then = Object::read(then?, "`then`", &mut self.diagnostics)?;
+        let [attempts, delay, factor] =
+            ["max_attempts", "initial_delay", "backoff_multiplier"].map(|name| then.take(name));
+        let [next_call, collect, sink] = ["next_call", "collect", "sink"].map(|name| then.take(name));
+        then.finish(codes::UNKNOWN_KEY, "`then`", &mut self.diagnostics);
+        Some(Policy { node, when: when?, attempts, delay, factor, next_call, collect, sink })
+    }
+
+    fn collected(&mut self, node: &Node) -> Option<Collected> {
+        let mut object = Object::read(node, "`collect`", &mut self.diagnostics)?;
+        let [strategy, path, into] = ["strategy", "path", "into"].map(|name| object.take(name));
+        object.finish(codes::UNKNOWN_KEY, "`collect`", &mut self.diagnostics);
+        let op = match strategy {
+            None => WriteOp::Extend,
+            Some(node) => {
+                let names = ["append", "extend", "replace", "merge"];
+                match expect_text(node, "`strategy`", &mut self.diagnostics)?.text.trim() {
+                    "append" | "extend" => WriteOp::Extend,
+                    "replace" => WriteOp::Set,
+                    "merge" => WriteOp::Merge,
+                    other => {
+                        let hint = did_you_mean(other, names).unwrap_or_else(|| format!("one of {}", list_of(names)));
+                        self.error(codes::BAD_VALUE, node.span, format!("there is no strategy `{other}`"), hint);
+                        return None;
+                    }
+                }
+            }
+        };
+        let value = match path {
+            Some(node) => {
+                let text = expect_text(node, "`path`", &mut self.diagnostics)?.text.trim();
+                let Some(steps) = attribute_path(text) else {
+                    let message = format!("`{text}` is no path into the response");
+                    self.error(codes::BAD_VALUE, node.span, message, "write names with dots between: data.items");
+                    return None;
+                };
+                format!("{{{{ response{steps} }}}}")
+            }
+            None => "{{ response }}".to_owned(),
+        };
+        let name = match into {
+            Some(node) => expect_text(node, "`into`", &mut self.diagnostics)?.text.trim().to_owned(),
+            None => PAGES.to_owned(),
+        };
+        Some(Collected { name, op, value })
+    }
+
+    fn collects(&mut self, collected: &Collected, span: Span) -> windlass_core::plan::Write {
+        let value = self.made_up(collected.value.clone(), Mode::Value, span);
+        let level = self.own_level();
+        self.hidden_write(level, &collected.name, collected.op, value)
+    }
+}
+
+/// `data.items` as `['data']['items']`, so that no name can be anything but a name.
+fn attribute_path(text: &str) -> Option<String> {
+    let parts: Option<Vec<String>> = text.split('.').map(part).collect();
+    parts.map(|parts| parts.concat())
+}
+
+fn part(part: &str) -> Option<String> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
+    match part.parse::<u32>() {
+        Ok(index) => Some(format!("[{index}]")),
+        Err(_) => (!part.is_empty() && part.chars().all(plain)).then(|| format!("['{part}']")),
+    }
+}
+
+/// The keys of a next call under the names that the tool has.
+fn renamed(node: &Node) -> Node {
+    let Some(entries) = node.as_map() else { return node.clone() };
+    let entries = entries.iter().map(|(key, node)| {
+        let mut key = key.clone();
+        if matches!(key.text.as_str(), "endpoint" | "uri") {
+            key.text = "url".to_owned();
+        }
+        (key, node.clone())
+    });
+    Node::new(node.span, Kind::Map(entries.collect()))
+}
+
+/// One tree over another: objects key by key, anything else as a whole.
+fn deep_overlaid(under: &Node, over: &Node) -> Node {
+    let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
+    let mut entries: Vec<_> = below.to_vec();
+    for (key, node) in above {
+        match entries.iter_mut().find(|(other, _)| other.text == key.text) {
+            Some((_, mine)) => *mine = deep_overlaid(mine, node),
+            None => entries.push((key.clone(), node.clone())),
+        }
+    }
+    Node::new(under.span, Kind::Map(entries))
+}

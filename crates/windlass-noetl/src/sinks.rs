@@ -1,0 +1,81 @@
+//! Sinks: tasks that write what a step gave, and leave its result as it is.
+
+use std::sync::Arc;
+
+use windlass_core::plan::Amount;
+use windlass_syntax::{Kind, Node, Object, Span, expect_text};
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::Task;
+use crate::tools::Inputs;
+
+impl Compiler<'_> {
+    /// `{tool, table | statement, auth, …}`
+    pub fn sink(&mut self, label: impl Into<Arc<str>>, node: &Node) -> Option<Task> {
+        let mut object = Object::read(node, "`sink`", &mut self.diagnostics)?;
+        let (tool, kind) = (object.take("tool"), object.take("kind"));
+        let tool = match tool.or(kind) {
+            // A tool with its inputs inside.
+            Some(tool) if tool.as_map().is_some() => {
+                object.finish(codes::UNKNOWN_KEY, "`sink`", &mut self.diagnostics);
+                let mut inner = Object::read(tool, "`tool`", &mut self.diagnostics)?;
+                let kind = inner.take("kind");
+                return self.sink_of(label.into(), kind, inner, node.span);
+            }
+            found => found,
+        };
+        self.sink_of(label.into(), tool, object, node.span)
+    }
+
+    fn sink_of(&mut self, label: Arc<str>, tool: Option<&Node>, object: Object, span: Span) -> Option<Task> {
+        let Some(tool) = tool else {
+            let hint = "add `tool: postgres`";
+            self.error(codes::MISSING_KEY, span, "this sink has no `tool`", hint);
+            return None;
+        };
+        let kind = expect_text(tool, "`tool`", &mut self.diagnostics)?.text.trim().to_owned();
+        let mut inputs = Inputs { object, given: None, span, timeout: None };
+        let table = inputs.object.take("table");
+        let stated = ["statement", "command", "query", "commands", "sql"];
+        let has_statement = stated.iter().any(|name| inputs.object.peek(name).is_some());
+        let work = match table.filter(|_| !has_statement) {
+            Some(table) => self.insert(&kind, table, &mut inputs, tool.span),
+            None => self.work(&kind, tool.span, &mut inputs),
+        };
+        let timeout: Option<Amount<_>> = inputs.timeout.take();
+        inputs.object.finish(codes::UNKNOWN_KEY, &format!("a sink of kind `{kind}`"), &mut self.diagnostics);
+        Some(Task { keeps_previous: true, timeout, ..Task::new(label, work?, span) })
+    }
+
+    /// A table alone: the result goes in as rows, column by name.
+    fn insert(&mut self, kind: &str, table: &Node, inputs: &mut Inputs, span: Span) -> Option<crate::form::Work> {
+        if kind != "postgres" {
+            let message = format!("a sink of kind `{kind}` needs a `statement`");
+            self.error(codes::NOT_SUPPORTED, table.span, message, "only postgres knows its columns by itself");
+            inputs.object.take_rest();
+            return None;
+        }
+        let name = expect_text(table, "`table`", &mut self.diagnostics)?.text.trim();
+        let plain = |part: &str| {
+            let mut letters = part.chars();
+            letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        if !name.split('.').all(plain) || name.split('.').count() > 2 {
+            let message = format!("`{name}` is no plain name of a table");
+            self.error(codes::BAD_VALUE, table.span, message, "write schema.table, or a whole `statement`");
+            return None;
+        }
+        let auth = self.auth(inputs).unwrap_or_else(|| Node::text("postgres", span));
+        self.input_timeout(inputs);
+        let sql = format!("INSERT INTO {name} SELECT * FROM jsonb_populate_recordset(NULL::{name}, $1::jsonb)");
+        let rows = "{{ ([result] if result is mapping else result) | tojson }}";
+        let at = |kind| Node::new(table.span, kind);
+        let params = at(Kind::List(vec![Node::text(rows, table.span)]));
+        let statement = Node::object(table.span, [("sql", Node::text(sql, table.span)), ("params", params)]);
+        let statements = at(Kind::List(vec![statement]));
+        let input = Node::object(inputs.span, [("auth", auth), ("statements", statements)]);
+        self.effect("postgres", span, &input)
+    }
+}

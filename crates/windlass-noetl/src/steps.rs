@@ -1,0 +1,306 @@
+//! One step: which way it is written in, and its parts.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, ExprId};
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
+use windlass_value::{Duration, Mode};
+
+use crate::codes;
+use crate::compiler::{Compiler, Here};
+use crate::form::{Looping, Rule, Step, Task, Then};
+use crate::tools::Inputs;
+
+/// The ways of writing a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Nothing that tells them apart.
+    Plain,
+    Eval,
+    V10,
+    Retry,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Form::Plain => "any form",
+            Form::Eval => "the canonical form",
+            Form::V10 => "the v10 form",
+            Form::Retry => "the retry form",
+        }
+    }
+}
+
+/// What a step's `spec` says.
+#[derive(Default)]
+struct Spec {
+    inclusive: Option<bool>,
+    timeout: Option<Amount<Duration>>,
+    joins: bool,
+    admit: Option<ExprId>,
+}
+
+/// Keys that are inputs of a tool, so a step that has them needs one.
+const INPUTS: [&str; 12] =
+    ["kind", "url", "endpoint", "method", "command", "query", "statement", "code", "cmds", "params", "headers", "path"];
+
+impl<'a> Compiler<'a> {
+    pub fn step(&mut self, node: &'a Node) -> Option<Step> {
+        let mut object = Object::read(node, "a step", &mut self.diagnostics)?;
+        let name: Arc<str> = object.take("step").and_then(Node::as_str)?.trim().into();
+        self.here = Here { step: Some(name.clone()), ..Here::default() };
+        object.ignore(&["desc", "description", "title", "labels", "tags"]);
+        self.old_step_keys(&mut object);
+        let form = self.form_of(node);
+        let when = object.take_entry("when");
+        let spec = object.take("spec").map(|spec| self.step_spec(spec)).unwrap_or_default();
+        let guard = match (when, spec.admit) {
+            (Some((key, _)), Some(_)) => {
+                let hint = "keep one of the two";
+                self.error(codes::MIXED, key.span, "`when` and `spec.policy.admit` exclude each other", hint);
+                None
+            }
+            (Some((_, when)), None) => Some(self.expression(when, Mode::Condition)),
+            (None, admit) => admit,
+        };
+        let next = object.take("next");
+        let (tool, looping) = (object.take_entry("tool"), object.take_entry("loop"));
+        let (retry, sink, set) = (object.take_entry("retry"), object.take("sink"), object.take_entry("set"));
+        let vars = object.take_entry("vars");
+        if let Some((key, _)) = object.take_entry("output") {
+            let hint = "large results are kept apart by themselves, and templates read through the reference";
+            self.no_effect(key.span, "`output` has no effect", hint);
+        }
+        let looped = looping.and_then(|(_, node)| self.looping(node, form));
+        let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
+        let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
+        if tool.is_none() {
+            self.needs_tool(&mut object, [looping, retry].into_iter().flatten().map(|(key, _)| key.span).next(), node);
+        }
+        let misplaced: Vec<_> = object.rest().filter(|(key, _)| INPUTS.contains(&key.text.as_str())).collect();
+        for (key, _) in &misplaced {
+            let message = format!("`{}` is an input of the tool, not of the step", key.text);
+            self.error(codes::UNKNOWN_KEY, key.span, message, "move it under `tool`");
+        }
+        if !misplaced.is_empty() {
+            object.take_rest();
+        }
+        object.finish(codes::UNKNOWN_KEY, "a step", &mut self.diagnostics);
+        let looped = looped.map(|looped| self.with_entry(looped, form));
+        self.here.in_turn = false;
+        let mut after = Vec::new();
+        after.extend(sink.and_then(|sink| self.sink("sink", sink)));
+        after.extend(set.and_then(|(_, writes)| self.set_after(writes, false)));
+        after.extend(vars.and_then(|(_, writes)| self.set_after(writes, true)));
+        let next = next.map(|next| self.next(next)).unwrap_or_default();
+        let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
+        self.unreachable_arcs(&next.arcs, inclusive);
+        Some(Step {
+            name,
+            span: node.span,
+            guard,
+            joins: spec.joins,
+            timeout: spec.timeout,
+            inclusive,
+            looping: looped,
+            tasks,
+            after,
+            arcs: next.arcs,
+        })
+    }
+
+    fn body(
+        &mut self,
+        mut object: Object<'a>,
+        tool: Option<&'a Node>,
+        retry: Option<&'a Node>,
+        span: Span,
+    ) -> (Vec<Task>, Object<'a>) {
+        let Some(tool) = tool else { return (Vec::new(), object) };
+        if tool.as_str().is_some() {
+            let mut inputs = Inputs { object, given: None, span, timeout: None };
+            let tasks = self.retry_tasks(tool, retry, &mut inputs);
+            return (tasks, inputs.object);
+        }
+        if let Some(retry) = retry {
+            let hint = "write `tool: http` with its inputs beside it, or a rule on the task";
+            self.error(codes::MIXED, retry.span, "`retry` goes with a tool that is named by a text", hint);
+        }
+        let given = match (object.take("input"), object.take("args")) {
+            (Some(input), _) => Some(input),
+            (None, args) => args,
+        };
+        (self.tasks(tool, given), object)
+    }
+
+    /// A step without a tool only routes; one that has what only tools have has lost it.
+    fn needs_tool(&mut self, object: &mut Object, needing: Option<Span>, node: &Node) {
+        let input = object.rest().find(|(key, _)| INPUTS.contains(&key.text.as_str())).map(|(key, _)| key.span);
+        if let Some(span) = needing.or(input) {
+            let hint = "add `tool: {kind: …}` and put the inputs inside";
+            let problem = Diagnostic::error(codes::MISSING_KEY, span, "this step has no `tool`");
+            self.push(problem.label(Span::new(node.span.start, node.span.start + 1), "the step").hint(hint));
+            object.take_rest();
+        }
+    }
+
+    /// In the retry form an entry says whose it is and how it went.
+    fn with_entry(&mut self, mut looping: Looping, form: Form) -> Looping {
+        if form == Form::Retry {
+            let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
+            let entry = |name: &str, value: &str| format!("{{{item}'status': status, '{name}': {value}}}");
+            let (good, bad) = (entry("data", "output"), entry("error", "error"));
+            let text = format!("{{{{ {good} if status == 'success' else {bad} }}}}");
+            looping.entry = Some(self.made_up(text, Mode::Value, looping.span));
+        }
+        looping
+    }
+
+    /// `set` of a step: after its body, before its arcs.
+    fn set_after(&mut self, node: &Node, plain: bool) -> Option<Task> {
+        let writes = match plain {
+            true => {
+                let object = Object::read(node, "`vars`", &mut self.diagnostics)?;
+                object.rest().map(|(key, value)| self.vars_write(&key.text, value)).collect()
+            }
+            false => self.scoped_writes(node),
+        };
+        let mut task = self.evaluates("set", "{{ _prev }}", node.span);
+        let rule = Rule { writes, ..Rule::new(None, Then::Continue) };
+        task.rules.push(rule);
+        Some(task)
+    }
+
+    fn step_spec(&mut self, node: &Node) -> Spec {
+        let Some(mut object) = Object::read(node, "`spec`", &mut self.diagnostics) else { return Spec::default() };
+        let mut spec = Spec {
+            inclusive: object.take("next_mode").and_then(|node| self.next_mode(node)),
+            timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
+            ..Spec::default()
+        };
+        if let Some(join) = object.take("join") {
+            spec.joins = join.as_str() == Some("all");
+            if !spec.joins && join.as_str() != Some("none") {
+                let message = format!("`join` is {}", join.describe());
+                self.error(
+                    codes::BAD_VALUE,
+                    join.span,
+                    message,
+                    "`all` waits for a token of every arc that leads here",
+                );
+            }
+        }
+        if let Some((key, _)) = object.take_entry("lease") {
+            self.no_effect(key.span, "`lease` has no effect", "leases are the engine's affair: windlass.toml has them");
+        }
+        if let Some(policy) = object.take("policy")
+            && let Some(mut policy) = Object::read(policy, "`policy`", &mut self.diagnostics)
+        {
+            spec.admit = policy.take("admit").and_then(|admit| self.admit(admit));
+            if let Some((key, _)) = policy.take_entry("rules") {
+                let hint = "put them under `spec` of the task";
+                self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`: tasks have", hint);
+            }
+            policy.finish(codes::UNKNOWN_KEY, "the `policy` of a step", &mut self.diagnostics);
+        }
+        object.finish(codes::UNKNOWN_KEY, "the `spec` of a step", &mut self.diagnostics);
+        spec
+    }
+
+    fn old_step_keys(&mut self, object: &mut Object) {
+        for (old, hint) in [
+            ("pipe", "a list of tasks under `tool` is the pipeline: write `tool: [{fetch: {…}}, {save: {…}}]`"),
+            (
+                "case",
+                "write rules on the tasks (`eval: [{expr: …, do: …}]`) and conditions on arcs (`next: [{step: …, when: …}]`)",
+            ),
+            ("cond", "a step's condition is `when`"),
+            (
+                "on_error",
+                "write `retry: [{when: \"{{ error.status >= 500 }}\", then: {…}}]`, or an arc with `when: \"{{ event.name == 'step.failed' }}\"`",
+            ),
+            ("on_success", "write an arc: `next: [{step: …}]`"),
+            ("eval", "`eval` belongs to a task, under `tool`"),
+            ("type", "the kind of work is `tool: {kind: …}`"),
+            ("call", "the kind of work is `tool: {kind: …}`"),
+            ("steps", "steps stand beside each other under `workflow`"),
+        ] {
+            if object.peek(old).is_some()
+                && let Some((key, _)) = object.take_entry(old)
+            {
+                self.error(codes::OLD_SPELLING, key.span, format!("a step has no `{old}`"), hint);
+            }
+        }
+    }
+
+    /// Found from the keys; two forms in one step are refused at the second.
+    fn form_of(&mut self, node: &Node) -> Form {
+        let mut marks: Vec<(Form, &'static str, Span)> = Vec::new();
+        let mut mark = |form, name, found: Option<&Node>| marks.extend(found.map(|node| (form, name, node.span)));
+        let tool = node.get("tool");
+        mark(Form::Retry, "tool: <name>", tool.filter(|tool| tool.as_str().is_some()));
+        mark(Form::Retry, "retry", node.get("retry"));
+        mark(Form::Retry, "sink", node.get("sink"));
+        for name in ["collection", "element", "while"] {
+            mark(Form::Retry, "loop.collection", node.get("loop").and_then(|looping| looping.get(name)));
+        }
+        mark(Form::Eval, "spec.next_mode", node.get("spec").and_then(|spec| spec.get("next_mode")));
+        mark(Form::V10, "spec.policy", node.get("spec").and_then(|spec| spec.get("policy")));
+        mark(Form::V10, "set", node.get("set"));
+        mark(Form::V10, "next.arcs", node.get("next").and_then(|next| next.get("arcs")));
+        for task in bodies(tool) {
+            mark(Form::Eval, "eval", task.get("eval"));
+            mark(Form::V10, "spec.policy", task.get("spec").and_then(|spec| spec.get("policy")));
+            mark(Form::V10, "set", task.get("set"));
+        }
+        let Some((form, name, span)) = marks.first().copied() else { return Form::Plain };
+        if let Some((other, second, at)) = marks.iter().find(|(other, ..)| *other != form) {
+            let message = format!("`{second}` belongs to {}, `{name}` to {}", other.name(), form.name());
+            let problem = Diagnostic::error(codes::MIXED, *at, message);
+            self.push(problem.label(span, "the other").hint("write one step in one form; steps of a file may differ"));
+        }
+        form
+    }
+
+    /// The name of every step, before any is read.
+    pub fn declare_steps(&mut self, items: &[Node]) {
+        for item in items {
+            let Some(entries) = item.as_map() else {
+                let message = format!("a step must be an object, found {}", item.describe());
+                self.error(codes::WRONG_KIND, item.span, message, "write `- step: name`");
+                continue;
+            };
+            let Some(node) = item.get("step") else {
+                let at = entries.first().map_or(item.span, |(key, _)| key.span);
+                self.error(codes::MISSING_KEY, at, "this step has no name", "add `step: name`");
+                continue;
+            };
+            let Some(name) = expect_text(node, "`step`", &mut self.diagnostics).map(|text| text.text.trim()) else {
+                continue;
+            };
+            if let Some(first) = self.steps.insert(name.to_owned(), node.span) {
+                let problem = Diagnostic::error(codes::DUPLICATE, node.span, format!("there are two steps `{name}`"));
+                self.push(problem.label(first, "the other").hint("give one of them another name"));
+            }
+        }
+    }
+}
+
+/// The mappings that hold tasks.
+fn bodies(tool: Option<&Node>) -> Vec<&Node> {
+    match tool.map(|tool| (tool, &tool.kind)) {
+        Some((tool, Kind::Map(_))) => vec![tool],
+        Some((_, Kind::List(items))) => {
+            let body = |item: &'_ Node| -> bool { item.get("kind").is_none() };
+            items
+                .iter()
+                .map(|item| match item.as_map() {
+                    Some([(_, inner)]) if body(item) => inner,
+                    _ => item,
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}

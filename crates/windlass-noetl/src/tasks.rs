@@ -1,0 +1,273 @@
+//! One task: its label, its kind with its inputs, its settings, its rules.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, Growth, Retry};
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_text};
+use windlass_value::Duration;
+
+use crate::amounts::spaced;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::{Rule, Task, Work};
+use crate::tools::Inputs;
+
+/// What a task's `spec` says.
+#[derive(Default)]
+struct Spec {
+    rules: Vec<Rule>,
+    retry: Option<Retry>,
+    timeout: Option<Amount<Duration>>,
+}
+
+impl<'a> Compiler<'a> {
+    /// A step's `tool`: one mapping, or a list of tasks.
+    pub fn tasks(&mut self, node: &Node, given: Option<&Node>) -> Vec<Task> {
+        let Some(items) = node.as_list() else {
+            return self.task(None, node, given).into_iter().collect();
+        };
+        if items.is_empty() {
+            self.error(
+                codes::BAD_VALUE,
+                node.span,
+                "the list of tasks is empty",
+                "leave `tool` out of a step that only routes",
+            );
+        }
+        let mut labels: BTreeMap<Arc<str>, Span> = BTreeMap::new();
+        let mut tasks = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let Some((label, body)) = self.labelled(index, item) else { continue };
+            if let Some(first) = labels.insert(label.0.clone(), label.1) {
+                let message = format!("there are two tasks called `{}` in this step", label.0);
+                let problem = Diagnostic::error(codes::DUPLICATE, label.1, message);
+                self.push(problem.label(first, "the other").hint("give one of them another name"));
+            }
+            let level = self.own_level();
+            self.declare(level, &label.0);
+            tasks.extend(self.task(Some(label), body, given));
+        }
+        tasks
+    }
+
+    /// `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or without any name.
+    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<((Arc<str>, Span), &'n Node)> {
+        let Some(entries) = item.as_map() else {
+            let message = format!("a task must be an object, found {}", item.describe());
+            self.error(codes::WRONG_KIND, item.span, message, "write `- fetch: {kind: http, …}`");
+            return None;
+        };
+        if item.get("kind").is_none()
+            && let [(key, body)] = entries
+        {
+            if body.as_map().is_none() {
+                let message = format!("the task `{}` must be an object, found {}", key.text, body.describe());
+                self.error(codes::WRONG_KIND, body.span, message, "give it a `kind` and its inputs");
+                return None;
+            }
+            return Some(((key.text.as_str().into(), key.span), body));
+        }
+        match item.get("name") {
+            Some(name) if item.get("kind").and_then(Node::as_str) != Some("workbook") => {
+                let text = expect_text(name, "`name`", &mut self.diagnostics)?;
+                Some(((text.text.trim().into(), name.span), item))
+            }
+            _ => Some(((format!("task_{index}").into(), item.span), item)),
+        }
+    }
+
+    pub fn task(&mut self, label: Option<(Arc<str>, Span)>, node: &Node, given: Option<&Node>) -> Option<Task> {
+        let what = label.as_ref().map_or("`tool`".to_owned(), |(label, _)| format!("the task `{label}`"));
+        let mut object = Object::read(node, &what, &mut self.diagnostics)?;
+        let Some(kind) = object.take("kind") else {
+            let hint = "add `kind`: http, python, postgres, shell, noop, …";
+            self.error(
+                codes::MISSING_KEY,
+                Span::new(node.span.start, node.span.start + 1),
+                format!("{what} has no `kind`"),
+                hint,
+            );
+            return None;
+        };
+        let kind_name = expect_text(kind, "`kind`", &mut self.diagnostics)?.text.trim().to_owned();
+        if kind_name == "workbook" {
+            return self.inlined(label, &mut object, given);
+        }
+        let named = label.is_some();
+        let (name, span) = label.unwrap_or_else(|| (kind_name.as_str().into(), kind.span));
+        if kind_name != "playbook" || named {
+            object.ignore(&["name"]);
+        }
+        object.ignore(&["desc", "description", "title"]);
+        self.old_task_keys(&mut object);
+        let spec = object.take("spec").map(|spec| self.task_spec(spec)).unwrap_or_default();
+        let mut rules = spec.rules;
+        if let Some(eval) = object.take("eval") {
+            rules = self.eval_rules(eval);
+        }
+        let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
+        for name in ["output", "output_select", "outputs"] {
+            if let Some((key, _)) = object.take_entry(name) {
+                let hint = "large results are kept apart by themselves, and templates read through the reference";
+                self.no_effect(key.span, format!("`{name}` has no effect"), hint);
+            }
+        }
+        let mut inputs = Inputs { object, given, span: node.span, timeout: None };
+        let work = self.work(&kind_name, kind.span, &mut inputs);
+        let timeout = inputs.timeout.or(spec.timeout);
+        inputs.object.finish(codes::UNKNOWN_KEY, &format!("a task of kind `{kind_name}`"), &mut self.diagnostics);
+        let task = Task::new(name, work?, span);
+        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, ..task })
+    }
+
+    /// Spellings of earlier versions, which would otherwise be lost without a word.
+    fn old_task_keys(&mut self, object: &mut Object) {
+        for (old, hint) in [
+            ("pipe", "a list of tasks under `tool` is the pipeline: write `tool: [{fetch: {…}}, {save: {…}}]`"),
+            ("case", "write rules on the task: `eval: [{expr: …, do: …}]`"),
+            ("on_error", "write a rule: `eval: [{expr: \"{{ outcome.status == 'error' }}\", do: …}]`"),
+            ("on_success", "write a rule: `eval: [{else: {do: …}}]`"),
+            ("retry", "write a rule: `eval: [{expr: \"{{ outcome.status == 'error' }}\", do: retry, attempts: 3}]`"),
+            ("sink", "add a task after this one: a sink is a task that writes"),
+            ("next", "`next` belongs to the step, beside `tool`"),
+            ("loop", "`loop` belongs to the step, beside `tool`"),
+        ] {
+            if object.peek(old).is_some()
+                && let Some((key, _)) = object.take_entry(old)
+            {
+                self.error(codes::OLD_SPELLING, key.span, format!("a task has no `{old}`"), hint);
+            }
+        }
+    }
+
+    fn task_spec(&mut self, node: &Node) -> Spec {
+        let Some(mut spec) = Object::read(node, "`spec`", &mut self.diagnostics) else { return Spec::default() };
+        let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
+        let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
+        let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
+        for name in ["pool", "concurrency", "sandbox", "resources", "hints"] {
+            if let Some((key, _)) = spec.take_entry(name) {
+                self.no_effect(
+                    key.span,
+                    format!("`{name}` has no effect"),
+                    "connections are pooled as they are needed",
+                );
+            }
+        }
+        spec.finish(codes::UNKNOWN_KEY, "the `spec` of a task", &mut self.diagnostics);
+        Spec { rules, retry, timeout }
+    }
+
+    /// Seconds, or `{connect, read}`: then both together.
+    pub fn timeout(&mut self, node: &Node) -> Option<Amount<Duration>> {
+        let Kind::Map(_) = &node.kind else { return self.duration(node, "timeout") };
+        let mut object = Object::read(node, "`timeout`", &mut self.diagnostics)?;
+        let parts = [object.take("connect"), object.take("read")];
+        object.finish(codes::UNKNOWN_KEY, "`timeout`", &mut self.diagnostics);
+        let mut total = Duration(0);
+        for part in parts.into_iter().flatten() {
+            match self.duration(part, "timeout")? {
+                Amount::Fixed(time) => total = Duration(total.0 + time.0),
+                computed => return Some(computed),
+            }
+        }
+        Some(Amount::Fixed(total))
+    }
+
+    /// The tool's own tries, before any rule sees an outcome.
+    fn spec_retry(&mut self, node: &Node) -> Option<Retry> {
+        let mut object = Object::read(node, "`retry`", &mut self.diagnostics)?;
+        let attempts = object.take("attempts").or(object.take("max_attempts"));
+        let delay = object.take("delay").or(object.take("initial_delay"));
+        let (backoff, factor) = (object.take("backoff"), object.take("backoff_multiplier"));
+        object.finish(codes::UNKNOWN_KEY, "`retry`", &mut self.diagnostics);
+        let mut retry = self.tries(attempts, backoff, delay);
+        if let Some(factor) = factor.and_then(|node| self.factor(node)) {
+            retry = spaced(retry.attempts, retry.backoff.interval, Growth::Exponential(factor));
+        }
+        Some(retry)
+    }
+
+    pub fn factor(&mut self, node: &Node) -> Option<f64> {
+        let number = match &node.kind {
+            Kind::Number(number) => number.as_f64().filter(|factor| (1.0..=100.0).contains(factor)),
+            _ => None,
+        };
+        if number.is_none() {
+            let message = format!("`backoff_multiplier` is a number from 1 to 100, found {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "such as 2.0");
+        }
+        number
+    }
+
+    /// A task of the workbook, as if it stood here with these inputs.
+    fn inlined(&mut self, label: Option<(Arc<str>, Span)>, call: &mut Object, given: Option<&Node>) -> Option<Task> {
+        let name = match (call.take("task"), call.take("name")) {
+            (Some(task), _) => Some(task),
+            (None, name) => name,
+        };
+        let Some(name) = name else {
+            let hint = "add `name` with a task of the workbook";
+            self.error(codes::MISSING_KEY, call.span(), "this task does not say which task of the workbook", hint);
+            return None;
+        };
+        let text = expect_text(name, "`name`", &mut self.diagnostics)?.text.trim();
+        let Some(tool) = self.workbook.get(text).copied() else {
+            let names = || self.workbook.keys().map(String::as_str);
+            let hint = windlass_syntax::did_you_mean(text, names()).unwrap_or_else(|| match self.workbook.is_empty() {
+                true => "add it under `workbook`, beside `workflow`".to_owned(),
+                false => format!("the workbook has {}", windlass_syntax::list_of(names())),
+            });
+            self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
+            return None;
+        };
+        if self.here.inlined > 0 {
+            let hint = "name a task that has a tool of its own";
+            self.error(codes::NOT_SUPPORTED, name.span, "a workbook task that calls another is not supported", hint);
+            return None;
+        }
+        let label = label.unwrap_or_else(|| (text.into(), name.span));
+        let mut own: Vec<(Key, Node)> = call.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
+        call.take_rest();
+        // The workbook's values are defaults: below those of the step, which are below those of the task.
+        match (own.iter_mut().find(|(key, _)| is_input(&key.text)), given) {
+            (Some((_, mine)), Some(given)) => *mine = overlaid(given, mine),
+            (None, Some(given)) => own.push((Key { text: "input".to_owned(), span: given.span }, given.clone())),
+            (_, None) => {}
+        }
+        let inherited = tool.as_map().unwrap_or_default();
+        for (key, node) in inherited {
+            match own
+                .iter_mut()
+                .find(|(mine, _)| mine.text == key.text || (is_input(&mine.text) && is_input(&key.text)))
+            {
+                Some((_, mine)) if is_input(&key.text) => *mine = overlaid(node, mine),
+                Some(_) => {}
+                None => own.push((key.clone(), node.clone())),
+            }
+        }
+        let merged = Node::new(call.span(), Kind::Map(own));
+        self.here.inlined += 1;
+        let task = self.task(Some(label), &merged, None);
+        self.here.inlined -= 1;
+        task
+    }
+
+    /// A task that only computes.
+    pub fn evaluates(&mut self, label: &str, text: impl Into<String>, span: Span) -> Task {
+        let value = self.made_up(text, windlass_value::Mode::Value, span);
+        Task { hidden: true, ..Task::new(label, Work::Evaluate(value), span) }
+    }
+}
+
+fn is_input(key: &str) -> bool {
+    matches!(key, "input" | "args")
+}
+
+/// An object over another: its keys win.
+pub(crate) fn overlaid(under: &Node, over: &Node) -> Node {
+    let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
+    let left = below.iter().filter(|(key, _)| !above.iter().any(|(other, _)| other.text == key.text));
+    Node::new(over.span, Kind::Map(left.chain(above).cloned().collect()))
+}

@@ -1,0 +1,211 @@
+//! Kinds of tasks, and from their inputs to what a tool is given.
+
+mod calls;
+mod http;
+mod python;
+mod shell;
+mod sql;
+
+use windlass_core::plan::Amount;
+use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, list_of};
+use windlass_value::Duration;
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::Work;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ToolKind {
+    Http,
+    Postgres,
+    Sqlite,
+    Duckdb,
+    Python,
+    Shell,
+    Noop,
+    Playbook,
+}
+
+/// Kinds as playbooks write them.
+const KINDS: [(&str, ToolKind); 8] = [
+    ("http", ToolKind::Http),
+    ("postgres", ToolKind::Postgres),
+    ("sqlite", ToolKind::Sqlite),
+    ("duckdb", ToolKind::Duckdb),
+    ("python", ToolKind::Python),
+    ("shell", ToolKind::Shell),
+    ("noop", ToolKind::Noop),
+    ("playbook", ToolKind::Playbook),
+];
+
+/// Kinds that exist elsewhere, and what to do instead.
+const REFUSED: [(&str, &str); 21] = [
+    ("agent", "call the agent's service with `http`"),
+    ("artifact", "results are kept by themselves; write a file with `python` or `shell`"),
+    ("container", "start it with `shell`: `docker run …`"),
+    ("ducklake", "use `duckdb`, or `postgres`"),
+    ("gateway", "call it with `http`"),
+    ("gcs", "use `shell` with its command line, or `http`"),
+    ("iterator", "give the step a `loop`"),
+    ("mcp", "call the server with `http`"),
+    ("nats", "use `shell` with its command line, or `python`"),
+    ("provider", "name a credential with `auth: alias`"),
+    ("result_fetch", "templates read stored results by themselves"),
+    ("rhai", "use `python`"),
+    ("script", "use `shell` or `python`"),
+    ("secrets", "name a credential with `auth: alias`; it is looked up on the worker"),
+    ("sink", "a sink is a task that writes: `kind: postgres`"),
+    ("snowflake", "use `http` with its SQL interface, or `python`"),
+    ("subscription", "start a run for each message from outside"),
+    ("task_sequence", "write a list of tasks under `tool`"),
+    ("transfer", "read in one task, write in the next"),
+    ("wasm", "use `python` or `shell`"),
+    ("gcp", "use `shell` with its command line, or `http`"),
+];
+
+pub(crate) fn supported_names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(name, _)| *name).chain(["workbook"])
+}
+
+/// A task's inputs while they are read.
+pub(crate) struct Inputs<'n> {
+    pub object: Object<'n>,
+    /// `input` or `args` of the step around, for every task of it.
+    pub given: Option<&'n Node>,
+    pub span: Span,
+    /// How long a try may take, if the inputs say so.
+    pub timeout: Option<Amount<Duration>>,
+}
+
+impl Compiler<'_> {
+    pub fn work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<Work> {
+        let Some((name, found)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+            self.no_such_kind(kind, span);
+            inputs.object.take_rest();
+            return None;
+        };
+        match found {
+            ToolKind::Noop => Some(self.noop(inputs)),
+            ToolKind::Playbook => self.playbook_call(inputs),
+            ToolKind::Http => self.http(inputs, span),
+            ToolKind::Python => self.python(inputs, span),
+            ToolKind::Shell => self.shell(inputs, span),
+            ToolKind::Postgres | ToolKind::Sqlite | ToolKind::Duckdb => self.sql(*found, name, inputs, span),
+        }
+    }
+
+    fn no_such_kind(&mut self, kind: &str, span: Span) {
+        if let Some((_, instead)) = REFUSED.iter().find(|(name, _)| *name == kind) {
+            self.error(codes::NOT_SUPPORTED, span, format!("the tool kind `{kind}` is not supported"), *instead);
+            return;
+        }
+        let hint = did_you_mean(kind, supported_names())
+            .unwrap_or_else(|| format!("kinds here: {}", list_of(supported_names())));
+        self.push(
+            Diagnostic::error(codes::UNKNOWN_TOOL_KIND, span, format!("there is no tool kind `{kind}`")).hint(hint),
+        );
+    }
+
+    /// An effect of a tool that the engine has.
+    pub fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
+        let input = self.value(input);
+        if !self.options.tools.iter().any(|name| name == tool) {
+            let names = self.options.tools.iter().map(String::as_str);
+            let message = format!("this engine has no tool `{tool}`");
+            self.error(codes::UNKNOWN_TOOL, span, message, format!("it has {}", list_of(names)));
+            return None;
+        }
+        Some(Work::Effect { tool: tool.into(), input })
+    }
+
+    /// Does nothing, not even to `_prev`, unless it says what it gives.
+    fn noop(&mut self, inputs: &mut Inputs) -> Work {
+        let (result, message) = (inputs.object.take("result"), inputs.object.take_entry("message"));
+        for name in ["input", "args"] {
+            inputs.object.take(name);
+        }
+        let value = match (result, message) {
+            (Some(result), _) => self.value(result),
+            (None, Some((_, message))) => {
+                let node = Node::object(message.span, [("message", message.clone())]);
+                self.value(&node)
+            }
+            (None, None) => self.made_up("{{ _prev }}", windlass_value::Mode::Value, inputs.span),
+        };
+        Work::Evaluate(value)
+    }
+
+    /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
+    pub fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
+        let auth = self.one_of(inputs, &["auth", "credential"])?;
+        let node = match auth.1.as_map() {
+            Some([]) => return None,
+            Some(_) => match auth.1.get("credential").or_else(|| auth.1.get("alias")) {
+                Some(alias) => alias,
+                None => {
+                    let hint = "write `auth: alias`, and give the alias its values outside of the file";
+                    self.error(codes::NOT_SUPPORTED, auth.1.span, "`auth` names no credential", hint);
+                    return None;
+                }
+            },
+            None => auth.1,
+        };
+        self.check_alias(node);
+        Some(node.clone())
+    }
+
+    fn check_alias(&mut self, node: &Node) {
+        let Some(text) = node.as_str() else {
+            let message = format!("the alias of a credential is a text, found {}", node.describe());
+            self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
+            return;
+        };
+        // The default of a workload key is as good as a literal.
+        let from_workload = crate::expr::whole(text).and_then(|name| {
+            let key = name.strip_prefix("workload.").unwrap_or(name);
+            self.workload.as_ref()?.get(key)?.as_str().map(str::to_owned)
+        });
+        let alias = match (from_workload, crate::expr::is_template(text)) {
+            (Some(alias), _) => alias,
+            (None, true) => return,
+            (None, false) => text.to_owned(),
+        };
+        let Some(known) = &self.options.aliases else { return };
+        if known.iter().any(|name| name.eq_ignore_ascii_case(&alias)) {
+            return;
+        }
+        let variable = alias.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let hint = did_you_mean(&alias, known.iter().map(String::as_str))
+            .unwrap_or_else(|| format!("set WINDLASS_AUTH_{variable} before the run reaches it"));
+        self.push(
+            Diagnostic::warning(
+                codes::UNKNOWN_ALIAS,
+                node.span,
+                format!("nothing is known of the credential `{alias}`"),
+            )
+            .hint(hint),
+        );
+    }
+
+    /// A field that goes by several names; two of them at once is a problem.
+    pub fn one_of<'n>(&mut self, inputs: &mut Inputs<'n>, names: &[&'static str]) -> Option<(&'n Key, &'n Node)> {
+        let found: Vec<_> = names.iter().filter_map(|name| inputs.object.take_entry(name)).collect();
+        if let [first, second, ..] = found.as_slice() {
+            let message = format!("`{}` and `{}` exclude each other", first.0.text, second.0.text);
+            let problem = Diagnostic::error(codes::CONFLICT, second.0.span, message);
+            self.push(problem.label(first.0.span, "the other").hint("keep one of the two"));
+        }
+        found.first().copied()
+    }
+
+    pub fn input_timeout(&mut self, inputs: &mut Inputs) {
+        if let Some((_, node)) = self.one_of(inputs, &["timeout", "timeout_seconds"]) {
+            inputs.timeout = self.timeout(node);
+        }
+    }
+
+    pub fn missing_input(&mut self, kind: &str, name: &str, span: Span) {
+        let message = format!("a task of kind `{kind}` needs `{name}`");
+        self.error(codes::MISSING_KEY, span, message, format!("add `{name}`"));
+    }
+}

@@ -1,0 +1,103 @@
+//! `kind: postgres`, `sqlite`, `duckdb`. Every template of a statement becomes a value beside it.
+
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Span, expect_text};
+
+use super::http::text;
+use super::{Inputs, ToolKind};
+use crate::compiler::Compiler;
+use crate::form::Work;
+use crate::{codes, expr};
+
+impl Compiler<'_> {
+    pub fn sql(&mut self, kind: ToolKind, name: &str, inputs: &mut Inputs, span: Span) -> Option<Work> {
+        let statement = self.one_of(inputs, &["command", "query", "statement", "commands", "sql"]);
+        let params = inputs.object.take_entry("params");
+        for unsupported in ["script", "pool"] {
+            if let Some((key, _)) = inputs.object.take_entry(unsupported) {
+                let message = format!("`{unsupported}` is not supported");
+                self.error(codes::NOT_SUPPORTED, key.span, message, "write the statement under `command`");
+            }
+        }
+        // Names for the templates of the statement.
+        for ignored in ["input", "args"] {
+            inputs.object.take(ignored);
+        }
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let auth = self.auth(inputs);
+        match kind {
+            ToolKind::Postgres => {
+                let auth = auth.unwrap_or_else(|| text("postgres", span));
+                entries.push((key("auth", auth.span), auth));
+            }
+            _ => {
+                let found = self.one_of(inputs, &["database", "db_path", "db"]);
+                let database = found.map_or_else(|| text(":memory:", span), |(_, node)| node.clone());
+                entries.push((key("database", database.span), database));
+            }
+        }
+        self.input_timeout(inputs);
+        let Some((statement_key, node)) = statement else {
+            self.missing_input(name, "command", span);
+            return None;
+        };
+        let statements = self.statements(node, params)?;
+        entries.push((key("statements", statement_key.span), statements));
+        entries.push((key("numbered", statement_key.span), Node::new(statement_key.span, Kind::Bool(true))));
+        let input = Node::new(inputs.span, Kind::Map(entries));
+        self.effect(name, span, &input)
+    }
+
+    /// One text, or several.
+    pub fn statements(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Node> {
+        let texts: Vec<&Node> = match &node.kind {
+            Kind::List(items) => items.iter().collect(),
+            _ => vec![node],
+        };
+        let mut entries = Vec::new();
+        for one in texts {
+            entries.extend(self.statement(one, params)?);
+        }
+        Some(Node::new(node.span, Kind::List(entries)))
+    }
+
+    fn statement(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Vec<Node>> {
+        let source = &expect_text(node, "a statement", &mut self.diagnostics)?.text;
+        if !expr::is_template(source) {
+            let mut entry = vec![("sql", node.clone())];
+            entry.extend(params.map(|(_, node)| ("params", node.clone())));
+            return Some(vec![Node::object(node.span, entry)]);
+        }
+        if let Some((key, _)) = params {
+            let hint = "write $1, $2, … in the statement, or templates, not both";
+            self.error(codes::CONFLICT, key.span, "`params` beside templates in the statement", hint);
+        }
+        let place = |range: std::ops::Range<usize>| match &node.kind {
+            Kind::Str(text) => text.span_of(range, node.span),
+            _ => node.span,
+        };
+        let split = match expr::split_sql(source) {
+            Ok(split) => split,
+            Err(problems) => {
+                for problem in problems {
+                    let shown = Diagnostic::error(codes::BAD_TEMPLATE, place(problem.range), problem.message);
+                    self.push(shown.maybe_hint(problem.hint));
+                }
+                return None;
+            }
+        };
+        for raw in split.iter().flat_map(|one| &one.raw) {
+            let message = "this goes into the statement as it is: whoever gives its value can change the statement";
+            self.warning(codes::RAW_SQL, place(raw.clone()), message, "leave `raw` out, so that it becomes a value");
+        }
+        let entry = |one: expr::Statement| {
+            let params = one.params.into_iter().map(|param| text(param.template, place(param.range))).collect();
+            let params = Node::new(node.span, Kind::List(params));
+            Node::object(node.span, [("sql", text(one.sql, node.span)), ("params", params)])
+        };
+        Some(split.into_iter().map(entry).collect())
+    }
+}
+
+fn key(name: &str, span: Span) -> Key {
+    Key { text: name.to_owned(), span }
+}

@@ -1,0 +1,171 @@
+//! Writes: which variable, at which level, by which operation. All of it is decided here, when the file is read.
+
+use windlass_core::plan::{Write, WriteOp};
+use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean};
+use windlass_value::{Level, Mode};
+
+use crate::codes;
+use crate::compiler::Compiler;
+
+/// What `set_shared` may do with what is there already.
+const REDUCERS: [(&str, WriteOp); 8] = [
+    ("append", WriteOp::AppendItem),
+    ("extend", WriteOp::Extend),
+    ("sum", WriteOp::Add),
+    ("max", WriteOp::Max),
+    ("min", WriteOp::Min),
+    ("merge", WriteOp::Merge),
+    ("last", WriteOp::Set),
+    ("set", WriteOp::Set),
+];
+
+impl Compiler<'_> {
+    /// `set_iter`, `set_vars`, `set_ctx`, `set_shared` of one entry.
+    pub fn eval_writes(&mut self, entry: &mut Object) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for name in ["set_iter", "set_vars", "set_ctx", "set_shared"] {
+            let Some((key, node)) = entry.take_entry(name) else { continue };
+            let Some(object) = Object::read(node, &format!("`{name}`"), &mut self.diagnostics) else { continue };
+            for (inner, value) in object.rest() {
+                writes.extend(self.eval_write(name, key, inner, value));
+            }
+        }
+        writes
+    }
+
+    fn eval_write(&mut self, set: &str, set_key: &Key, key: &Key, value: &Node) -> Option<Write> {
+        match set {
+            "set_iter" => self.iter_write(key, &key.text, value),
+            "set_vars" => Some(self.vars_write(&key.text, value)),
+            "set_ctx" => self.ctx_write(set_key.span, &key.text, value),
+            _ => self.shared_write(key, value),
+        }
+    }
+
+    pub fn iter_write(&mut self, key: &Key, name: &str, value: &Node) -> Option<Write> {
+        if !self.here.in_turn {
+            let message = format!("`iter.{name}` is written where no loop is around");
+            self.error(codes::BAD_VALUE, key.span, message, "give the step a `loop`, or write to `vars` or `ctx`");
+            return None;
+        }
+        if self.here.iterator.as_deref() == Some(name) || name == "index" {
+            let message = format!("`iter.{name}` is given by the loop and cannot be written");
+            self.error(codes::BAD_VALUE, key.span, message, "choose another name");
+            return None;
+        }
+        Some(self.set(Level::Turn, name, value))
+    }
+
+    /// A step's own variable. Turns that run side by side have each their own; names of the root's `vars` are the run's.
+    pub fn vars_write(&mut self, name: &str, value: &Node) -> Write {
+        let level = match (self.here.parallel && self.here.in_turn, self.run_vars.contains(name)) {
+            (true, _) => Level::Turn,
+            (false, true) => Level::Run,
+            (false, false) => Level::Step,
+        };
+        self.set(level, name, value)
+    }
+
+    pub fn ctx_write(&mut self, span: Span, name: &str, value: &Node) -> Option<Write> {
+        if self.here.parallel && self.here.in_turn {
+            let message = format!("turns that run side by side would overwrite each other's `ctx.{name}`");
+            let hint = format!(
+                "write `set_shared: {{ctx.{name}: {{sum: …}}}}` (append, sum, max, min, merge or last), or make the loop sequential"
+            );
+            self.error(codes::SHARED_WRITE, span, message, hint);
+            return None;
+        }
+        Some(self.set(Level::Run, name, value))
+    }
+
+    /// `{total: {sum: "{{ iter.n }}"}}`: with a reducer, so that the order of turns does not matter.
+    fn shared_write(&mut self, key: &Key, node: &Node) -> Option<Write> {
+        let entry = node.as_map().filter(|entries| entries.len() == 1).and_then(|entries| entries.first());
+        let found = entry.and_then(|(reducer, value)| {
+            let op = REDUCERS.iter().find(|(name, _)| reducer.text.eq_ignore_ascii_case(name));
+            op.map(|(_, op)| (*op, value))
+        });
+        let Some((op, value)) = found else {
+            let message = format!("`{}` under `set_shared` needs a reducer", key.text);
+            let wrong = entry.map(|(reducer, _)| reducer);
+            let close = wrong.and_then(|key| did_you_mean(&key.text, REDUCERS.map(|(name, _)| name)));
+            let hint =
+                format!("write {{{}: {{sum: \"{{{{ … }}}}\"}}}}: append, sum, max, min, merge or last", key.text);
+            let problem = Diagnostic::error(codes::BAD_VALUE, wrong.map_or(node.span, |key| key.span), message);
+            self.push(problem.hint(close.unwrap_or(hint)));
+            return None;
+        };
+        let (level, name) = match key.text.strip_prefix("ctx.") {
+            Some(name) => (Level::Run, name),
+            None if self.run_vars.contains(&key.text) => (Level::Run, key.text.as_str()),
+            None => (Level::Step, key.text.strip_prefix("vars.").unwrap_or(&key.text)),
+        };
+        let mut write = self.set(level, name, value);
+        write.op = op;
+        Some(write)
+    }
+
+    /// `set` with scoped keys: `ctx.x`, `iter.x`, `step.x`; a bare name is the pipeline's.
+    pub fn scoped_writes(&mut self, node: &Node) -> Vec<Write> {
+        let Some(object) = Object::read(node, "`set`", &mut self.diagnostics) else { return Vec::new() };
+        let mut writes = Vec::new();
+        for (key, value) in object.rest() {
+            writes.extend(self.scoped_write(key, value));
+        }
+        writes
+    }
+
+    fn scoped_write(&mut self, key: &Key, value: &Node) -> Option<Write> {
+        let (scope, name) = key.text.split_once('.').unwrap_or(("", &key.text));
+        if name.contains('.') {
+            let message = format!("`{}` is no variable: only the scope stands before a dot", key.text);
+            self.error(codes::BAD_VALUE, key.span, message, "set the whole object, under one name");
+            return None;
+        }
+        match scope {
+            "ctx" => self.ctx_write(key.span, name, value),
+            "iter" => self.iter_write(key, name, value),
+            "step" | "vars" => Some(self.vars_write(name, value)),
+            "" => Some(self.own_write(name, value)),
+            _ => {
+                let message = format!("there is no scope `{scope}`");
+                let hint = did_you_mean(scope, ["ctx", "iter", "step"])
+                    .unwrap_or("write ctx.x for the run, step.x for the step, iter.x for the turn".to_owned());
+                self.error(codes::BAD_VALUE, key.span, message, hint);
+                None
+            }
+        }
+    }
+
+    /// A name of the pipeline's own: the turn's in a loop, else the step's.
+    pub fn own_write(&mut self, name: &str, value: &Node) -> Write {
+        let level = self.own_level();
+        self.set(level, name, value)
+    }
+
+    pub fn own_level(&self) -> Level {
+        if self.here.in_turn { Level::Turn } else { Level::Step }
+    }
+
+    fn set(&mut self, level: Level, name: &str, value: &Node) -> Write {
+        self.declare(level, name);
+        let value = self.expression(value, Mode::Value);
+        Write { fresh: true, ..Write::new(level, name, WriteOp::Set, Some(value)) }
+    }
+
+    /// A variable that the front itself needs.
+    pub fn hidden_write(&mut self, level: Level, name: &str, op: WriteOp, value: windlass_core::plan::ExprId) -> Write {
+        self.declare(level, name);
+        Write { fresh: true, hidden: true, ..Write::new(level, name, op, Some(value)) }
+    }
+
+    pub fn declare(&mut self, level: Level, name: &str) {
+        let step = self.here.step.as_deref().unwrap_or_default().to_owned();
+        let names = match level {
+            Level::Run => &mut self.declared.ctx,
+            Level::Turn => self.declared.turn.entry(step).or_default(),
+            Level::Step | Level::Any => self.declared.step.entry(step).or_default(),
+        };
+        names.insert(name.to_owned());
+    }
+}

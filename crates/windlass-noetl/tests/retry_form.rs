@@ -1,0 +1,206 @@
+//! The retry form through the engine: policies, pages, sinks.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::ToolCall;
+use windlass_value::{Value, to_json};
+use world::{obliging, replied, run_with};
+
+const SEED: &str = include_str!("cases/ok/retry_seed.yaml");
+
+/// Two pages for every patient.
+fn pages(call: &ToolCall) -> TaskOutcome {
+    let url = call.input.get("url").and_then(Value::as_str).unwrap().to_owned();
+    let patient = url.split('/').nth(4).unwrap().to_owned();
+    let page = call.input.get("params").unwrap().get("page").unwrap().as_int().unwrap();
+    let paging = format!(r#"{{"hasMore": {}, "page": {page}, "pageSize": 50}}"#, page < 2);
+    replied(200, &format!(r#"{{"data": ["{patient}-{page}a", "{patient}-{page}b"], "paging": {paging}}}"#))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_example() {
+    let ran = run_with(SEED, "{}", |tool, call| match tool {
+        "http_call" => pages(call),
+        _ => obliging(tool, call),
+    })
+    .await;
+    assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
+    // Each patient: both pages, then the sink of its own; at the end the step's.
+    let kinds: Vec<&str> = ran.calls.iter().map(|call| call.tool).collect();
+    assert_eq!(
+        kinds,
+        ["http_call", "http_call", "postgres", "http_call", "http_call", "postgres", "postgres", "python"]
+    );
+    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "1", "2"]);
+    assert_eq!(ran.given("http_call", &["params", "pageSize"]), ["100", "50", "100", "50"]);
+    let params = ran.given("postgres", &["statements", "0", "params"]);
+    assert_eq!(
+        params[0],
+        r#"["p1","[\"p1-1a\",\"p1-1b\",\"p1-2a\",\"p1-2b\"]","[\"p1-1a\",\"p1-1b\",\"p1-2a\",\"p1-2b\"]"]"#
+    );
+    assert_eq!(params[2], r#"["r",2,2,0]"#);
+    assert!(ran.given("postgres", &["auth"]).iter().all(|alias| alias == r#""pg_main""#));
+    // One end of the step, none of its turns.
+    assert_eq!(ran.told("step.done"), ["fetch_medications", "validate_results"]);
+    assert_eq!(ran.told("loop.iteration.done").len(), 2);
+    assert_eq!(ran.said(), r#"{"got":{"total":2,"success":2,"failed":0}}"#);
+}
+
+fn step(rest: &str) -> String {
+    format!(
+        "workload: {{ids: [a, b, c]}}\nworkflow:\n  - step: start\n    tool: http\n    url: http://x/{{{{ id | default('-') }}}}\n    params: {{page: 1}}\n{rest}\n"
+    )
+}
+
+const EACH: &str = "    loop: {collection: '{{ ids }}', element: id}\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entries_say_whose_they_are() {
+    let ran = run_with(&step(EACH), "{}", |_, call| {
+        let url = to_json(call.input.get("url").unwrap());
+        if url.contains("/b") { replied(404, "null") } else { replied(200, r#"{"n": 1}"#) }
+    })
+    .await;
+    // A turn that fails is counted; the loop goes on.
+    let results = r#"{"id":"a","status":"success","data":{"n":1}},{"id":"b","status":"error","error":{"#;
+    assert!(ran.said().starts_with(&format!(r#"{{"results":[{results}"#)), "{}", ran.said());
+    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies() {
+    const RETRY: &str = "    retry:\n      - {when: '{{ error.status == 429 }}', then: {max_attempts: 3, initial_delay: 60}}\n      - {when: '{{ error.status >= 500 }}', then: {max_attempts: 2, backoff_multiplier: 2.0}}\n";
+    // What the server says, in turn; what the run gives; how many calls.
+    for (statuses, said, calls) in [
+        (&[200][..], "200", 1),
+        (&[429, 429, 200], "200", 3),
+        (&[429, 429, 429, 200], "failed 429", 3),
+        // Tries count for each policy.
+        (&[429, 503, 429, 200], "200", 4),
+        (&[503, 429, 503, 200], "failed 503", 3),
+        (&[404, 200], "failed 404", 1),
+    ] {
+        let (turn, all) = (AtomicU32::new(0), statuses.to_vec());
+        let ran = run_with(&step(RETRY), "{}", move |_, _| {
+            let status = all[turn.fetch_add(1, Ordering::SeqCst) as usize];
+            replied(status, &status.to_string())
+        })
+        .await;
+        assert_eq!((ran.said().as_str(), ran.calls.len()), (said, calls), "{statuses:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_without_a_loop() {
+    let text = |most: u32, rest: &str| {
+        step(&format!(
+            "    retry:\n      - when: '{{{{ response.more }}}}'\n        then:\n          max_attempts: {most}\n          next_call: {{params: {{page: '{{{{ response.page + 1 }}}}'}}}}\n          collect: {{strategy: append, path: items}}\n{rest}"
+        ))
+    };
+    let serve = |last: i64| {
+        move |tool: &str, call: &ToolCall| match tool {
+            "http_call" => {
+                let page = call.input.get("params").unwrap().get("page").unwrap().as_int().unwrap();
+                replied(200, &format!(r#"{{"items": [{page}], "page": {page}, "more": {}}}"#, page < last))
+            }
+            _ => obliging(tool, call),
+        }
+    };
+    // The collected list is the step's result, also after a single page, and when the policy's calls are spent.
+    for (most, last, said) in [(100, 3, "[1,2,3]"), (100, 1, "[1]"), (2, 9, "[1,2]"), (1, 9, "[1]")] {
+        let ran = run_with(&text(most, ""), "{}", serve(last)).await;
+        assert_eq!(ran.said(), said, "{most} of {last}: {:?}", ran.report.error);
+    }
+    let ran =
+        run_with(&text(100, "    sink: {tool: postgres, statement: 'SELECT {{ result | length }}'}\n"), "{}", serve(3))
+            .await;
+    assert_eq!(
+        (ran.said().as_str(), ran.given("postgres", &["statements", "0", "params"])),
+        ("[1,2,3]", vec!["[3]".to_owned()])
+    );
+    assert_eq!(ran.told("step.done"), ["start"]);
+}
+
+/// A page that fails is tried again by its own policy; what was collected stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flaky_page() {
+    const RETRY: &str = "    retry:\n      - {when: '{{ error.status >= 500 }}', then: {max_attempts: 2}}\n      - {when: '{{ response.more }}', then: {max_attempts: 9, next_call: {params: {page: '{{ response.page + 1 }}'}}, collect: {path: items}, sink: {tool: postgres, table: pages}}}\n";
+    let failed = AtomicU32::new(0);
+    let ran = run_with(&step(RETRY), "{}", move |tool, call| match tool {
+        "http_call" => {
+            let page = call.input.get("params").unwrap().get("page").unwrap().as_int().unwrap();
+            match page == 2 && failed.fetch_add(1, Ordering::SeqCst) == 0 {
+                true => replied(500, "null"),
+                false => {
+                    replied(200, &format!(r#"{{"items": [{{"n": {page}}}], "page": {page}, "more": {}}}"#, page < 3))
+                }
+            }
+        }
+        _ => obliging(tool, call),
+    })
+    .await;
+    assert_eq!(ran.said(), r#"[{"n":1},{"n":2},{"n":3}]"#, "{:?}", ran.report.error);
+    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "2", "3"]);
+    let params = ran.given("postgres", &["statements", "0", "params", "0"]);
+    assert_eq!(params, [r#""[{\"n\":1},{\"n\":2},{\"n\":3}]""#]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sinks_that_fail() {
+    let broken = || TaskOutcome::failure(ErrorInfo::new("23505", "pg", "twice"));
+    const OWN: &str = "    retry: [{when: '{{ error is not defined }}', then: {sink: {tool: postgres, statement: 'SELECT {{ id }}'}}}]\n";
+    // A sink of a turn fails the turn; the loop goes on.
+    let ran = run_with(&step(&format!("{EACH}{OWN}")), "{}", move |tool, call| match tool {
+        "postgres" if to_json(&call.input).contains("\"b\"") => broken(),
+        _ => obliging(tool, call),
+    })
+    .await;
+    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":2,"failed":1}}"#), "{}", ran.said());
+    // The step's own sink fails the step, after all turns.
+    let ran = run_with(
+        &step(&format!("{EACH}    sink: {{tool: postgres, statement: SELECT 1}}\n")),
+        "{}",
+        move |tool, call| match tool {
+            "postgres" => broken(),
+            _ => obliging(tool, call),
+        },
+    )
+    .await;
+    assert_eq!((ran.said().as_str(), ran.calls.len()), ("failed 23505", 4));
+    assert_eq!(ran.told("step.failed"), ["start"]);
+}
+
+/// The first policy that matches: one sink for one kind, another for the rest, none after an error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sinks_by_condition() {
+    const SINKS: &str = "    retry:\n      - {when: \"{{ response.kind == 'a' }}\", then: {sink: {tool: postgres, statement: SELECT 'a'}}}\n      - {when: '{{ error is not defined }}', then: {sink: {tool: postgres, statement: SELECT 'b'}}}\n";
+    for (status, body, sql) in [
+        (200, r#"{"kind": "a"}"#, &["\"SELECT 'a'\""][..]),
+        (200, r#"{"kind": "c"}"#, &["\"SELECT 'b'\""]),
+        (404, "{}", &[]),
+    ] {
+        let ran = run_with(&step(SINKS), "{}", move |tool, call| match tool {
+            "http_call" => replied(status, body),
+            _ => obliging(tool, call),
+        })
+        .await;
+        assert_eq!(ran.given("postgres", &["statements", "0", "sql"]), sql);
+        if status == 200 {
+            assert_eq!(ran.said(), body.replace(": ", ":"));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_condition_holds() {
+    let ran = run_with(&step("    loop: {while: '{{ _loop.index < 3 }}'}\n"), "{}", obliging).await;
+    assert_eq!(ran.calls.len(), 3, "{:?}", ran.report.error);
+    assert!(ran.said().ends_with(r#""stats":{"total":3,"success":3,"failed":0}}"#), "{}", ran.said());
+    let ran = run_with(&step("    loop: {while: '{{ true }}'}\n"), "{}", obliging).await;
+    assert_eq!((ran.said().as_str(), ran.calls.len()), ("failed LoopCountExceeded", 60));
+}

@@ -1,0 +1,379 @@
+//! The canonical form and the v10 form through the engine: one row, one playbook and its end.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::Tools;
+use windlass_value::{Value, to_json};
+use world::{json, obliging, replied, run, run_plans, run_tools, run_with};
+
+/// A step's tasks, and what the run gives.
+type Row = (&'static str, &'static str);
+
+async fn check_tasks(rows: &[Row]) {
+    for (tasks, expected) in rows {
+        let text = format!("workload: {{n: 3}}\nworkflow:\n  - step: start\n    tool: {tasks}\n");
+        let ran = run(&text, "{}").await;
+        assert_eq!(ran.said(), *expected, "{tasks} {:?}", ran.report.error);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directives() {
+    check_tasks(&[
+        // No rules: what the last task gives.
+        ("{kind: noop, result: {a: '{{ n }}'}}", r#"{"a":3}"#),
+        ("[{a: {kind: noop, result: 1}}, {b: {kind: noop}}]", "1"),
+        ("[{a: {kind: noop, result: 1}}, {b: {kind: noop, result: '{{ _prev + 1 }}'}}]", "2"),
+        ("[{a: {kind: noop, result: 1}}, {b: {kind: noop, result: 5}}, {c: {kind: noop, result: '{{ a + b }}'}}]", "6"),
+        // break, jump, fail, continue with another `_prev`
+        ("[{a: {kind: noop, result: 1, eval: [{else: {do: break}}]}}, {b: {kind: noop, result: 2}}]", "1"),
+        ("[{a: {kind: noop, result: 1, eval: [{else: {do: jump, to: c}}]}}, {b: {kind: noop, result: 2}}, {c: {kind: noop}}]", "1"),
+        ("[{a: {kind: noop, result: 1, eval: [{else: {do: continue, set_prev: 7}}]}}, {b: {kind: noop}}]", "7"),
+        ("[{a: {kind: noop, eval: [{else: {do: fail}}]}}]", "failed RuleFailed"),
+        // The first match wins; none is success goes on.
+        ("[{a: {kind: noop, result: 1, eval: [{expr: '{{ outcome.result == 2 }}', do: fail}]}}]", "1"),
+        ("[{a: {kind: noop, result: 1, eval: [{expr: '{{ true }}', do: continue, set_prev: 1}, {expr: '{{ true }}', do: fail}]}}]", "1"),
+        // A template that fails is the task's error: rules see it.
+        ("[{a: {kind: noop, result: '{{ 1 / 0 }}'}}]", "failed InvalidTemplate"),
+        ("[{a: {kind: noop, result: '{{ 1 / 0 }}', eval: [{expr: \"{{ outcome.status == 'error' }}\", do: continue, set_prev: '{{ outcome.error.code }}'}]}}]", r#""InvalidTemplate""#),
+        // Types survive.
+        ("{kind: noop, result: ['007', '1e5', 'null', 'True', '[1]', '{{ none }}', '{{ n }} of {{ n }}', '{{ [n] }}']}", r#"["007","1e5","null","True","[1]",null,"3 of 3",[3]]"#),
+        ("{kind: noop, result: '{{ nothing_here | default(5) }}'}", "5"),
+        // A pipeline's own names.
+        ("[{a: {kind: noop, result: ['{{ _task }}', '{{ _attempt }}']}}]", r#"["a",1]"#),
+        ("[{a: {kind: noop, eval: [{else: {do: continue, set_vars: {x: 1}, set_ctx: {y: 2}}}]}}, {b: {kind: noop, result: ['{{ vars.x }}', '{{ ctx.y }}', '{{ y }}']}}]", "[1,2,2]"),
+    ])
+    .await;
+}
+
+/// Fails so often, then gives the number of tries.
+fn failing(times: u32) -> impl Fn(&str, &windlass_runtime::ToolCall) -> TaskOutcome + Send + Sync + 'static {
+    let tries = AtomicU32::new(0);
+    move |_, _| match tries.fetch_add(1, Ordering::SeqCst) {
+        tried if tried < times => replied(503, "null"),
+        tried => replied(200, &format!("{}", tried + 1)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retries() {
+    let fetch = |eval: &str| {
+        format!(
+            "workflow:\n  - step: start\n    tool:\n      - fetch: {{kind: http, url: 'http://x', eval: {eval}}}\n      - got: {{kind: noop, result: '{{{{ _prev.data }}}}'}}\n"
+        )
+    };
+    const RETRY: &str =
+        "[{expr: \"{{ outcome.status == 'error' and outcome.http.status == 503 }}\", do: retry, attempts: 3, delay: 5}";
+    for (eval, fails, said, tries) in [
+        (format!("{RETRY}]"), 2, "3", 3),
+        // `attempts` is the number of tries in all; then nothing matches, and an error fails.
+        (format!("{RETRY}]"), 3, "failed 503", 3),
+        // Spent attempts fall through to the next entry.
+        (
+            format!(
+                "{RETRY}, {{expr: \"{{{{ outcome.status == 'error' }}}}\", do: continue, set_prev: {{data: spent}}}}]"
+            ),
+            9,
+            r#""spent""#,
+            3,
+        ),
+        ("[]".to_owned(), 1, "failed 503", 1),
+        ("[{expr: \"{{ outcome.error.code == '404' }}\", do: retry}]".to_owned(), 1, "failed 503", 1),
+    ] {
+        let ran = run_with(&fetch(&eval), "{}", failing(fails)).await;
+        assert_eq!((ran.said().as_str(), ran.calls.len()), (said, tries), "{eval}");
+    }
+}
+
+/// A delay without a backoff is kept to, linear and exponential ones grow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delays() {
+    for (how, seconds) in [
+        ("delay: 5", 15),
+        ("delay: 5, backoff: none", 15),
+        ("delay: 5, backoff: linear", 30),
+        ("delay: 5, backoff: exponential", 35),
+        ("backoff: exponential", 7),
+        ("attempts: 4", 0),
+    ] {
+        let text = format!(
+            "workflow:\n  - step: start\n    tool:\n      - f: {{kind: http, url: 'http://x', eval: [{{expr: \"{{{{ outcome.status == 'error' }}}}\", do: retry, {} {how}}}]}}\n",
+            if how.contains("attempts") { "" } else { "attempts: 4," }
+        );
+        let ran = run_with(&text, "{}", failing(3)).await;
+        let (first, last) = (ran.events.first().unwrap().at, ran.events.last().unwrap().at);
+        assert_eq!(last.since(first).as_ms() / 1_000, seconds, "{how}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn routes() {
+    for (text, said) in [
+        // Exclusive: the first that matches; without `when` always.
+        (
+            "[{step: start, next: [{step: a, when: '{{ 1 == 2 }}'}, {step: b, args: {n: 4}}]}, {step: a}, {step: b, tool: {kind: noop, result: '{{ args.n }}'}}]",
+            "4",
+        ),
+        // No arc matches: the token ends here.
+        (
+            "[{step: start, tool: {kind: noop, result: 1}, next: [{step: a, when: '{{ false }}'}]}, {step: a, tool: {kind: noop, result: 2}}]",
+            "1",
+        ),
+        // A guard that says no consumes the token.
+        (
+            "[{step: start, tool: {kind: noop, result: 1}, next: [a]}, {step: a, when: '{{ start == 2 }}', tool: {kind: noop, result: 2}}]",
+            "1",
+        ),
+        (
+            "[{step: start, tool: {kind: noop, result: 1}, next: [a]}, {step: a, when: '{{ start == 1 }}', tool: {kind: noop, result: 2}}]",
+            "2",
+        ),
+        // Inclusive: all, and a join waits for both.
+        (
+            "[{step: start, spec: {next_mode: inclusive}, next: [{step: a}, {step: b}]}, {step: a, tool: {kind: noop, result: 1}, next: [{step: c}]}, {step: b, tool: {kind: noop, result: 2}, next: [{step: c}]}, {step: c, spec: {join: all}, tool: {kind: noop, result: ['{{ a }}', '{{ b }}']}}]",
+            "[1,2]",
+        ),
+        // A failed step: only arcs with a condition count, and what is missing means no.
+        (
+            "[{step: start, tool: {kind: noop, eval: [{else: {do: fail}}]}, next: [{step: a}]}, {step: a}]",
+            "failed RuleFailed",
+        ),
+        (
+            "[{step: start, tool: {kind: noop, eval: [{else: {do: fail}}]}, next: [{step: a, when: \"{{ event.name == 'step.failed' }}\"}]}, {step: a, tool: {kind: noop, result: rescued}}]",
+            r#""rescued""#,
+        ),
+        (
+            "[{step: start, tool: {kind: noop, eval: [{else: {do: fail}}]}, next: [{step: a, when: '{{ start.x.y > 1 }}'}, {step: b, when: '{{ error.code == \"RuleFailed\" }}'}]}, {step: a}, {step: b, tool: {kind: noop, result: b}}]",
+            r#""b""#,
+        ),
+        (
+            "[{step: start, tool: {kind: noop, result: 1}, next: [{step: a, when: '{{ start.x.y > 1 }}'}]}, {step: a}]",
+            "failed InvalidTemplate",
+        ),
+        // Arcs that lead back: pages by tokens.
+        (
+            "[{step: start, tool: {kind: noop, result: '{{ (ctx.n | default(0)) + 1 }}', eval: [{else: {do: continue, set_ctx: {n: '{{ outcome.result }}'}}}]}, next: [{step: start, when: '{{ ctx.n < 5 }}'}]}]",
+            "5",
+        ),
+        // A step without a tool only routes; the first step is the entry if none is called start.
+        ("[{step: first, next: second}, {step: second, tool: {kind: noop, result: '{{ execution_id }}'}}]", r#""r""#),
+    ] {
+        let ran = run(&format!("workflow: {text}\n"), "{}").await;
+        assert_eq!(ran.said(), said, "{text} {:?}", ran.report.error);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workloads() {
+    const TEXT: &str = "workload: {a: {x: 1, y: 2}, b: 3}\nworkflow: [{step: start, tool: {kind: noop, result: ['{{ workload.a.x }}', '{{ a.y }}', '{{ b }}', '{{ workload.c | default(0) }}']}}]\n";
+    assert_eq!(run(TEXT, "{}").await.said(), "[1,2,3,0]");
+    assert_eq!(run(TEXT, r#"{"a": {"y": 9}, "c": 4}"#).await.said(), "[1,9,3,4]");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_in_order() {
+    const TEXT: &str = "
+workload: {items: [5, 6, 7]}
+workflow:
+  - step: start
+    loop: {in: '{{ workload.items }}', iterator: n}
+    tool:
+      - init: {kind: noop, eval: [{else: {do: continue, set_iter: {seen: '{{ iter.seen | default(0) + 1 }}'}, set_vars: {sum: '{{ vars.sum | default(0) + iter.n }}'}}}]}
+      - give: {kind: noop, result: ['{{ iter.index }}', '{{ iter.n }}', '{{ n }}', '{{ iter.seen }}', '{{ _loop.count }}']}
+    next: [{step: end, when: \"{{ event.name == 'loop.done' }}\", args: {sum: '{{ vars.sum }}'}}]
+  - step: end
+    tool: {kind: noop, result: ['{{ start.results }}', '{{ start.stats }}', '{{ sum }}']}
+";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(ran.said(), r#"[[[0,5,5,1,3],[1,6,6,1,3],[2,7,7,1,3]],{"total":3,"success":3,"failed":0},18]"#);
+    assert_eq!(ran.told("loop.iteration.done").len(), 3);
+    assert_eq!(ran.told("step.done"), ["start", "end"]);
+    assert_eq!((ran.told("loop.started"), ran.told("loop.done")), (vec!["start"], vec!["start"]));
+}
+
+/// `break` ends the turn, `fail` the step; turns that have not begun do not begin.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_that_stop() {
+    for (rule, said, turns) in [
+        (
+            "{expr: '{{ iter.n == 2 }}', do: break, set_prev: stopped}",
+            r#"{"results":[1,"stopped",3],"stats":{"total":3,"success":3,"failed":0}}"#,
+            3,
+        ),
+        ("{expr: '{{ iter.n == 2 }}', do: fail}", "failed RuleFailed", 2),
+    ] {
+        let text = format!(
+            "workflow: [{{step: start, loop: {{in: [1, 2, 3], iterator: n}}, tool: [{{a: {{kind: noop, result: '{{{{ iter.n }}}}', eval: [{rule}]}}}}, {{b: {{kind: noop}}}}]}}]\n"
+        );
+        let ran = run(&text, "{}").await;
+        assert_eq!((ran.said().as_str(), ran.told("loop.iteration.started").len()), (said, turns));
+    }
+}
+
+/// Turns run side by side, exactly as many as allowed; their variables are their own, and shared ones need a reducer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn loops_side_by_side() {
+    const TEXT: &str = "
+workload: {items: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]}
+workflow:
+  - step: start
+    loop: {spec: {mode: parallel, max_in_flight: 4}, in: '{{ items }}', iterator: n}
+    tool:
+      - keep: {kind: noop, eval: [{else: {do: continue, set_iter: {mine: '{{ iter.n }}'}, set_vars: {last: '{{ iter.n }}'}}}]}
+      - work: {kind: shell, command: 'true', input: {n: '{{ iter.n }}'}}
+      - give:
+          kind: noop
+          result: ['{{ iter.mine }}', '{{ last }}', '{{ iter.index + 1 }}']
+          eval: [{else: {do: continue, set_shared: {total: {sum: '{{ iter.n }}'}, most: {max: '{{ iter.n }}'}, all: {append: '{{ iter.n }}'}, ctx.count: {sum: 1}}}}]
+    next: [{step: end, args: {total: '{{ vars.total }}', most: '{{ vars.most }}', all: '{{ vars.all | sort }}', last: '{{ vars.last | default(none) }}'}}]
+  - step: end
+    tool: {kind: noop, result: ['{{ start.results }}', '{{ args.total }}', '{{ args.most }}', '{{ args.all | length }}', '{{ args.last }}', '{{ ctx.count }}']}
+";
+    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    // Nobody leaves before four are in: the loop reaches its limit, or it hangs.
+    let barrier = Arc::new(tokio::sync::Barrier::new(4));
+    let (counted, peak) = (inside.clone(), most.clone());
+    let tools = Tools::new().with_fn("shell", move |_| {
+        let (counted, peak, barrier) = (counted.clone(), peak.clone(), barrier.clone());
+        async move {
+            peak.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            barrier.wait().await;
+            counted.fetch_sub(1, Ordering::SeqCst);
+            TaskOutcome::success(Value::Null)
+        }
+    });
+    let (report, _) = run_tools(&[TEXT], "{}", tools).await;
+    let results: Vec<String> = (1..=12).map(|n| format!("[{n},{n},{n}]")).collect();
+    let expected = format!("[[{}],78,12,12,null,12]", results.join(","));
+    assert_eq!(to_json(&report.output), expected, "{:?}", report.error);
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+}
+
+/// The example of the specification: pages by a jump, each page saved, a deadlock of the database in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_by_jump() {
+    const TEXT: &str = include_str!("cases/ok/seed_pagination.yaml");
+    let saves = AtomicU32::new(0);
+    let ran = run_with(
+        TEXT,
+        r#"{"endpoints": [{"path": "/a", "page_size": 2}, {"path": "/b", "page_size": 2}]}"#,
+        move |tool, call| match tool {
+            "http_call" => {
+                let page = call.input.get("params").unwrap().get("page").unwrap().as_int().unwrap();
+                replied(
+                    200,
+                    &format!(
+                        r#"{{"data": [{page}, "O'Neil"], "paging": {{"hasMore": {}, "page": {page}}}}}"#,
+                        page < 3
+                    ),
+                )
+            }
+            _ if saves.fetch_add(1, Ordering::SeqCst) == 1 => {
+                let facts = json(r#"{"pg": {"code": "40P01", "message": "deadlock"}}"#);
+                TaskOutcome { facts, ..TaskOutcome::failure(ErrorInfo::new("40P01", "pg", "deadlock")) }
+            }
+            _ => obliging(tool, call),
+        },
+    )
+    .await;
+    assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
+    assert_eq!(
+        ran.given("http_call", &["url"])[..4],
+        [
+            r#""http://api.example.com/a""#,
+            r#""http://api.example.com/a""#,
+            r#""http://api.example.com/a""#,
+            r#""http://api.example.com/b""#
+        ]
+    );
+    assert_eq!(ran.given("http_call", &["params", "page"]), ["1", "2", "3", "1", "2", "3"]);
+    // Six pages and one more try; values are beside the statement, never in it.
+    assert_eq!(ran.calls.iter().filter(|call| call.tool == "postgres").count(), 7);
+    assert_eq!(ran.given("postgres", &["statements", "0", "params", "1"])[0], r#""[1,\"O'Neil\"]""#);
+    assert!(ran.given("postgres", &["statements", "0", "sql"]).iter().all(|sql| !sql.contains("Neil")));
+    assert_eq!(ran.told("step.done"), ["fetch_all_endpoints", "validate_results"]);
+    assert_eq!(ran.paths()[0], "fetch_all_endpoints[0].fetch_page");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_loop_takes_its_arc() {
+    const TEXT: &str = include_str!("cases/ok/seed_pagination.yaml");
+    let ran = run_with(TEXT, "{}", |tool, call| match tool {
+        "http_call" => replied(404, "null"),
+        _ => obliging(tool, call),
+    })
+    .await;
+    assert_eq!((ran.report.status.as_str(), ran.calls.len()), ("succeeded", 1));
+    assert_eq!((ran.told("step.failed"), ran.told("step.done")), (vec!["fetch_all_endpoints"], vec!["cleanup"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn todays_form() {
+    const TEXT: &str = include_str!("cases/ok/v10.yaml");
+    let ran = run_with(TEXT, "{}", |tool, call| match tool {
+        "http_call" => replied(200, r#"{"total": 2}"#),
+        "python" if call.path.starts_with("fetch.") => {
+            let more = call.path.starts_with("fetch.") && call.input.get("args").is_some();
+            TaskOutcome::success(Value::object([
+                ("next", Value::Int(9)),
+                ("more", Value::Bool(more)),
+                ("items", json("[1, 2]")),
+            ]))
+        }
+        "python" if call.path.starts_with("each") => {
+            let n = call.input.get("args").and_then(|args| args.get("n")).and_then(Value::as_int).unwrap();
+            TaskOutcome::success(Value::Int(n * 2))
+        }
+        _ => obliging(tool, call),
+    })
+    .await;
+    assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
+    assert_eq!(ran.given("http_call", &["url"]), [r#""http://api/1""#]);
+    assert_eq!(ran.given("python", &["args"]).last().unwrap(), r#"{"why":"none","round":null}"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_of_arcs_and_steps() {
+    const TEXT: &str = "
+workflow:
+  - step: start
+    tool: {kind: noop, result: {n: 1}}
+    set: {ctx.a: '{{ start.n }}', step.b: 2}
+    next:
+      arcs:
+        - {step: end, when: '{{ ctx.a == 1 and vars.b == 2 }}', set: {ctx.c: '{{ ctx.a + 2 }}', d: '{{ output.n }}'}}
+  - step: end
+    tool: {kind: noop, result: ['{{ ctx.a }}', '{{ ctx.c }}', '{{ d }}', '{{ input.d }}']}
+";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(ran.said(), "[1,3,1,1]", "{:?}", ran.report.error);
+    assert_eq!(ran.told("ctx.patched").len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn children() {
+    const CHILD: &str = "metadata: {name: child}\nworkload: {n: 1}\nworkflow: [{step: start, tool: {kind: noop, result: '{{ n * 10 }}'}}]\n";
+    const TEXT: &str = "workflow: [{step: start, loop: {spec: {mode: parallel}, in: [1, 2], iterator: n}, tool: [{child: {kind: playbook, path: child, input: {n: '{{ iter.n }}'}}}, {more: {kind: noop, result: '{{ _prev + 1 }}'}}]}]\n";
+    let ran = run_plans(&[CHILD, TEXT], "{}", obliging).await;
+    assert_eq!(
+        ran.said(),
+        r#"{"results":[11,21],"stats":{"total":2,"success":2,"failed":0}}"#,
+        "{:?}",
+        ran.report.error
+    );
+}
+
+/// Large results are references in events, and templates read through them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_results() {
+    const TEXT: &str = "workflow: [{step: start, tool: [{get: {kind: http, url: 'http://x'}}, {count: {kind: noop, result: '{{ _prev.data.text | length }}'}}]}]\n";
+    let ran = run_with(TEXT, "{}", |_, _| replied(200, &format!(r#"{{"text": "{}"}}"#, "x".repeat(200_000)))).await;
+    assert_eq!(ran.said(), "200000");
+    assert!(ran.events.iter().all(|event| to_json(&event.data).len() < 10_000));
+}

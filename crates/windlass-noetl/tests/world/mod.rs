@@ -1,0 +1,172 @@
+//! Playbooks through the whole engine, with tools that only pretend.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windlass_core::plan::Plan;
+use windlass_core::{ErrorInfo, Event, TaskOutcome};
+use windlass_expr::jinja::Jinja;
+use windlass_noetl::{Options, compile};
+use windlass_runtime::{Engine, EngineOptions, FinalReport, StartOptions, ToolCall, Tools};
+use windlass_store::{MemoryStore, Store};
+use windlass_syntax::{Colour, Source};
+use windlass_value::{Value, parse_json, to_json};
+
+const TOOLS: [&str; 4] = ["http_call", "postgres", "python", "shell"];
+
+/// One call of a tool.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub tool: &'static str,
+    pub path: String,
+    pub attempt: u32,
+    pub input: Value,
+}
+
+/// How a run went.
+pub struct Ran {
+    pub report: Arc<FinalReport>,
+    pub calls: Vec<Call>,
+    pub events: Vec<Event>,
+}
+
+pub fn json(text: &str) -> Value {
+    parse_json(text).expect("a test's own JSON")
+}
+
+pub fn plan(text: &str) -> Plan {
+    let source = Source::new("test.yaml", text);
+    let options =
+        Options { name: Some("test".to_owned()), tools: TOOLS.map(str::to_owned).to_vec(), ..Options::default() };
+    match compile(&source, &options) {
+        Ok(compiled) => compiled.plan,
+        Err(problems) => panic!("{}", problems.render(&source, Colour::Never)),
+    }
+}
+
+/// Python gives what its `args` say under `gives`, else all of them; everything else is a success without a result.
+pub fn obliging(tool: &str, call: &ToolCall) -> TaskOutcome {
+    let args = call.input.get("args").cloned().unwrap_or_default();
+    match tool {
+        "python" => TaskOutcome::success(args.get("gives").cloned().unwrap_or(args)),
+        "postgres" => TaskOutcome::success(json(r#"{"rows": [], "rowcount": 1}"#)),
+        "http_call" => replied(200, "null"),
+        _ => TaskOutcome::success(Value::Null),
+    }
+}
+
+/// What the http tool makes of a reply.
+pub fn replied(status: i64, body: &str) -> TaskOutcome {
+    let result = Value::object([("status_code", Value::Int(status)), ("headers", json("{}")), ("data", json(body))]);
+    let facts = Value::object([("http", Value::object([("status", Value::Int(status)), ("headers", json("{}"))]))]);
+    let outcome = match status < 400 {
+        true => TaskOutcome::success(result),
+        false => {
+            let error = ErrorInfo::new(status.to_string(), "http", format!("the server says {status}")).replied();
+            TaskOutcome { output: result, ..TaskOutcome::failure(error) }
+        }
+    };
+    TaskOutcome { facts, ..outcome }
+}
+
+pub async fn run(text: &str, input: &str) -> Ran {
+    run_with(text, input, obliging).await
+}
+
+pub async fn run_with(
+    text: &str,
+    input: &str,
+    answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
+) -> Ran {
+    run_plans(&[text], input, answer).await
+}
+
+/// The last is run; the others can be called.
+pub async fn run_plans(
+    texts: &[&str],
+    input: &str,
+    answer: impl Fn(&str, &ToolCall) -> TaskOutcome + Send + Sync + 'static,
+) -> Ran {
+    let calls: Arc<Mutex<Vec<Call>>> = Arc::default();
+    let answer = Arc::new(answer);
+    let mut tools = Tools::new();
+    for tool in TOOLS {
+        let (calls, answer) = (calls.clone(), answer.clone());
+        tools = tools.with_fn(tool, move |call| {
+            let (path, input) = (call.path.to_string(), call.input.clone());
+            let noted = Call { tool, path, attempt: call.attempt, input };
+            calls.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
+            let outcome = answer(tool, &call);
+            async move { outcome }
+        });
+    }
+    let (report, events) = run_tools(texts, input, tools).await;
+    let calls = calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ran { report, calls, events }
+}
+
+pub async fn run_tools(texts: &[&str], input: &str, tools: Tools) -> (Arc<FinalReport>, Vec<Event>) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let options = EngineOptions {
+        tools,
+        languages: vec![Arc::new(Jinja)],
+        poll_every: Duration::from_millis(2),
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(store, options).expect("an engine");
+    let mut last = None;
+    for text in texts {
+        last = Some(engine.add_plan(plan(text)).expect("a plan").0);
+    }
+    let start = StartOptions { id: Some("r".to_owned()), virtual_time: true, ..StartOptions::default() };
+    let mut handle = engine.start(last.expect("a playbook"), json(input), start).await.expect("started");
+    let mut stream = handle.events.take().expect("events");
+    let listening = tokio::spawn(async move {
+        let mut events = Vec::new();
+        while let Ok(event) = stream.recv().await {
+            let ended = event.kind.starts_with("workflow.") && &*event.kind != "workflow.started";
+            events.push(event);
+            if ended {
+                break;
+            }
+        }
+        events
+    });
+    let report = tokio::time::timeout(Duration::from_secs(20), handle.wait()).await.expect("it hangs").expect("an end");
+    engine.close().await;
+    drop(handle);
+    let events = tokio::time::timeout(Duration::from_secs(5), listening).await.expect("events end").expect("events");
+    (report, events)
+}
+
+impl Ran {
+    /// The output, or the status and the code of the error.
+    pub fn said(&self) -> String {
+        match &self.report.error {
+            None => to_json(&self.report.output),
+            Some(error) => format!("{} {}", self.report.status.as_str(), error.code),
+        }
+    }
+
+    pub fn paths(&self) -> Vec<&str> {
+        self.calls.iter().map(|call| call.path.as_str()).collect()
+    }
+
+    /// Events of one kind, by path.
+    pub fn told(&self, kind: &str) -> Vec<&str> {
+        self.events.iter().filter(|event| &*event.kind == kind).map(|event| &*event.path).collect()
+    }
+
+    /// What the calls of a tool were given, at one place of their input.
+    pub fn given(&self, tool: &str, path: &[&str]) -> Vec<String> {
+        let at = |input: &Value| {
+            let found = path.iter().try_fold(input.clone(), |value, key| match key.parse::<usize>() {
+                Ok(index) => value.as_list().and_then(|list| list.get(index)).cloned(),
+                Err(_) => value.get(key).cloned(),
+            });
+            found.map_or("-".to_owned(), |value| to_json(&value))
+        };
+        self.calls.iter().filter(|call| call.tool == tool).map(|call| at(&call.input)).collect()
+    }
+}
