@@ -57,6 +57,8 @@ pub enum Command {
     Graph(Graph),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
     Mock(Mock),
+    /// What tasks can do: the tools of this program, with their inputs and results
+    Tools(Tools),
     /// All limits with their values
     Limits,
     /// Look for runs that are stuck and for damage
@@ -90,6 +92,7 @@ pub struct Source {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
     Loom,
+    Noetl,
 }
 
 #[derive(ClapArgs)]
@@ -255,6 +258,12 @@ pub struct Mock {
     /// Say nothing of the requests
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Tools {
+    /// One tool; without it, all of them
+    pub name: Option<String>,
 }
 
 #[derive(ClapArgs)]

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use windlass_core::Limits;
-use windlass_loom::Compiled;
-use windlass_syntax::{Diagnostic, Diagnostics, ParseLimits, Source, Span, parse_json};
+use windlass_core::plan::Plan;
+use windlass_syntax::{Diagnostic, Diagnostics, Node, ParseLimits, Scalars, Source, Span, parse_json, parse_yaml};
 use windlass_value::Value;
 
 use crate::args::Dialect;
@@ -50,6 +50,15 @@ pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// A definition that can run, whatever it was written in.
+pub struct Compiled {
+    pub plan: Plan,
+    /// Nothing that stops it from running.
+    pub warnings: Diagnostics,
+    /// Definitions that this one calls by a literal name, and where it does.
+    pub calls: Vec<(String, Span)>,
+}
+
 /// Compiles in the dialect that was named, or the one the content looks like. `app` are the settings that its parameters
 /// may read, `parameters` values for those that it does not declare.
 pub fn compile(
@@ -59,28 +68,75 @@ pub fn compile(
     app: BTreeMap<String, String>,
     parameters: BTreeMap<String, Value>,
 ) -> Result<Compiled, Diagnostics> {
-    let limits = &settings.limits;
-    let options = windlass_loom::Options {
-        limits: limits.clone(),
-        name: name_of(source),
-        tools: crate::tools::NAMES.iter().map(|name| (*name).to_owned()).collect(),
-        activities: settings.activities.iter().map(activity).collect(),
-        settings: app,
-        parameters,
-    };
-    if dialect == Some(Dialect::Loom) {
-        return windlass_loom::compile(source, &options);
-    }
     let mut found = Diagnostics::new();
+    let limits = &settings.limits;
     let parse_limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
-    match parse_json(source, parse_limits, &mut found) {
-        Some(tree) if windlass_loom::recognise(&tree) => windlass_loom::compile_tree(source, &tree, found, &options),
+    let is_json = dialect == Some(Dialect::Loom) || looks_like_json(source);
+    let tree = match is_json {
+        true => parse_json(source, parse_limits, &mut found),
+        false => parse_yaml(source, parse_limits, Scalars::Yaml11, &mut found),
+    };
+    let dialect = dialect.or_else(|| tree.as_ref().and_then(recognise));
+    match (dialect, tree) {
+        (Some(Dialect::Loom), Some(tree)) => {
+            let options = loom_options(source, settings, app, parameters);
+            let compiled = windlass_loom::compile_tree(source, &tree, found, &options)?;
+            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls })
+        }
+        (Some(Dialect::Noetl), Some(tree)) => {
+            let compiled = windlass_noetl::compile_tree(source, &tree, found, &noetl_options(source, settings))?;
+            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls })
+        }
         // A broken file is most likely one of ours: its own problems come first.
-        _ if (looks_like_json(source) || source.text.len() > parse_limits.bytes) && found.has_errors() => {
+        (dialect, _)
+            if found.has_errors()
+                && (dialect.is_some()
+                    || is_json
+                    || mentions_a_playbook(source)
+                    || source.text.len() > parse_limits.bytes) =>
+        {
             Err(found.sorted())
         }
         _ => Err(unknown_dialect()),
     }
+}
+
+fn recognise(tree: &Node) -> Option<Dialect> {
+    if windlass_noetl::recognise(tree) {
+        return Some(Dialect::Noetl);
+    }
+    windlass_loom::recognise(tree).then_some(Dialect::Loom)
+}
+
+fn loom_options(
+    source: &Source,
+    settings: &Settings,
+    app: BTreeMap<String, String>,
+    parameters: BTreeMap<String, Value>,
+) -> windlass_loom::Options {
+    windlass_loom::Options {
+        limits: settings.limits.clone(),
+        name: name_of(source),
+        tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
+        activities: settings.activities.iter().map(activity).collect(),
+        settings: app,
+        parameters,
+    }
+}
+
+fn noetl_options(source: &Source, settings: &Settings) -> windlass_noetl::Options {
+    windlass_noetl::Options {
+        limits: settings.limits.clone(),
+        name: name_of(source),
+        tools: crate::tools::names().into_iter().map(str::to_owned).collect(),
+        aliases: Some(crate::tools::aliases(settings)),
+    }
+}
+
+/// Text that cannot be read as YAML has no keys to go by.
+fn mentions_a_playbook(source: &Source) -> bool {
+    let mut lines = source.text.lines();
+    lines.any(|line| line.starts_with("apiVersion:") || line.starts_with("kind:") || line.starts_with("workflow:"))
 }
 
 fn activity(activity: &Activity) -> windlass_loom::Activity {
@@ -98,8 +154,8 @@ fn looks_like_json(source: &Source) -> bool {
 fn unknown_dialect() -> Diagnostics {
     let mut found = Diagnostics::new();
     let message = "this is no definition in a dialect that is known";
-    let hint =
-        "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; --dialect loom insists";
+    let hint = "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; noetl: YAML with \
+                `apiVersion: noetl.io/v2` and a `workflow` of steps; --dialect insists";
     found.push(Diagnostic::error("WND-0001", Span::at(0), message).hint(hint));
     found
 }

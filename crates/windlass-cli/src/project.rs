@@ -1,7 +1,8 @@
 //! A definition with everything around it: the definitions it calls, and the files of a Logic Apps Standard project.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_core::Program;
@@ -19,6 +20,10 @@ use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
 const NO_SUCH_WORKFLOW: &str = "WND-1116";
+
+/// How many playbooks beside one that calls another are looked into, and how far.
+const REGISTERED_MAX: usize = 1_000;
+const HEAD_BYTES: u64 = 16 * 1024;
 
 /// What was compiled: definitions before whoever calls them, the one that was asked for last.
 pub struct Project {
@@ -184,16 +189,42 @@ impl Reader<'_> {
             return vec![path];
         }
         let Some(folder) = from.map(folder_of) else { return Vec::new() };
-        // A name that is a path would reach any file.
-        if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
+        // A path that leads out of the folder would reach any file.
+        let inside =
+            |part: Component| matches!(part, Component::Normal(part) if !part.as_encoded_bytes().starts_with(b"."));
+        if name.is_empty() || name.contains('\\') || !Path::new(name).components().all(inside) {
             return Vec::new();
         }
         let mut places = vec![folder.join(format!("{name}.json")), folder.join(name).join("workflow.json")];
         if from.is_some_and(is_standard) {
             places.push(folder_of(&folder).join(name).join("workflow.json"));
         }
+        // Playbooks are called by the path they were registered under: its last part is usually the file's name.
+        let last = name.rsplit('/').next().unwrap_or(name);
+        for name in if last == name { vec![name] } else { vec![name, last] } {
+            places.extend(["", ".yaml", ".yml"].map(|ending| folder.join(format!("{name}{ending}"))));
+        }
+        places.extend(registered(&folder, name));
         places
     }
+}
+
+/// The playbooks of a folder that say of themselves that they go by this path.
+fn registered(folder: &Path, path: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let mut playbooks: Vec<PathBuf> = entries.filter(|file| is_yaml(file)).collect();
+    playbooks.sort();
+    playbooks.into_iter().take(REGISTERED_MAX).find(|file| {
+        let mut text = String::new();
+        let read = std::fs::File::open(file).and_then(|file| file.take(HEAD_BYTES).read_to_string(&mut text));
+        let says =
+            |line: &str| line.trim().strip_prefix("path:").map(|said| said.trim().trim_matches(['"', '\'']) == path);
+        read.is_ok() && text.lines().take_while(|line| !line.starts_with("workflow:")).filter_map(says).any(|same| same)
+    })
+}
+
+fn is_yaml(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
 fn same_file(path: PathBuf) -> PathBuf {
@@ -204,7 +235,7 @@ fn near_file(name: &str, from: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder_of(from)).ok()?;
     let names: Vec<String> = entries
         .flatten()
-        .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "json"))
+        .filter(|entry| is_yaml(&entry.path()) || entry.path().extension().is_some_and(|ending| ending == "json"))
         .filter_map(|entry| Some(entry.path().file_stem()?.to_string_lossy().into_owned()))
         .collect();
     nearest(name, names.iter().map(String::as_str)).map(str::to_owned)

@@ -159,7 +159,7 @@ impl NamedCredentials {
 
 impl Credentials for NamedCredentials {
     fn find(&self, alias: &str) -> Result<Credential, ErrorInfo> {
-        let variable = variable(alias);
+        let variable = auth_variable(alias);
         if let Some(text) = (self.lookup)(&variable).filter(|text| !text.trim().is_empty()) {
             return Credential::from_text(&text);
         }
@@ -173,7 +173,7 @@ impl Credentials for NamedCredentials {
 }
 
 /// The variable for an alias: `pg-main` is `WINDLASS_AUTH_PG_MAIN`.
-fn variable(alias: &str) -> String {
+pub fn auth_variable(alias: &str) -> String {
     let upper = alias.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     format!("WINDLASS_AUTH_{}", upper.collect::<String>())
 }

@@ -38,7 +38,7 @@ pub mod test_postgres;
 pub mod test_service;
 mod tls;
 
-pub use credentials::{Credential, Credentials, NamedCredentials};
+pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{HttpCallTool, HttpOptions, HttpTool};
 pub use info::{Field, ToolInfo, tool_infos};

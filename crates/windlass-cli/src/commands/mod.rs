@@ -13,6 +13,7 @@ mod requests;
 mod resume;
 mod run;
 mod status;
+mod tools;
 mod tree;
 mod turns;
 
@@ -35,6 +36,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::replay(global, &args),
         Command::Graph(args) => graph::graph(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
+        Command::Tools(args) => tools::tools(global, &args),
         Command::Limits => limits::limits(global),
         Command::Doctor => doctor::doctor(global),
         Command::Workflow(args) => match args.command {

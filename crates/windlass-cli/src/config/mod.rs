@@ -5,7 +5,7 @@ mod services;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use services::{Activity, Model, Secret, Target};
+pub use services::{Activity, Auth, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
 use windlass_value::Duration;
@@ -14,13 +14,15 @@ use crate::args::Global;
 use crate::failure::Failure;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 4] = ["limits", "activities", "model", "settings"];
+const SECTIONS: [&str; 5] = ["limits", "activities", "auth", "model", "settings"];
 
 #[derive(Default)]
 pub struct Settings {
     pub limits: Limits,
     /// What definitions may call by name.
     pub activities: Vec<Activity>,
+    /// Credentials by alias.
+    pub auth: Auth,
     pub model: Model,
     /// What `appsetting` reads.
     pub app: BTreeMap<String, String>,
@@ -68,6 +70,7 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
         let read = match (section.as_str(), content) {
             ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
             ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
+            ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
             ("model", entries) => services::model(entries).map(|read| settings.model = read),
             ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
             _ => Err(unknown("section", &section, SECTIONS)),

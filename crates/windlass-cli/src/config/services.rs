@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use windlass_tools::auth_variable;
 use windlass_value::Duration;
 
 use crate::failure::Failure;
@@ -65,6 +66,56 @@ pub struct Model {
     pub key_env: Option<String>,
 }
 
+/// Credentials by alias: an address, or named facts.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Auth(BTreeMap<String, AuthEntry>);
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum AuthEntry {
+    Address(Secret),
+    Facts(BTreeMap<String, Fact>),
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Fact {
+    Number(i64),
+    Text(Secret),
+}
+
+impl Auth {
+    pub fn aliases(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// What the environment variable of an alias would hold. What cannot be read is not known.
+    pub fn text(&self, variable: &str) -> Option<String> {
+        let (_, entry) = self.0.iter().find(|(alias, _)| auth_variable(alias) == variable)?;
+        match entry {
+            AuthEntry::Address(secret) => secret.read().ok(),
+            AuthEntry::Facts(facts) => {
+                let facts = facts.iter().map(|(name, fact)| {
+                    let fact = match fact {
+                        Fact::Number(number) => serde_json::Value::from(*number),
+                        Fact::Text(secret) => serde_json::Value::from(secret.read().ok()?),
+                    };
+                    Some((name.clone(), fact))
+                });
+                facts.collect::<Option<serde_json::Map<_, _>>>().map(|facts| serde_json::Value::from(facts).to_string())
+            }
+        }
+    }
+}
+
+pub fn auth(table: toml::Value) -> Result<Auth, Failure> {
+    let read: Result<Auth, _> = read(table, "auth");
+    read.map_err(|failure| {
+        failure.hint("an alias has an address, { env = \"NAME\" }, or a table of these: host, user, password, …")
+    })
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ActivityEntry {
@@ -85,11 +136,10 @@ pub fn activities(table: toml::Value, place: &Path) -> Result<Vec<Activity>, Fai
 }
 
 fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, Failure> {
-    if name.trim().is_empty() || crate::tools::NAMES.contains(&name.as_str()) {
+    let tools = crate::tools::names();
+    if name.trim().is_empty() || tools.contains(&name.as_str()) {
         let message = format!("an activity cannot be called `{name}`");
-        return Err(
-            Failure::usage(message).hint(format!("the tools {} are there already", crate::tools::NAMES.join(", ")))
-        );
+        return Err(Failure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
     let hint = "give `url` for a service, or `workflow` for a definition to run as a child";

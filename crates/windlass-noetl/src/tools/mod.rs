@@ -171,10 +171,12 @@ impl Compiler<'_> {
             (None, false) => text.to_owned(),
         };
         let Some(known) = &self.options.aliases else { return };
-        if known.iter().any(|name| name.eq_ignore_ascii_case(&alias)) {
+        // As variables of the environment spell them, `pg-main` and `PG_MAIN` are the same.
+        let spelled = |name: &str| name.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let variable = spelled(&alias);
+        if known.iter().any(|name| spelled(name) == variable) {
             return;
         }
-        let variable = alias.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let hint = did_you_mean(&alias, known.iter().map(String::as_str))
             .unwrap_or_else(|| format!("set WINDLASS_AUTH_{variable} before the run reaches it"));
         self.push(
