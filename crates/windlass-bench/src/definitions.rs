@@ -11,6 +11,7 @@ pub fn limits() -> Limits {
         loop_turns_max: u64::MAX / 2,
         loop_items_max: 10_000_000,
         loop_in_flight_max: 1_000,
+        loop_in_flight_max_azure: 1_000,
         loop_time_max: Duration::from_secs(7 * 86_400),
         ..Limits::default()
     }

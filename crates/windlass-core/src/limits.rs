@@ -38,11 +38,13 @@ limits! {
     /// The most time a loop may ask for.
     loop_time_max: Duration = Duration::from_secs(24 * 3_600),
     /// The most items a foreach may have.
-    loop_items_max: u64 = 100_000,
+    loop_items_max: u64 = 1_000_000,
     /// Turns at once of a parallel foreach that does not say.
     loop_in_flight_default: u64 = 20,
     /// The most turns at once a definition may ask for.
-    loop_in_flight_max: u64 = 50,
+    loop_in_flight_max: u64 = 1_000,
+    /// The most turns at once a `Foreach` in Azure's form may ask for.
+    loop_in_flight_max_azure: u64 = 50,
     /// Results that a condition loop keeps for its output; older ones are counted as dropped.
     loop_results_kept: u64 = 1_000,
     /// Results of a loop over items are stored in chunks of this many.

@@ -86,7 +86,7 @@ impl Compiler<'_> {
         let sequential = current.common.has_option("Sequential");
         let Some(node) = current.common.repetitions else {
             let nested = self.scopes.loops(current.place.scope).any(|frame| frame.foreach);
-            let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max.max(1));
+            let default = limits.loop_in_flight_default.clamp(1, limits.loop_in_flight_max_azure.max(1));
             return Amount::Fixed(if sequential || nested { 1 } else { default });
         };
         if sequential {
@@ -101,14 +101,14 @@ impl Compiler<'_> {
     }
 
     fn check_in_flight(&mut self, node: &Node, turns: u64) {
-        let most = self.limits().loop_in_flight_max;
+        let most = self.limits().loop_in_flight_max_azure;
         if turns == 0 {
             self.error(codes::BAD_VALUE, node.span, "`repetitions` cannot be 0", format!("it is 1 to {most}"));
         }
         if turns > most {
             let message =
                 format!("`repetitions` is {turns}, more than the {most} turns at once that the engine allows");
-            self.over_limit(node.span, message, "loop_in_flight_max");
+            self.over_limit(node.span, message, "loop_in_flight_max_azure");
         }
     }
 }
