@@ -8,6 +8,7 @@ mod disk;
 mod durable;
 mod engine;
 mod expressions;
+mod playbooks;
 mod program;
 mod reducer;
 
@@ -18,7 +19,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 12] = [
+const FIGURES: [Figure; 16] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -85,6 +86,30 @@ const FIGURES: [Figure; 12] = [
         what: "one condition of four calls, beside and inside values of 10 MB",
         target: "under 1 µs each, not growing",
         measure: expressions::condition,
+    },
+    Figure {
+        key: "k",
+        what: "iterations of a playbook's loop, no-op pipeline",
+        target: "50,000 iterations/s",
+        measure: playbooks::noop_iterations,
+    },
+    Figure {
+        key: "l",
+        what: "iterations of a playbook's loop, one python task",
+        target: "2,000 iterations/s",
+        measure: playbooks::python_iterations,
+    },
+    Figure {
+        key: "m",
+        what: "iterations of a playbook's loop, one local HTTP call, 64 in flight",
+        target: "5,000 requests/s",
+        measure: playbooks::http_iterations,
+    },
+    Figure {
+        key: "n",
+        what: "cost of an iteration, 100 to 1,000,000 items, 100 MB of them in the end",
+        target: "flat",
+        measure: playbooks::flat_iterations,
     },
 ];
 
