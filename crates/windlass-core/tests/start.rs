@@ -68,6 +68,20 @@ fn a_large_merged_parameter_is_stored_elsewhere() {
     assert_eq!(sim.output().as_map().unwrap().len(), 2);
 }
 
+/// Snapshots hold the state: what was given must not be in each of them.
+#[test]
+fn a_large_input_for_a_merged_parameter_is_stored_elsewhere() {
+    let limits = Limits { inline_bytes_max: 60, ..Limits::default() };
+    let program = with_parameter(Some(r#"{"a": 1}"#), VariableKind::Object, true, limits);
+    let mut sim = Sim::new(&program, echo());
+    sim.values = MemoryValues::forgetful();
+    let large = "0123456789".repeat(100);
+    sim.start_with(Value::object([("p", Value::object([("b", Value::from(large.as_str()))]))])).run();
+    assert!(matches!(sim.state.run.input.get("p"), Some(Value::Stored(_))));
+    assert!(!format!("{:?}{:?}", sim.state, sim.events).contains(&large));
+    assert_eq!(sim.output().get("b"), Some(&Value::from(large.as_str())));
+}
+
 #[test]
 fn a_child_knows_its_parent_and_where_all_this_began() {
     let mut b = Builder::new();

@@ -187,11 +187,11 @@ impl<A: Adapter> ControlLoop<A> {
                 TickKind::CallResult { call, status, outcome }
             }
             TickKind::AddEvent { name, payload: Value::Map(map), request, origin } => {
-                // What is laid over a default must be seen whole when the run starts.
-                let merged = |key: &Arc<str>| parameters.iter().any(|own| own.merge && own.name == *key);
+                // An object that is laid over another must be seen whole when the run starts.
+                let merged = |key: &Arc<str>| parameters.iter().any(|own| own.merges_into(key));
                 let payload = map.iter().map(|(key, value)| {
-                    let value = value.clone();
-                    (key.clone(), if merged(key) { value } else { slim(value) })
+                    let whole = matches!(value, Value::Map(_)) && merged(key);
+                    (key.clone(), if whole { value.clone() } else { slim(value.clone()) })
                 });
                 TickKind::AddEvent { name, payload: Value::object(payload), request, origin }
             }

@@ -108,6 +108,11 @@ impl Parameter {
     pub fn new(name: impl Into<Arc<str>>, kind: VariableKind) -> Parameter {
         Parameter { name: name.into(), kind, default: None, allowed: None, merge: false }
     }
+
+    /// Whether an object given under this name is laid over another one.
+    pub fn merges_into(&self, name: &str) -> bool {
+        self.merge && *self.name == *name && matches!(self.default, Some(Value::Map(_)))
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -35,13 +35,13 @@ impl Reducer<'_> {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
-        self.state.run.input = input.clone();
+        self.state.run.input = self.slim_merged(input.clone());
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
         self.publish(
             "".into(),
             "playbook.execution_requested",
-            [("definition", definition.clone()), ("input", input.clone())],
+            [("definition", definition.clone()), ("input", self.state.run.input.clone())],
         );
         match self.program.parameters(input) {
             Ok(parameters) => {
@@ -57,7 +57,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// What was put together from two objects may be too large to travel; nobody could see it before.
+    /// What is laid over a default comes whole, however large it is; from here on it is a reference like anything else.
     fn slim_merged(&mut self, parameters: Value) -> Value {
         let merged = |name: &Arc<str>| self.program.plan.parameters.iter().any(|own| own.merge && own.name == *name);
         let Some(map) = parameters.as_map().filter(|map| map.keys().any(merged)) else { return parameters };
