@@ -95,9 +95,13 @@ impl Reducer<'_> {
                     self.state.timers.remove(&key);
                 }
             }
+            Body::Pipeline(pipeline) => {
+                if let Some(job) = pipeline.job {
+                    self.close_job(job);
+                }
+            }
             Body::New
             | Body::Backoff
-            | Body::Pipeline(_)
             | Body::Graph(_)
             | Body::Branch { .. }
             | Body::Wait(WaitFrame::Time) => {}
