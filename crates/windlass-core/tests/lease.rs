@@ -276,7 +276,8 @@ fn with_traces() -> Program {
                 let op = WriteOp::Set;
                 Write { fresh: true, ..Write::new(Level::Turn, name, op, Some(b.expr(r#"{"$var": "_prev"}"#))) }
             };
-            let ends = |b: &mut Builder, name: &str| Rule { writes: vec![seen(b, name)], ..rule(None, Directive::Continue) };
+            let ends =
+                |b: &mut Builder, name: &str| Rule { writes: vec![seen(b, name)], ..rule(None, Directive::Continue) };
             let two = task("two", b.action(r#"{"$var": "_prev"}"#));
             let one = Task { rules: vec![ends(b, "first")], ..task("one", b.action(r#"{"$turn": "item"}"#)) };
             let two = Task { retry: Some(retry(3, secs(1))), rules: vec![ends(b, "second")], ..two };

@@ -334,7 +334,11 @@ impl<'p> Sim<'p> {
             Command::CancelWorker { job } if self.acts => self.cancel_worker(*job),
             Command::EndLease { job, dispatch } => {
                 self.holders.remove(job);
-                assert_eq!(self.last.get(job).map(|(_, last)| *last), Some(*dispatch), "the newest lease is the one that ends");
+                assert_eq!(
+                    self.last.get(job).map(|(_, last)| *last),
+                    Some(*dispatch),
+                    "the newest lease is the one that ends"
+                );
             }
             Command::StartChild { call, key, .. } => self.start_call(*call, key),
             Command::CancelChild { key } if self.acts => self.cancel_call(key),

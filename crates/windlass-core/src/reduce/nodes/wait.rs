@@ -100,11 +100,7 @@ impl Reducer<'_> {
                     self.close_job(job);
                 }
             }
-            Body::New
-            | Body::Backoff
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Wait(WaitFrame::Time) => {}
+            Body::New | Body::Backoff | Body::Graph(_) | Body::Branch { .. } | Body::Wait(WaitFrame::Time) => {}
         }
     }
 }
