@@ -341,8 +341,7 @@ impl<A: Adapter> Adapter for Durable<A> {
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
         let Some(bytes) = self.options.store.blob(hash)? else { return Ok(None) };
-        let value = windlass_value::decode(&bytes);
-        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+        codec::blob_value(hash, &bytes).map(Some)
     }
 
     async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {

@@ -11,6 +11,7 @@ use crate::RuntimeError;
 use crate::adapter::{Adapter, ChildStart, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
+use crate::codec;
 use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
@@ -151,8 +152,7 @@ impl Adapter for Local {
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
         let Some(bytes) = self.kept.get(hash) else { return Ok(None) };
-        let value = windlass_value::decode(bytes);
-        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+        codec::blob_value(hash, bytes).map(Some)
     }
 
     fn run_worker(&mut self, job: Job, input: Value) {

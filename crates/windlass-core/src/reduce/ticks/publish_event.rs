@@ -13,6 +13,7 @@ impl Reducer<'_> {
         };
         let path = self.path(frame);
         let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
+        let data = data.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
         self.publish_map(path, kind.clone(), data);
     }
 }
