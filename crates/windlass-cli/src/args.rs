@@ -63,6 +63,8 @@ pub enum Command {
     Limits,
     /// Look for runs that are stuck and for damage
     Doctor,
+    /// Remove runs that have ended long ago, and what only they have stored
+    Clean(Clean),
     #[command(hide = true)]
     Workflow(Workflow),
 }
@@ -245,6 +247,16 @@ pub struct Signal {
     /// A name for this request: the same twice counts once
     #[arg(long, value_name = "ID")]
     pub request_id: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Clean {
+    /// How long ago they must have ended: `30d`, `12h`, or as ISO 8601 (`P30D`)
+    #[arg(long, value_name = "AGE")]
+    pub older_than: String,
+    /// Only say what would go
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(ClapArgs)]

@@ -61,9 +61,36 @@ pub fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// `1 run`, `2 runs`.
+pub fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `512 B`, `1.5 KiB`, `20.0 MiB`.
+pub fn bytes(number: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let power = (number.max(1).ilog2() / 10) as usize;
+    match power.checked_sub(1) {
+        None => format!("{number} B"),
+        Some(at) => {
+            let at = at.min(units.len() - 1);
+            format!("{:.1} {}", number as f64 / 1_024f64.powi(at as i32 + 1), units[at])
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let cases = [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (20 << 20, "20.0 MiB")];
+        for (number, shown) in cases {
+            assert_eq!(bytes(number), shown);
+        }
+        assert_eq!((bytes(u64::MAX).as_str(), count(1, "run").as_str()), ("16777216.0 TiB", "1 run"));
+    }
 
     #[test]
     fn spans_are_short() {

@@ -15,6 +15,9 @@ pub enum Command {
     RunWorker(Job),
     /// Whoever runs this job should stop and confirm.
     CancelWorker { job: u64 },
+    /// Whoever holds this job between two tasks holds it no longer: its pipeline has ended, or gives the lease back because
+    /// it waits for long. The same number with a higher epoch may follow.
+    EndLease { job: u64, dispatch: u32 },
     /// A child run.
     StartChild { call: u64, definition: Arc<str>, input: Value, key: EffectKey },
     /// The child run is no longer wanted.
@@ -31,13 +34,14 @@ pub enum Command {
     PublishEvent(Event),
 }
 
-/// Work under a lease.
+/// Work under a lease: a task of a pipeline. The pipeline is one job from its first effect to its end, so the answer to a
+/// worker's report is either the next of these under the same number, or the lease's end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub job: u64,
-    /// How often this job was handed out: the lease's epoch. A report with another number is late.
+    /// Goes up whenever something of the job is handed out: the lease's epoch. A report with another number is late.
     pub dispatch: u32,
-    /// The smallest number that no other job of the run has.
+    /// The smallest number that no other job of the run has. It stays while the lease is held.
     pub worker: u32,
     pub tool: Arc<str>,
     pub input: Value,

@@ -83,6 +83,8 @@ limits! {
     inline_bytes_max: usize = 65_536,
     /// Bytes of a reply that a tool accepts.
     tool_reply_bytes_max: usize = 104_857_600,
+    /// The longest wait, before a retry or the next call of an operation, for which a pipeline keeps its worker.
+    lease_hold: Duration = Duration::from_secs(5),
     /// Time a cancelled job may take to confirm.
     cancel_grace: Duration = Duration::from_secs(10),
     /// Ticks or computed turns between two snapshots.

@@ -39,13 +39,13 @@ pub enum TickKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Box<Origin>>,
     },
-    /// A worker has ended a job.
+    /// A worker has ended a task of its job.
     StepResult {
         job: u64,
         dispatch: u32,
         outcome: TaskOutcome,
     },
-    /// A worker has let its lease run out: the job is handed out again, with the same key.
+    /// A worker has let its lease run out: its task is handed out again, with the same key.
     LeaseLost {
         job: u64,
         dispatch: u32,
@@ -67,6 +67,9 @@ pub enum TickKind {
     /// A worker wants something said while it works.
     PublishEvent {
         job: u64,
+        /// The lease's epoch; with another one it is late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dispatch: Option<u32>,
         kind: Arc<str>,
         data: Value,
     },
@@ -83,6 +86,9 @@ pub enum TickKind {
     /// A worker is alive and says how far it is.
     Progress {
         job: u64,
+        /// The lease's epoch; with another one it is late.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dispatch: Option<u32>,
         data: Value,
     },
     /// The process that ran this is gone; another has taken over.

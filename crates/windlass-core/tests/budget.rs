@@ -11,7 +11,7 @@ use support::sim::encoded;
 use support::world::World;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Again, Program, Reason, Status, TaskOutcome, TickKind};
+use windlass_core::{Again, Job, Program, Reason, Status, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 fn most(what: &str, most: u64) -> Budget {
@@ -47,7 +47,8 @@ fn hungry<'p>(tokens: i64) -> World<'p> {
 
 /// Effects that were handed out, each once however often a worker got it.
 fn effects(sim: &Sim) -> usize {
-    sim.dispatched.iter().map(|job| job.job).collect::<BTreeSet<_>>().len()
+    let which = |job: &Job| (job.job, job.key.path.clone(), job.key.visit, job.attempt, job.key.call);
+    sim.dispatched.iter().map(which).collect::<BTreeSet<_>>().len()
 }
 
 #[test]

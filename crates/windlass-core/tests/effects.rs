@@ -188,7 +188,7 @@ fn what_comes_late_changes_nothing() {
     let mut sim = begun(&program);
     sim.tick(TickKind::LeaseLost { job: 0, dispatch: 0 });
     sim.tick(TickKind::StepResult { job: 0, dispatch: 0, outcome: unfinished(2, secs(1)) });
-    assert_eq!((sim.count("task.waiting"), sim.count("event.unhandled")), (0, 1));
+    assert_eq!((sim.count("task.waiting"), sim.count("job.refused")), (0, 1));
     sim.reply("step", unfinished(2, secs(5)));
     // The first worker and its successor speak once more while the operation goes on.
     for dispatch in [0, 1] {

@@ -402,9 +402,9 @@ fn a_cancelled_turn_keeps_its_slot_until_its_worker_confirms() {
     assert_eq!(sim.state.jobs.len(), 1);
     sim.pass(secs(1));
     assert_eq!(sim.open_paths(), ["loop[1].body", "loop[2].body"], "the grace of ten seconds is over");
-    let late = sim.count("event.unhandled");
+    let late = sim.count("job.refused");
     sim.succeed("loop[1].body", "late").succeed("loop[2].body", 2u32);
-    assert_eq!(sim.count("event.unhandled"), late + 1, "the late result is refused, and told of");
+    assert_eq!(sim.count("job.refused"), late + 1, "the late result is refused, and told of");
     assert_eq!(sim.output(), json("[null, null, 2]"));
 }
 

@@ -86,6 +86,9 @@ pub trait Adapter: Send {
 
     fn cancel_worker(&mut self, job: u64);
 
+    /// Whoever holds a job between two of its tasks holds it no longer. Workers in this process hold nothing meanwhile.
+    fn end_lease(&mut self, _job: u64, _dispatch: u32) {}
+
     fn start_child(&mut self, child: ChildStart);
 
     fn cancel_child(&mut self, child: &str);
@@ -185,6 +188,11 @@ macro_rules! forward_one {
     ($inner:ident, cancel_worker) => {
         fn cancel_worker(&mut self, job: u64) {
             self.$inner.cancel_worker(job);
+        }
+    };
+    ($inner:ident, end_lease) => {
+        fn end_lease(&mut self, job: u64, dispatch: u32) {
+            self.$inner.end_lease(job, dispatch);
         }
     };
     ($inner:ident, start_child) => {

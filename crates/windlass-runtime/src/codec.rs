@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::Plan;
 use windlass_core::{Command, Event, State, Tick, TurnRecord};
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Value};
 
 use crate::RuntimeError;
 
@@ -59,6 +59,15 @@ pub fn digest(commands: &[Command]) -> [u8; 16] {
     let mut digest = [0; 16];
     digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     digest
+}
+
+/// A stored value, if its bytes are those that its name is the checksum of.
+pub fn blob_value(hash: &BlobHash, bytes: &[u8]) -> Result<Value, RuntimeError> {
+    let damaged = |why: String| RuntimeError::Damaged { what: "a stored value", why };
+    if blake3::hash(bytes).as_bytes() != &hash.0 {
+        return Err(damaged(format!("the bytes under {hash} do not have that checksum")));
+    }
+    windlass_value::decode(bytes).map_err(|error| damaged(format!("{hash}: {error}")))
 }
 
 /// Turns of one loop, many to a row. The path is the row's.

@@ -223,8 +223,8 @@ impl<A: Adapter> ControlLoop<A> {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
-                Some(open) if open.dispatch == job.dispatch && self.is_too_large(&job) => self.refuse_input(&job),
-                Some(open) if open.dispatch == job.dispatch => {
+                Some(open) if open.is_out(job.dispatch) && self.is_too_large(&job) => self.refuse_input(&job),
+                Some(open) if open.is_out(job.dispatch) => {
                     let input = self.put_together(&job.input).await?;
                     self.adapter.run_worker(job, input);
                 }
@@ -232,6 +232,7 @@ impl<A: Adapter> ControlLoop<A> {
                 _ => {}
             },
             Command::CancelWorker { job } => self.adapter.cancel_worker(job),
+            Command::EndLease { job, dispatch } => self.adapter.end_lease(job, dispatch),
             Command::StartChild { call, definition, input, key } => {
                 // A later tick of the same commit may have called it off.
                 if self.state.calls.contains_key(&call) {

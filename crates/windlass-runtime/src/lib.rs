@@ -6,6 +6,7 @@
 pub mod adapter;
 pub mod adapters;
 mod blobs;
+mod clean;
 mod clock;
 pub mod codec;
 mod control_loop;
@@ -17,6 +18,7 @@ mod tool;
 mod workers;
 
 pub use blobs::BlobCache;
+pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{

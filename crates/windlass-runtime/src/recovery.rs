@@ -147,7 +147,7 @@ pub(crate) fn fetch(store: &dyn StoreRead, hashes: &[BlobHash], blobs: &mut Blob
 
 pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, RuntimeError> {
     let bytes = store.blob(hash)?.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
-    windlass_value::decode(&bytes).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+    codec::blob_value(hash, &bytes)
 }
 
 /// Bytes of stored values that are put back into what is shown to people and programs. Beyond that a reference stays a

@@ -1,5 +1,5 @@
-//! The in-process workers. A job is held under a lease: the worker shows that it is alive, and a report counts only with
-//! the lease's own number.
+//! The in-process workers. A task is held under a lease: the worker shows that it is alive, and a report counts only with
+//! the lease's own number. Between two tasks of a pipeline nobody is kept busy here: whose the job is stands in the state.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,27 +11,34 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
-use windlass_value::Value;
+use windlass_value::{Duration, Value};
 
 use crate::codec;
 use crate::tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
-/// How long a worker may be silent before its job is handed to another.
-const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
+pub(crate) const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// How often a worker shows that it is alive.
-const HEARTBEAT: std::time::Duration = std::time::Duration::from_secs(5);
+/// So many times within a lease a worker shows that it is alive; half as often somebody looks.
+const HEARTBEATS: u32 = 6;
 
 /// Shared by all runs of an engine: the tools, and how many jobs run at once in all.
 #[derive(Clone)]
 pub struct WorkerPool {
     tools: Tools,
     slots: Arc<Semaphore>,
+    lease: std::time::Duration,
 }
 
 impl WorkerPool {
     pub fn new(tools: Tools, jobs_at_once: usize) -> WorkerPool {
-        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)) }
+        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)), lease: LEASE }
+    }
+
+    /// With leases that last so long.
+    #[must_use]
+    pub fn with_lease(self, lease: std::time::Duration) -> WorkerPool {
+        WorkerPool { lease, ..self }
     }
 
     pub fn tools(&self) -> &Tools {
@@ -59,6 +66,12 @@ impl RunWorkers {
         RunWorkers { pool, run, reports, leases: Arc::default() }
     }
 
+    /// How often leases are to be looked at.
+    pub fn look_every(&self) -> Duration {
+        let every = self.pool.lease / (HEARTBEATS / 2);
+        Duration::from_ms(u64::try_from(every.as_millis()).unwrap_or(u64::MAX).max(1))
+    }
+
     pub fn in_flight(&self) -> usize {
         self.leases().len()
     }
@@ -83,16 +96,12 @@ impl RunWorkers {
         let lease = Lease { dispatch: job.dispatch, alive_at: Instant::now(), cancel, task: None };
         self.leases().insert(job.job, lease);
         let Some(tool) = self.pool.tools.get(&job.tool).cloned() else {
-            return report(
-                &self.leases,
-                &self.reports,
-                job.job,
-                job.dispatch,
-                no_such_tool(&job.tool, &self.pool.tools),
-            );
+            let outcome = no_such_tool(&job.tool, &self.pool.tools);
+            return report(&self.leases, &self.reports, job.job, job.dispatch, outcome);
         };
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
-        let mut work = Box::pin(work(tool, call, slots, leases, reports, job.job, job.dispatch));
+        let held = Held { leases, job: job.job, dispatch: job.dispatch, heartbeat: self.pool.lease / HEARTBEATS };
+        let mut work = Box::pin(work(tool, call, slots, held, reports));
         // A tool that answers at once needs no task of its own, and nobody has to be woken. One that does not is looked at
         // again as soon as its task begins, so nothing is missed in between.
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
@@ -114,7 +123,7 @@ impl RunWorkers {
     pub fn expire(&self) -> Vec<TickKind> {
         let mut lost = Vec::new();
         self.leases().retain(|job, lease| {
-            let alive = lease.alive_at.elapsed() < LEASE;
+            let alive = lease.alive_at.elapsed() < self.pool.lease;
             if !alive {
                 if let Some(task) = &lease.task {
                     task.abort();
@@ -138,25 +147,38 @@ impl Drop for RunWorkers {
     }
 }
 
+/// A worker's hold on a job.
+struct Held {
+    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+    job: u64,
+    dispatch: u32,
+    heartbeat: std::time::Duration,
+}
+
+impl Held {
+    /// Only the lease that is its own: another worker may have the job by now.
+    fn show_alive(&self) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.dispatch == self.dispatch) {
+            lease.alive_at = Instant::now();
+        }
+    }
+}
+
 async fn work(
     tool: Arc<dyn Tool>,
     call: ToolCall,
     slots: Arc<Semaphore>,
-    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+    held: Held,
     reports: mpsc::UnboundedSender<TickKind>,
-    job: u64,
-    dispatch: u32,
 ) {
     let mut cancelled = call.cancelled.clone();
     let called = call_in_turn(&*tool, call, &slots);
     // A job that waits for its turn is held as firmly as one that runs.
     let heartbeats = async {
         loop {
-            tokio::time::sleep(HEARTBEAT).await;
-            let mut leases = leases.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(lease) = leases.get_mut(&job) {
-                lease.alive_at = Instant::now();
-            }
+            tokio::time::sleep(held.heartbeat).await;
+            held.show_alive();
         }
     };
     // A tool that is called off is dropped where it stands.
@@ -166,7 +188,7 @@ async fn work(
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
-    report(&leases, &reports, job, dispatch, outcome);
+    report(&held.leases, &reports, held.job, held.dispatch, outcome);
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
@@ -208,7 +230,8 @@ impl Future for Caught {
     }
 }
 
-/// A report from a lease that is no longer held is dropped here; the reducer would refuse it too.
+/// A lease ends with its report. One that was lost before is somebody else's: its report goes the same way, and the reducer
+/// refuses it by its epoch, where people can see it.
 fn report(
     leases: &Mutex<BTreeMap<u64, Lease>>,
     reports: &mpsc::UnboundedSender<TickKind>,
@@ -219,8 +242,8 @@ fn report(
     let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
     if held.get(&job).is_some_and(|lease| lease.dispatch == dispatch) {
         held.remove(&job);
-        drop(held);
-        // A closed mailbox means that the run has left this process.
-        let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
     }
+    drop(held);
+    // A closed mailbox means that the run has left this process.
+    let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
 }

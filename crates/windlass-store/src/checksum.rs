@@ -1,5 +1,12 @@
 //! One checksum for every stored row.
 
+use windlass_value::BlobHash;
+
+/// What is said of a blob that is not what was written.
+pub(crate) fn damaged_blob(hash: &BlobHash) -> String {
+    format!("The stored value {hash} (table blobs) is damaged: its checksum does not match.")
+}
+
 /// Covers the numbers of a row as well as its bytes, so that a row found in the wrong place is noticed too. Each part
 /// counts with its length: bytes that move from one column to the next change the sum.
 pub(crate) fn checksum(numbers: &[u64], parts: &[&[u8]]) -> u32 {

@@ -90,6 +90,23 @@ pub trait StoreScan: Send + Sync {
     fn verify(&self) -> Result<Vec<String>, StoreError>;
 }
 
+/// Removes what nobody needs any more. Each call is one transaction of bounded size, so that others can write in between.
+/// Whatever interrupts it, nothing that a remaining run refers to is lost, and what is half removed is taken up by the
+/// next `sweep`.
+pub trait StoreClean: Send + Sync {
+    /// Runs that no remaining run has called, which have ended before `before` together with all below them; oldest
+    /// first. `after` is the number of the last one seen, 0 for the first page.
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError>;
+
+    /// Takes such a run and those below it out of every listing, the run itself last. One that is not `removable` stays.
+    /// What they have written is not given out any more; `sweep` frees it.
+    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError>;
+
+    /// Frees a part of what removed runs have left: journals, snapshots, turns, and blobs that no remaining run has
+    /// written too.
+    fn sweep(&self) -> Result<Swept, StoreError>;
+}
+
 /// Owners are alive while they hold something that the death of their process takes from them.
 pub trait StoreOwners: Send + Sync {
     /// Registers this process under a fresh name; the guard is the sign of life.
@@ -98,9 +115,9 @@ pub trait StoreOwners: Send + Sync {
 }
 
 /// All of it.
-pub trait Store: StoreWrite + StoreRead + StoreScan + StoreOwners {}
+pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreOwners {}
 
-impl<S: StoreWrite + StoreRead + StoreScan + StoreOwners> Store for S {}
+impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreOwners> Store for S {}
 
 /// A live owner. Dropping it is dying.
 pub struct Owner {

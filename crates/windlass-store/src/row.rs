@@ -297,3 +297,43 @@ pub struct JobLease {
     pub job: u64,
     pub epoch: u64,
 }
+
+/// A run that may go, with all below it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removable {
+    pub number: i64,
+    pub run: Arc<str>,
+    /// How many runs that are, itself included.
+    pub runs: u64,
+    /// What that would free: its rows, and the blobs that only these runs have written.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    pub runs: u64,
+    /// There are more below the same run: call again.
+    pub more: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    pub blobs: u64,
+    pub bytes: u64,
+    /// There is more: call again.
+    pub more: bool,
+}
+
+impl Swept {
+    pub(crate) fn row(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn blob(&mut self, bytes: u64) {
+        self.blobs += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Runs that one call of `remove` takes at most.
+pub(crate) const REMOVED_AT_ONCE: usize = 500;

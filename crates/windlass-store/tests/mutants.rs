@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::flawed::{Flaw, FlawedStore};
 use windlass_store::conformance::{PROMISES, Subject};
 use windlass_store::{MemoryStore, Store};
+use windlass_value::BlobHash;
 
 /// Each flaw, and a word from the name of the promise that it breaks.
 const BROKEN: &[(Flaw, &str)] = &[
@@ -32,6 +33,9 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::ConstantMark, "others notice"),
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
     (Flaw::FindsNothing, "damage is noticed"),
+    (Flaw::RemovesAnything, "what is removed"),
+    (Flaw::NeverSweeps, "what is removed"),
+    (Flaw::LosesOtherBlobs, "what is removed"),
 ];
 
 #[test]
@@ -88,6 +92,10 @@ impl Subject for FlawedSubject {
 
     fn damage_journal(&mut self, run: &str, tick: u64) {
         assert!(self.store.inner.damage_journal(run, tick), "there is a row to damage");
+    }
+
+    fn damage_blob(&mut self, hash: &BlobHash) {
+        assert!(self.store.inner.damage_blob(hash), "there is a blob to damage");
     }
 
     fn syncs(&self) -> Option<u64> {

@@ -81,7 +81,7 @@ impl Serialize for Value {
                     "ref",
                     &serde_json::json!({
                         "store": "blobs", "key": hash, "checksum": format!("blake3:{hash}"), "size": stored.size,
-                        "schema_hint": if stored.chunked { "array" } else { "value" },
+                        "schema_hint": if stored.chunked || stored.items > 0 { "array" } else { "value" },
                     }),
                 )?;
                 out.end()

@@ -1,6 +1,7 @@
 //! One file a command.
 
 mod check;
+mod clean;
 mod delivery;
 mod doctor;
 mod events;
@@ -39,6 +40,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Tools(args) => tools::tools(global, &args),
         Command::Limits => limits::limits(global),
         Command::Doctor => doctor::doctor(global),
+        Command::Clean(args) => clean::clean(global, &args),
         Command::Workflow(args) => match args.command {
             WorkflowCommand::Status(args) => status::status(global, &args),
         },

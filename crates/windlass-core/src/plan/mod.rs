@@ -33,7 +33,8 @@ pub const ENCODING_VERSION: u16 = 1;
 /// Goes up when the same plan would be run differently. A plan of an earlier version runs as it did then.
 ///
 /// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
-pub const SEMANTICS_VERSION: u16 = 2;
+/// 3: a pipeline is one job, whose lease lasts from task to task.
+pub const SEMANTICS_VERSION: u16 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -173,6 +174,11 @@ impl Plan {
     /// Events tell when any task begins, and all that is known of its outcome.
     pub(crate) fn tells_all_of_tasks(&self) -> bool {
         self.semantics >= 2
+    }
+
+    /// A pipeline keeps its job, and its worker, from task to task; what a worker says too late is told of as refused.
+    pub(crate) fn leases_pipelines(&self) -> bool {
+        self.semantics >= 3
     }
 
     /// An empty plan of a dialect, to be filled by its compiler.

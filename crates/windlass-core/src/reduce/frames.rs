@@ -286,7 +286,8 @@ impl Reducer<'_> {
         self.forget_loop_time(id);
         let Some(frame) = self.state.frames.get(id) else { return };
         let job = if let Body::Pipeline(pipeline) = &frame.body { pipeline.job } else { None };
-        if let Some(job) = job {
+        // A worker at rest has nothing to stop: it only hears that its lease is over.
+        if let Some(job) = job.filter(|job| self.state.jobs.get(job).is_some_and(|open| !open.resting)) {
             return self.call_off(job);
         }
         if let Body::Call { call } = frame.body
@@ -321,24 +322,6 @@ impl Reducer<'_> {
             error.path = self.path(id);
         }
         self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
-    }
-
-    fn call_off(&mut self, job: u64) {
-        let key = self.set_timer(self.now() + self.program.limits.cancel_grace, Timer::Grace(job));
-        if let Some(open) = self.state.jobs.get_mut(&job) {
-            open.cancelled = Some(key);
-            self.work.output.commands.push(Command::CancelWorker { job });
-        }
-    }
-
-    /// Takes a job out of the state; its worker's number is free again.
-    pub(crate) fn close_job(&mut self, job: u64) -> Option<FrameId> {
-        let open = self.state.jobs.remove(&job)?;
-        self.state.free_workers.insert(open.worker);
-        if let Some(key) = open.cancelled {
-            self.state.timers.remove(&key);
-        }
-        Some(open.frame)
     }
 
     pub(crate) fn child_ended(

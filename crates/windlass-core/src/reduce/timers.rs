@@ -65,15 +65,6 @@ impl Reducer<'_> {
         }
     }
 
-    /// A cancelled job is no longer waited for: its worker has confirmed, or has had its grace.
-    pub(crate) fn job_gone(&mut self, job: u64) {
-        let Some(frame) = self.close_job(job) else { return };
-        if let Some(Body::Pipeline(pipeline)) = self.state.frames.get_mut(frame).map(|frame| &mut frame.body) {
-            pipeline.job = None;
-        }
-        self.close_if_empty(frame);
-    }
-
     /// The run's own time counts only while it is alive, so the timer may be early.
     pub(crate) fn run_time_over(&mut self) {
         let Some(timeout) = self.program.plan.timeout else { return };

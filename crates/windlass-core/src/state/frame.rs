@@ -100,7 +100,11 @@ pub struct PipelineFrame {
     /// not count them anew: it may be told to go on with something else.
     #[serde(default)]
     pub call: u32,
+    /// The job that a worker has, busy or at rest.
     pub job: Option<u64>,
+    /// The job's number and its last epoch, while the lease is given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_back: Option<(u64, u32)>,
     /// The frame of the node that the current task has entered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<FrameId>,

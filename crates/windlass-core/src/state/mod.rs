@@ -115,7 +115,7 @@ pub struct Turn {
     pub count: Option<u64>,
 }
 
-/// A job that has not ended, with all that is needed to hand it out again.
+/// A job that a worker has, with all that is needed to hand it out again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenJob {
     pub frame: FrameId,
@@ -128,6 +128,20 @@ pub struct OpenJob {
     pub timeout: Option<Duration>,
     /// Called off; until it confirms, or this timer fires, it keeps its slot.
     pub cancelled: Option<TimerKey>,
+    /// Its worker has reported and keeps the lease until the pipeline knows what comes next.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub resting: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl OpenJob {
+    /// A worker is busy with exactly this; what it says counts.
+    pub fn is_out(&self, dispatch: u32) -> bool {
+        self.dispatch == dispatch && !self.resting
+    }
 }
 
 /// A child run that has not ended, with all that is needed to ask for it again.

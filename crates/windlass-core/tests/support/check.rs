@@ -86,6 +86,12 @@ fn check_jobs(state: &State) {
         let holds = matches!(&frame(state, open.frame).body, Body::Pipeline(body) if body.job == Some(*number));
         assert!(holds, "job {number} belongs to a pipeline that waits for it");
     }
+    for (_, frame) in state.frames.iter() {
+        if let Body::Pipeline(body) = &frame.body {
+            assert!(body.job.is_none() || body.given_back.is_none(), "a lease is held or given back");
+            assert!(body.job.is_none_or(|job| state.jobs.contains_key(&job)), "a job that nobody has");
+        }
+    }
     assert_eq!(workers, (0..state.workers).collect::<BTreeSet<u32>>(), "every worker number is used or free");
 }
 

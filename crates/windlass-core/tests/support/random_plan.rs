@@ -54,6 +54,10 @@ pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
         alone_in_turn: true,
         ended: Vec::new(),
     };
+    if seed % 8 == 7 {
+        // Runs of older plans obey the same laws.
+        maker.b.plan.semantics = 2;
+    }
     maker.any(&around);
     if maker.rng.chance(30) {
         let (one, two) = (maker.value(&around), maker.b.expr(r#"{"$var": "x"}"#));
@@ -75,6 +79,7 @@ pub fn tight_limits(seed: u64) -> Limits {
         slice_turns: 1 + rng.below(4),
         slice_items: 3 + rng.below(30),
         inline_bytes_max: 22 + rng.below(60) as usize,
+        lease_hold: Duration::from_ms(rng.below(2_000)),
         ..Limits::default()
     }
 }

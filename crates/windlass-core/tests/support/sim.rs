@@ -43,6 +43,12 @@ pub struct Sim<'p> {
     pub disturbance: u64,
     counter: Counter,
     keys: BTreeMap<Key, Sent>,
+    /// What each job was last handed out for.
+    last: BTreeMap<u64, (Key, u32)>,
+    /// Who holds each job.
+    holders: BTreeMap<u64, u32>,
+    /// The jobs that workers were busy with when the process was lost.
+    pub lost: Vec<u64>,
     world: World<'p>,
     /// Whether commands are carried out, or only looked at.
     acts: bool,
@@ -67,7 +73,10 @@ pub struct Child {
 
 struct Sent {
     job: u64,
+    attempt: u32,
     input: Value,
+    /// Nobody has reported on it yet.
+    open: bool,
     /// A try that ended without a reply: another may follow under the same key.
     unanswered: bool,
 }
@@ -101,6 +110,9 @@ impl<'p> Sim<'p> {
             disturbance: 0,
             counter: Counter::default(),
             keys: BTreeMap::new(),
+            last: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            lost: Vec::new(),
             world,
             acts: true,
         }
@@ -115,6 +127,8 @@ impl<'p> Sim<'p> {
             sim.reduce(tick.clone()).expect("a journal's ticks are possible");
         }
         sim.acts = true;
+        let busy = sim.state.jobs.iter().filter(|(_, open)| open.cancelled.is_none() && !open.resting);
+        sim.lost = busy.map(|(job, _)| *job).collect();
         if sim.state.result().is_none() {
             sim.tick(TickKind::Restart);
         }
@@ -285,8 +299,8 @@ impl<'p> Sim<'p> {
                     self.flights.remove(at);
                     self.tick(TickKind::LeaseLost { job, dispatch });
                 }
-                1 => _ = self.tick(TickKind::Progress { job, data }),
-                2 => _ = self.tick(TickKind::PublishEvent { job, kind: "custom".into(), data }),
+                1 => _ = self.tick(TickKind::Progress { job, dispatch: Some(dispatch), data }),
+                2 => _ = self.tick(TickKind::PublishEvent { job, dispatch: None, kind: "custom".into(), data }),
                 _ => {
                     let outcome = TaskOutcome::success("late");
                     self.tick(TickKind::StepResult { job, dispatch: dispatch + 1, outcome });
@@ -318,6 +332,14 @@ impl<'p> Sim<'p> {
             Command::RunWorker(job) => self.run_worker(job),
             Command::QueueEvent(kind) if self.acts => self.buffer.push_back(kind.clone()),
             Command::CancelWorker { job } if self.acts => self.cancel_worker(*job),
+            Command::EndLease { job, dispatch } => {
+                self.holders.remove(job);
+                assert_eq!(
+                    self.last.get(job).map(|(_, last)| *last),
+                    Some(*dispatch),
+                    "the newest lease is the one that ends"
+                );
+            }
             Command::StartChild { call, key, .. } => self.start_call(*call, key),
             Command::CancelChild { key } if self.acts => self.cancel_call(key),
             Command::CompleteRun(result) | Command::Halt(result) | Command::FailWorkflow(result) => {
@@ -331,7 +353,9 @@ impl<'p> Sim<'p> {
     fn run_worker(&mut self, job: &Job) {
         self.check_key(job);
         self.dispatched.push(job.clone());
-        let which = self.counter.which(&job.key.path, job.key.generation, job.job);
+        let EffectKey { visit, call, .. } = job.key;
+        let run = u64::from(visit) << 40 | u64::from(job.attempt) << 20 | u64::from(call);
+        let which = self.counter.which(&job.key.path, job.key.generation, run);
         if !self.acts {
             return;
         }
@@ -343,27 +367,41 @@ impl<'p> Sim<'p> {
         self.flights.push(Flight { job: job.clone(), due, outcome });
     }
 
-    /// One key is one effect with one input: only a job handed out again, or a try after one that got no reply, may carry
-    /// it once more.
+    /// One key is one effect with one input: only a task handed out again, or a try after one that got no reply, may carry
+    /// it once more. Epochs only rise, and a lease that is held has one worker.
     fn check_key(&mut self, job: &Job) {
         let effect = (job.key.path.to_string(), job.key.generation, job.key.visit, job.key.group);
         let key = (effect, job.key.call);
         if let Some(sent) = self.keys.get(&key) {
-            assert!(sent.job == job.job || sent.unanswered, "two effects share the key {:?}", job.key);
+            let same = sent.open && (sent.job, sent.attempt) == (job.job, job.attempt);
+            assert!(same || sent.unanswered, "an effect that was reported on, or another, has the key {:?}", job.key);
             assert_eq!(sent.input, job.input, "one key never carries other bytes");
-            assert!(sent.job != job.job || job.dispatch > 0, "a job is handed out anew with a higher number");
         }
-        self.keys.insert(key, Sent { job: job.job, input: job.input.clone(), unanswered: false });
+        let (job_number, attempt, input) = (job.job, job.attempt, job.input.clone());
+        self.keys.insert(key.clone(), Sent { job: job_number, attempt, input, open: true, unanswered: false });
+        let before = self.last.insert(job.job, (key, job.dispatch));
+        assert!(before.is_none_or(|(_, before)| before < job.dispatch), "a job is handed out with a higher number");
+        let holder = self.holders.insert(job.job, job.worker);
+        assert!(holder.is_none_or(|holder| holder == job.worker), "whoever holds a job gets its next task");
     }
 
+    /// What a worker's word, or its silence, means for what it was given.
     fn answered(&mut self, kind: &TickKind) {
-        if let TickKind::StepResult { job, outcome, .. } = kind
-            && let Some(((effect, _), _)) = self.keys.iter().find(|(_, sent)| sent.job == *job)
-        {
-            // An operation whose later call was lost is begun anew under its key.
-            let (effect, lost) = (effect.clone(), outcome.error.as_ref().is_some_and(|error| !error.replied));
-            let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
-            calls.for_each(|(_, sent)| sent.unanswered = lost);
+        match kind {
+            TickKind::StepResult { job, dispatch, outcome } => {
+                let Some((key, _)) = self.last.get(job).filter(|(_, last)| last == dispatch) else { return };
+                // An operation whose later call was lost is begun anew under its key.
+                let (effect, lost) = (key.0.clone(), outcome.error.as_ref().is_some_and(|error| !error.replied));
+                let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
+                calls.for_each(|(_, sent)| (sent.open, sent.unanswered) = (false, lost));
+            }
+            TickKind::LeaseLost { job, dispatch } => {
+                if self.last.get(job).is_some_and(|(_, last)| last == dispatch) {
+                    self.holders.remove(job);
+                }
+            }
+            TickKind::Restart => self.holders.clear(),
+            _ => {}
         }
     }
 

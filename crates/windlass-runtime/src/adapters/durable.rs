@@ -271,7 +271,7 @@ pub(crate) fn run_status(status: Status) -> RunStatus {
 }
 
 impl<A: Adapter> Adapter for Durable<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, replied, ended);
+    forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, replied, ended);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         for command in &output.commands {
@@ -341,8 +341,7 @@ impl<A: Adapter> Adapter for Durable<A> {
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
         let Some(bytes) = self.options.store.blob(hash)? else { return Ok(None) };
-        let value = windlass_value::decode(&bytes);
-        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+        codec::blob_value(hash, &bytes).map(Some)
     }
 
     async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {

@@ -5,19 +5,17 @@ use std::collections::BTreeMap;
 
 use tokio::sync::{broadcast, mpsc};
 use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
-use windlass_value::{BlobHash, Duration, Timestamp, Value};
+use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{Adapter, ChildStart, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
+use crate::codec;
 use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
 const TICKS_AT_ONCE: usize = 1_024;
-
-/// How often leases are looked at while jobs run.
-const LEASE_CHECK: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub enum Mail {
@@ -71,7 +69,7 @@ impl Local {
     async fn wait(&mut self, until: Option<Timestamp>) -> Next {
         loop {
             let now = self.clock.now();
-            let check = (self.workers.in_flight() > 0).then(|| now + LEASE_CHECK);
+            let check = (self.workers.in_flight() > 0).then(|| now + self.workers.look_every());
             let wake = [until, check].into_iter().flatten().min();
             let sleep = async {
                 match wake {
@@ -154,8 +152,7 @@ impl Adapter for Local {
 
     async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
         let Some(bytes) = self.kept.get(hash) else { return Ok(None) };
-        let value = windlass_value::decode(bytes);
-        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+        codec::blob_value(hash, bytes).map(Some)
     }
 
     fn run_worker(&mut self, job: Job, input: Value) {

@@ -130,8 +130,7 @@ impl Adapter for Replay {
             },
             (None, None) => return Ok(None),
         };
-        let value = windlass_value::decode(&bytes);
-        value.map(Some).map_err(|error| RuntimeError::Damaged { what: "a value", why: error.to_string() })
+        codec::blob_value(hash, &bytes).map(Some)
     }
 
     fn run_worker(&mut self, _job: Job, _input: Value) {}

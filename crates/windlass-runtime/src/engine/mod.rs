@@ -39,6 +39,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// Jobs at once over all runs.
     pub jobs_at_once: usize,
+    /// How long a worker may be silent before its task is handed to another.
+    pub lease: Duration,
     /// A run that has only waited for this long leaves memory.
     pub release_after: Duration,
     /// Wakes every run of the store that nobody owns, not only those this engine has started.
@@ -58,6 +60,7 @@ impl Default for EngineOptions {
             languages: Vec::new(),
             limits: Limits::default(),
             jobs_at_once: 1_024,
+            lease: crate::workers::LEASE,
             release_after: Duration::from_secs(10),
             adopt: false,
             commit_here: false,
@@ -184,7 +187,7 @@ impl Engine {
             store,
             writer: Arc::new(writer),
             owner,
-            pool: WorkerPool::new(options.tools, options.jobs_at_once),
+            pool: WorkerPool::new(options.tools, options.jobs_at_once).with_lease(options.lease),
             languages: options.languages,
             limits: options.limits,
             release_after: options.release_after,

@@ -40,6 +40,17 @@ impl Steps {
         self.step(name, NodeKind::lone(Action::Effect(Effect { tool: tool.into(), input })))
     }
 
+    /// Effects one after the other in one pipeline: label, tool, input.
+    pub fn pipeline(mut self, name: &str, tasks: &[(&str, &str, &str)]) -> Steps {
+        let mut task = |(label, tool, input): &(&str, &str, &str)| {
+            let input = self.expression(json(input));
+            let action = Action::Effect(Effect { tool: (*tool).into(), input });
+            Task { label: (*label).into(), ..Task::new(action) }
+        };
+        let tasks = tasks.iter().map(&mut task).collect();
+        self.step(name, NodeKind::Pipeline(Pipeline { tasks }))
+    }
+
     pub fn signal(self, name: &str, signal: &str) -> Steps {
         let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None };
         self.step(name, NodeKind::Wait(wait))

@@ -1,5 +1,7 @@
 //! A damaged row is never given out, and a look for damage finds it and names it.
 
+use windlass_value::BlobHash;
+
 use super::Subject;
 use super::make::{commit, creation, empty, record, ticks};
 use crate::{Record, RunBatch, StoreErrorKind};
@@ -25,8 +27,25 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(findings.len(), 1, "one damage, one finding: {findings:?}");
     assert!(findings[0].to_lowercase().contains("journal"), "it says where: {findings:?}");
 
+    damaged_blob(subject);
+    let store = subject.store();
     let jump = Record { first_event: 7, ..record(1, 1) };
     commit(&store, vec![ticks("gap", 0, 1), RunBatch { record: Some(jump), ..empty("gap", 1) }]);
     let findings = store.verify().expect("verify");
     assert!(findings.iter().any(|line| line.contains("gap") && line.contains("events")), "{findings:?}");
+}
+
+/// A stored value is found to be damaged when it is read, by whoever reads it, and named.
+fn damaged_blob(subject: &mut dyn Subject) {
+    let (well, ill) = (BlobHash([0x17; 32]), BlobHash([0x18; 32]));
+    let blobs = vec![(well, b"well".to_vec()), (ill, b"ill".to_vec())];
+    commit(&subject.store(), vec![RunBatch { blobs, ..empty("well", 6) }]);
+    subject.damage_blob(&ill);
+    let store = subject.store();
+    assert_eq!(store.blob(&well).expect("read").as_deref(), Some(&b"well"[..]));
+    let error = store.blob(&ill).expect_err("the blob is damaged");
+    assert_eq!(error.kind, StoreErrorKind::Damaged);
+    assert!(error.message.contains(&ill.to_string()), "it is named: {error}");
+    let findings = store.verify().expect("verify");
+    assert!(findings.iter().any(|line| line.contains(&ill.to_string())), "{findings:?}");
 }

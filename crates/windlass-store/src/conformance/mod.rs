@@ -3,6 +3,7 @@
 //! Checks panic with what they have found, as tests do.
 
 mod change_mark;
+mod clean;
 mod compare_and_append;
 mod content;
 mod crash;
@@ -24,6 +25,8 @@ mod verdicts;
 
 use std::sync::Arc;
 
+use windlass_value::BlobHash;
+
 use crate::Store;
 
 /// A store under examination.
@@ -36,6 +39,9 @@ pub trait Subject {
 
     /// Changes a byte of the journal row that holds this tick, behind the store's back.
     fn damage_journal(&mut self, run: &str, tick: u64);
+
+    /// Changes a byte of a blob, behind the store's back.
+    fn damage_blob(&mut self, hash: &BlobHash);
 
     /// How many syncs there were, if the store counts them.
     fn syncs(&self) -> Option<u64> {
@@ -67,6 +73,7 @@ pub const PROMISES: &[Promise] = &[
     Promise { name: "others notice that something was written", check: change_mark::check },
     Promise { name: "a crash takes nothing that was acknowledged", check: crash::check },
     Promise { name: "damage is noticed", check: damage::check },
+    Promise { name: "what is removed goes, and nothing that is needed", check: clean::check },
 ];
 
 /// Runs every check, each on a fresh store.

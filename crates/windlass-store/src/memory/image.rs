@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use super::sealed::Sealed;
+use super::sealed::{Blob, Sealed};
 use crate::{
     InboxRow, JobLease, JobRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RunBatch, RunRow, RunStatus,
     SnapshotRow, StatusChange, TurnRow, TurnTrim, Verdict,
@@ -16,7 +16,11 @@ pub(super) struct Image {
     pub runs: BTreeMap<i64, Run>,
     pub numbers: HashMap<Arc<str>, i64>,
     pub plans: HashMap<BlobHash, PlanRow>,
-    pub blobs: HashMap<BlobHash, Vec<u8>>,
+    pub blobs: HashMap<BlobHash, Sealed<Blob>>,
+    /// The runs that have written each blob.
+    pub blob_runs: HashMap<BlobHash, BTreeSet<i64>>,
+    /// Runs that were removed, with what they have left.
+    pub leaving: BTreeMap<i64, Run>,
     /// Every request id a run was ever sent, and where its message is if nobody has consumed it.
     pub requests: HashMap<Arc<str>, HashMap<Arc<str>, Option<u64>>>,
     /// Messages nobody has consumed, by position, which is the order of arrival.
@@ -109,7 +113,11 @@ impl Image {
         if batch.release {
             run.row.owner = None;
         }
-        self.blobs.extend(batch.blobs);
+        let number = run.row.number;
+        for (hash, body) in batch.blobs {
+            self.blobs.entry(hash).or_insert_with(|| Sealed::new(Blob { hash, body }));
+            self.blob_runs.entry(hash).or_default().insert(number);
+        }
         for request_id in &batch.consumed {
             self.consume(&run_id, request_id);
         }
@@ -133,7 +141,8 @@ impl Image {
     }
 
     fn create(&mut self, run: &Arc<str>, epoch: u64, new: NewRun) {
-        let number = self.runs.last_key_value().map_or(1, |(last, _)| last + 1);
+        let newest = [self.runs.last_key_value(), self.leaving.last_key_value()];
+        let number = newest.into_iter().flatten().map(|(last, _)| last + 1).max().unwrap_or(1);
         let row = RunRow {
             number,
             run: run.clone(),

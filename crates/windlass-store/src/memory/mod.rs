@@ -3,6 +3,7 @@
 //! Every write call is staged, synced and only then visible; so a crash before the sync loses exactly that call, and a
 //! crash after it keeps the call though the caller was never told. Those are the two faces of every real crash.
 
+mod clean;
 mod image;
 mod read;
 mod sealed;
@@ -11,7 +12,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_value::Timestamp;
+use windlass_value::{BlobHash, Timestamp};
 
 use crate::{
     Claim, InboxRow, InboxVerdict, JobLease, JobRow, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners,
@@ -91,6 +92,11 @@ impl MemoryStore {
         let mut disk = self.disk();
         let row = disk.image.run_mut(run).and_then(|run| run.journal.range_mut(..=tick).next_back());
         row.map(|(_, row)| row.damage()).is_some()
+    }
+
+    /// Flips a bit in a blob. False if there is none.
+    pub fn damage_blob(&self, hash: &BlobHash) -> bool {
+        self.disk().image.blobs.get_mut(hash).map(|blob| blob.damage()).is_some()
     }
 
     /// Flips a bit in the snapshot at this tick. False if there is none.

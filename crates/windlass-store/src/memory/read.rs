@@ -11,7 +11,7 @@ use crate::verify::JournalCheck;
 use crate::{InboxRow, JournalRow, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan, TurnRow};
 
 impl MemoryStore {
-    fn read<T>(&self, look: impl FnOnce(&Image) -> T) -> Result<T, StoreError> {
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Image) -> T) -> Result<T, StoreError> {
         let disk = self.disk();
         disk.refuse_if_stopped()?;
         Ok(look(&disk.image))
@@ -19,7 +19,7 @@ impl MemoryStore {
 
     /// Looks at one run; a run that does not exist has nothing.
     fn read_run<T: Default>(&self, run: &str, look: impl FnOnce(&Run) -> T) -> Result<T, StoreError> {
-        self.read(|image| image.run(run).map(look).unwrap_or_default())
+        self.look(|image| image.run(run).map(look).unwrap_or_default())
     }
 
     fn try_read_run<T: Default>(
@@ -27,7 +27,7 @@ impl MemoryStore {
         run: &str,
         look: impl FnOnce(&Run) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.read(|image| image.run(run).map_or_else(|| Ok(T::default()), look))?
+        self.look(|image| image.run(run).map_or_else(|| Ok(T::default()), look))?
     }
 }
 
@@ -37,11 +37,12 @@ impl StoreRead for MemoryStore {
     }
 
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError> {
-        self.read(|image| image.plans.get(hash).cloned())
+        self.look(|image| image.plans.get(hash).cloned())
     }
 
     fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|image| image.blobs.get(hash).cloned())
+        let blob = self.look(|image| image.blobs.get(hash).map(|blob| blob.read()))?;
+        Ok(blob.transpose()?.map(|blob| blob.body))
     }
 
     fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
@@ -77,7 +78,7 @@ impl StoreRead for MemoryStore {
     }
 
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError> {
-        self.read(|image| {
+        self.look(|image| {
             let positions = image.unread_of.get(run).into_iter().flatten().take(limit as usize);
             positions.filter_map(|position| image.unread.get(position).cloned()).collect()
         })
@@ -99,25 +100,25 @@ impl StoreRead for MemoryStore {
 
 impl StoreScan for MemoryStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.read(|image| {
+        self.look(|image| {
             let older = image.runs.range(..before.unwrap_or(i64::MAX)).rev().map(|(_, run)| &run.row);
             older.filter(|row| fits(filter, row)).take(limit as usize).cloned().collect()
         })
     }
 
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        self.read(|image| {
+        self.look(|image| {
             let due = image.timers.iter().take_while(|(timer, _)| *timer <= now).take(limit as usize);
             due.filter_map(|(_, number)| image.runs.get(number)).map(|run| run.row.clone()).collect()
         })
     }
 
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.read(|image| image.timers.first().map(|(timer, _)| *timer))
+        self.look(|image| image.timers.first().map(|(timer, _)| *timer))
     }
 
     fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError> {
-        self.read(|image| {
+        self.look(|image| {
             let mut seen: HashSet<&Arc<str>> = HashSet::new();
             let runs = image.unread.values().map(|message| &message.run).filter(|run| seen.insert(run));
             runs.take(limit as usize).map(|run| run.to_string()).collect()
@@ -131,7 +132,10 @@ impl StoreScan for MemoryStore {
     }
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
-        self.read(|image| image.runs.values().flat_map(findings).collect())
+        self.look(|image| {
+            let damaged = image.blobs.values().filter_map(|blob| blob.read().err()).map(|error| error.message);
+            image.runs.values().flat_map(findings).chain(damaged).collect()
+        })
     }
 }
 

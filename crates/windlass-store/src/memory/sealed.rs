@@ -1,5 +1,7 @@
 //! Rows with their checksum, so that damage can be modelled and is noticed on reading.
 
+use windlass_value::BlobHash;
+
 use crate::checksum::checksum;
 use crate::{JournalRow, SnapshotRow, StoreError, StoreErrorKind};
 
@@ -35,6 +37,27 @@ impl<R: Checked> Sealed<R> {
             Some(byte) => *byte ^= 0x40,
             None => self.checksum ^= 0x40,
         }
+    }
+}
+
+/// A blob under its hash.
+#[derive(Clone)]
+pub(super) struct Blob {
+    pub hash: BlobHash,
+    pub body: Vec<u8>,
+}
+
+impl Checked for Blob {
+    fn checksum(&self) -> u32 {
+        checksum(&[], &[&self.hash.0, &self.body])
+    }
+
+    fn name(&self) -> String {
+        format!("The stored value {}", self.hash)
+    }
+
+    fn body_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.body
     }
 }
 

@@ -81,9 +81,10 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool
 
 fn create(transaction: &Transaction<'_>, run: &Arc<str>, epoch: u64, new: &NewRun) -> Outcome<i64> {
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO runs (id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
+        "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
                            options, options_checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11)",
+         VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM leaving), 0)),
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11)",
     )?;
     let checksum = options_checksum(run, &new.options);
     Ok(insert.insert(params![
@@ -123,7 +124,7 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
     if batch.release {
         part.release()?;
     }
-    put_blobs(part.transaction, &batch.blobs)?;
+    part.blobs(&batch.blobs)?;
     consume(part.transaction, &batch.run, &batch.consumed)?;
     if let Some(timer) = batch.timer {
         let mut update = part.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
@@ -156,6 +157,20 @@ impl Part<'_> {
         )?;
         let checksum = snapshot_checksum(self.number, new.tick, new.event, &new.state_hash, &new.body);
         insert.execute(params![self.number, new.tick, new.event, new.state_hash, checksum, new.body])?;
+        Ok(())
+    }
+
+    /// Whoever writes a blob needs it, whoever wrote it before.
+    fn blobs(self, blobs: &[(BlobHash, Vec<u8>)]) -> Outcome<()> {
+        for (hash, body) in blobs {
+            let mut insert = self
+                .transaction
+                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, checksum, body) VALUES (?1, ?2, ?3)")?;
+            insert.execute(params![hash.0, blob_checksum(hash, body), body])?;
+            let mut insert =
+                self.transaction.prepare_cached("INSERT OR IGNORE INTO blob_runs (hash, run) VALUES (?1, ?2)")?;
+            insert.execute(params![hash.0, self.number])?;
+        }
         Ok(())
     }
 
@@ -245,15 +260,6 @@ impl Part<'_> {
         update.execute([run])?;
         Ok(())
     }
-}
-
-fn put_blobs(transaction: &Transaction<'_>, blobs: &[(BlobHash, Vec<u8>)]) -> Outcome<()> {
-    for (hash, body) in blobs {
-        let mut insert =
-            transaction.prepare_cached("INSERT OR IGNORE INTO blobs (hash, checksum, body) VALUES (?1, ?2, ?3)")?;
-        insert.execute(params![hash.0, blob_checksum(hash, body), body])?;
-    }
-    Ok(())
 }
 
 /// The row stays, without its body, so that the same request is recognised for ever. One that came without a message

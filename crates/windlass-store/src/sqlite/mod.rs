@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file, shared by all processes that work on it.
 
 mod append;
+mod clean;
 mod open;
 mod owners;
 mod read;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::schema::{APPLICATION_ID, FORMAT_VERSION, TABLES};
+use super::schema::{APPLICATION_ID, FORMAT_VERSION, FROM_FORMAT_1, TABLES};
 use super::trouble::{Outcome, Trouble, damaged, from_io};
 use super::turnstile::LockFile;
 use crate::{StoreError, StoreErrorKind};
@@ -78,6 +78,8 @@ fn connect(file: &Path, flags: OpenFlags, options: &SqliteOptions) -> Outcome<Co
 
 fn check_and_set(connection: Connection, file: &Path, options: &SqliteOptions) -> Outcome<Connection> {
     check_format(&connection, file)?;
+    let mut connection = connection;
+    upgrade(&mut connection)?;
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
         return Err(damaged(format!("{} cannot keep a write-ahead log (mode {mode}).", file.display()), file).into());
@@ -106,11 +108,28 @@ fn check_format(connection: &Connection, file: &Path) -> Outcome<()> {
         let hint = "Give another directory, or move that file away.";
         return Err(StoreError::new(StoreErrorKind::Version, message).hint(hint).file(file).into());
     }
-    if version != FORMAT_VERSION {
-        let message = format!("{shown} has format {version}; this program reads format {FORMAT_VERSION}.");
+    if !(1..=FORMAT_VERSION).contains(&version) {
+        let message = format!("{shown} has format {version}; this program reads formats 1 to {FORMAT_VERSION}.");
         let hint = "Use the version of Windlass that made it, or a newer one.";
         return Err(StoreError::new(StoreErrorKind::Version, message).hint(hint).file(file).into());
     }
+    Ok(())
+}
+
+/// A store of an older format becomes one of this, whole or not at all.
+fn upgrade(connection: &mut Connection) -> Outcome<()> {
+    let version =
+        |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    if version(connection)? == FORMAT_VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    if version(&transaction)? != FORMAT_VERSION {
+        transaction.execute_batch(FROM_FORMAT_1)?;
+        transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    }
+    transaction.commit()?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use rusqlite::Row;
 use windlass_value::{BlobHash, Timestamp};
 
 use super::trouble::{Outcome, damaged, damaged_row};
-use crate::checksum::checksum;
+use crate::checksum::{checksum, damaged_blob};
 use crate::{InboxRow, JobRow, JournalRow, PlanRow, RunRow, RunStatus, SnapshotRow, TurnRow};
 
 /// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
@@ -81,8 +81,10 @@ pub(super) fn plan_row(row: &Row<'_>, file: &Path) -> Outcome<PlanRow> {
 
 pub(super) fn blob_body(row: &Row<'_>, file: &Path) -> Outcome<Vec<u8>> {
     let (hash, body): (BlobHash, Vec<u8>) = (BlobHash(row.get(0)?), row.get(2)?);
-    check(row, 1, blob_checksum(&hash, &body), "blobs", file)?;
-    Ok(body)
+    match row.get::<_, u32>(1)? == blob_checksum(&hash, &body) {
+        true => Ok(body),
+        false => Err(damaged(damaged_blob(&hash), file).into()),
+    }
 }
 
 pub(super) fn turn_row(row: &Row<'_>, file: &Path) -> Outcome<TurnRow> {

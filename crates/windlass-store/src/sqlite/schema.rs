@@ -4,7 +4,7 @@
 pub(super) const APPLICATION_ID: i64 = 0x5769_6E64;
 
 /// Goes up when the tables change.
-pub(super) const FORMAT_VERSION: i64 = 1;
+pub(super) const FORMAT_VERSION: i64 = 2;
 
 /// The statuses of a run that has ended, for SQL. A partial index is used only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -14,6 +14,36 @@ macro_rules! unfinished {
     };
 }
 pub(super) use unfinished;
+
+/// What removing runs needs.
+macro_rules! clean_tables {
+    () => {
+        "
+CREATE INDEX runs_parent ON runs (parent) WHERE parent IS NOT NULL;
+
+-- The runs that have written a blob. A number below zero stands for every run with a smaller number than that, without
+-- the sign.
+CREATE TABLE blob_runs (
+    hash BLOB NOT NULL,
+    run INTEGER NOT NULL,
+    PRIMARY KEY (hash, run)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_runs_run ON blob_runs (run);
+
+-- Numbers of runs that were removed and have rows left. Nobody else gets such a number.
+CREATE TABLE leaving (
+    number INTEGER PRIMARY KEY
+) STRICT;
+"
+    };
+}
+
+/// What format 1 did not have. Nobody knows which runs have written the blobs of such a store: they count as written by all
+/// of its runs, which is what a number below zero says.
+pub(super) const FROM_FORMAT_1: &str = concat!(
+    clean_tables!(),
+    "INSERT INTO blob_runs (hash, run) SELECT hash, -(SELECT coalesce(max(number), 0) + 1 FROM runs) FROM blobs;"
+);
 
 /// The journal is kept in order of arrival: rows clustered by run were measured to be three to five times slower.
 /// Nothing but the journal and its index is touched by an ordinary commit.
@@ -121,5 +151,6 @@ CREATE TABLE jobs (
     UNIQUE (run, job)
 ) STRICT;
 CREATE INDEX jobs_tool ON jobs (tool);
-"
+",
+    clean_tables!()
 );

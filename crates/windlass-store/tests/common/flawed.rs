@@ -1,10 +1,12 @@
 //! Stores with one flaw each.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, Owner, PlanRow, RunBatch, RunFilter,
-    RunRow, SnapshotRow, StoreError, StoreOwners, StoreRead, StoreScan, StoreWrite, TurnRow, Verdict,
+    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, Owner, PlanRow, Removable, Removed,
+    RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners, StoreRead, StoreScan, StoreWrite,
+    Swept, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -30,6 +32,9 @@ pub enum Flaw {
     KeepsLeases,
     ConstantMark,
     FindsNothing,
+    RemovesAnything,
+    NeverSweeps,
+    LosesOtherBlobs,
 }
 
 type Outcome<T> = Result<T, StoreError>;
@@ -38,11 +43,13 @@ pub struct FlawedStore {
     flaw: Flaw,
     pub inner: MemoryStore,
     pub before_last_write: Mutex<MemoryStore>,
+    /// The blobs of runs that stay went with those of one that was removed.
+    lost_all: AtomicBool,
 }
 
 impl FlawedStore {
     pub fn new(flaw: Flaw, inner: MemoryStore) -> FlawedStore {
-        FlawedStore { flaw, before_last_write: Mutex::new(inner.crash()), inner }
+        FlawedStore { flaw, before_last_write: Mutex::new(inner.crash()), lost_all: AtomicBool::new(false), inner }
     }
 
     fn remember(&self) {
@@ -134,7 +141,7 @@ impl StoreRead for FlawedStore {
     }
 
     fn blob(&self, hash: &BlobHash) -> Outcome<Option<Vec<u8>>> {
-        let blob = self.inner.blob(hash)?;
+        let blob = self.inner.blob(hash)?.filter(|_| !self.lost_all.load(Ordering::SeqCst));
         Ok(blob.filter(|body| self.flaw != Flaw::LosesEmptyBlobs || !body.is_empty()))
     }
 
@@ -200,6 +207,29 @@ impl StoreScan for FlawedStore {
 
     fn verify(&self) -> Outcome<Vec<String>> {
         Ok(if self.flaw == Flaw::FindsNothing { Vec::new() } else { self.inner.verify()? })
+    }
+}
+
+impl StoreClean for FlawedStore {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<Removable>> {
+        self.inner.removable(before, after, limit)
+    }
+
+    fn remove(&self, run: &str, before: Timestamp) -> Outcome<Removed> {
+        let before = if self.flaw == Flaw::RemovesAnything { Timestamp(i64::MAX) } else { before };
+        self.inner.remove(run, before)
+    }
+
+    fn sweep(&self) -> Outcome<Swept> {
+        match self.flaw {
+            Flaw::NeverSweeps => Ok(Swept::default()),
+            Flaw::LosesOtherBlobs => {
+                let swept = self.inner.sweep()?;
+                self.lost_all.fetch_or(swept.blobs > 0, Ordering::SeqCst);
+                Ok(swept)
+            }
+            _ => self.inner.sweep(),
+        }
     }
 }
 

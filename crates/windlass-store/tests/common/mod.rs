@@ -65,6 +65,10 @@ impl Subject for MemorySubject {
         assert!(self.0.damage_journal(run, tick), "there is a row to damage");
     }
 
+    fn damage_blob(&mut self, hash: &BlobHash) {
+        assert!(self.0.damage_blob(hash), "there is a blob to damage");
+    }
+
     fn syncs(&self) -> Option<u64> {
         Some(self.0.syncs())
     }
@@ -109,6 +113,12 @@ impl Subject for SqliteSubject {
             rusqlite::params![run, tick],
         );
         assert_eq!(changed.expect("the row can be changed"), 1);
+    }
+
+    fn damage_blob(&mut self, hash: &BlobHash) {
+        let connection = rusqlite::Connection::open(self.store.file()).expect("any tool can open it");
+        let sql = "UPDATE blobs SET body = CAST('?' || substr(body, 2) AS BLOB) WHERE hash = ?1";
+        assert_eq!(connection.execute(sql, [hash.0]).expect("the row can be changed"), 1);
     }
 }
 

@@ -65,6 +65,7 @@ impl Reducer<'_> {
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = Some(key);
         }
+        self.rest_for(id, again.after);
         if let Some(body) = self.pipeline_mut(id) {
             body.again = Some(input);
             body.call += 1;

@@ -8,6 +8,8 @@ use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
 impl Reducer<'_> {
     /// Each entry is a generation of its own: what a retry or a jump enters anew has effects of its own.
     pub(super) fn enter_inner(&mut self, id: FrameId, node: NodeId, scope: ScopeId) {
+        // What is inside has jobs of its own, and takes its time.
+        self.leave_worker(id);
         let Some((_, body, _)) = self.pipeline_of(id) else { return };
         let child = self.begin_child(id, node, u64::from(body.pc), scope, false);
         self.state.next_generation += 1;

@@ -6,6 +6,7 @@ mod call;
 mod effect;
 mod graph;
 mod inner;
+mod lease;
 mod looks;
 mod loop_end;
 mod looping;

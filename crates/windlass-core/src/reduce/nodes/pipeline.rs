@@ -11,8 +11,8 @@ use crate::plan::{Action, NodeKind, Pipeline, Task, Write};
 use crate::reduce::eval::Locals;
 use crate::reduce::write::unsaid;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, Closing, Ended, FrameId, Item, OpenJob, PipelineFrame, ScopeId, Timer};
-use crate::{Command, EffectKey, ErrorInfo, Job, Status, TaskOutcome};
+use crate::state::{Body, Closing, Ended, FrameId, Item, PipelineFrame, ScopeId, Timer};
+use crate::{ErrorInfo, Status, TaskOutcome};
 
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_pipeline(&mut self, id: FrameId) -> Result<(), Stop> {
@@ -186,62 +186,7 @@ impl<'a> Reducer<'a> {
         self.publish_at(id, "ctx.patched", [("scope", Value::from(scope)), ("patch", patch)]);
     }
 
-    /// Makes a job and hands it to a worker.
-    fn hand_out(&mut self, id: FrameId, tool: Arc<str>, input: Value, timeout: Option<Duration>) {
-        let path = self.path(id);
-        let input = self.slim(input);
-        let job = self.state.next_job;
-        self.state.next_job += 1;
-        let worker = self.free_worker();
-        let Some(frame) = self.state.frames.get_mut(id) else { return };
-        let generation = frame.generation;
-        let Body::Pipeline(body) = &mut frame.body else { return };
-        body.job = Some(job);
-        // What the node was given stays what its operation began with.
-        let goes_on = body.again.take().is_some();
-        if !goes_on {
-            body.sent = true;
-            body.tool = Some(tool.clone());
-            body.inputs = input.clone();
-        }
-        let (attempt, visit) = (body.attempt, body.visits.get(&body.pc).copied().unwrap_or(0));
-        let (label, hidden) = self.program_task(id).map(|task| (task.label.clone(), task.hidden)).unwrap_or_default();
-        let Some(body) = self.pipeline_mut(id) else { return };
-        let (group, call) = (body.group, if goes_on { body.call } else { 0 });
-        let path = with_label(path, &label);
-        let key = EffectKey { path: path.clone(), generation, visit, group, call };
-        let open = OpenJob { frame: id, dispatch: 0, worker, tool, input, key, attempt, timeout, cancelled: None };
-        let mut fields = vec![
-            ("task", Value::Str(label)),
-            ("attempt", Value::from(attempt)),
-            ("tool", Value::Str(open.tool.clone())),
-        ];
-        fields.extend((call > 0).then(|| ("call", Value::from(call))));
-        if !hidden {
-            self.publish(path, "task.started", fields);
-        }
-        self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
-        self.state.jobs.insert(job, open);
-    }
-
-    /// After a restart: the same job with the same key, for a new worker.
-    pub(in crate::reduce) fn hand_out_again(&mut self, job: u64) {
-        let worker = self.free_worker();
-        let Some(open) = self.state.jobs.get_mut(&job) else { return };
-        open.dispatch += 1;
-        open.worker = worker;
-        let command = Command::RunWorker(job_of(job, open));
-        self.work.output.commands.push(command);
-    }
-
-    fn free_worker(&mut self) -> u32 {
-        self.state.free_workers.pop_first().unwrap_or_else(|| {
-            self.state.workers += 1;
-            self.state.workers - 1
-        })
-    }
-
-    fn program_task(&self, id: FrameId) -> Option<&'a Task> {
+    pub(super) fn program_task(&self, id: FrameId) -> Option<&'a Task> {
         self.pipeline_of(id).map(|(pipeline, body, _)| &pipeline.tasks[body.pc as usize])
     }
 
@@ -363,6 +308,7 @@ impl<'a> Reducer<'a> {
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = Some(key);
         }
+        self.rest_for(id, wait);
         if let Some(body) = self.pipeline_mut(id)
             && !same_key
         {
@@ -401,20 +347,6 @@ fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
     }
 }
 
-fn with_label(path: Arc<str>, label: &str) -> Arc<str> {
+pub(super) fn with_label(path: Arc<str>, label: &str) -> Arc<str> {
     if label.is_empty() { path } else { format!("{path}.{label}").into() }
-}
-
-fn job_of(job: u64, open: &OpenJob) -> Job {
-    Job {
-        job,
-        dispatch: open.dispatch,
-        worker: open.worker,
-        tool: open.tool.clone(),
-        input: open.input.clone(),
-        key: open.key.clone(),
-        attempt: open.attempt,
-        path: open.key.path.clone(),
-        timeout: open.timeout,
-    }
 }

@@ -95,12 +95,12 @@ impl Reducer<'_> {
                     self.state.timers.remove(&key);
                 }
             }
-            Body::New
-            | Body::Backoff
-            | Body::Pipeline(_)
-            | Body::Graph(_)
-            | Body::Branch { .. }
-            | Body::Wait(WaitFrame::Time) => {}
+            Body::Pipeline(pipeline) => {
+                if let Some(job) = pipeline.job {
+                    self.close_job(job);
+                }
+            }
+            Body::New | Body::Backoff | Body::Graph(_) | Body::Branch { .. } | Body::Wait(WaitFrame::Time) => {}
         }
     }
 }

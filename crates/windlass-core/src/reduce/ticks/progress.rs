@@ -5,10 +5,10 @@ use windlass_value::Value;
 use crate::reduce::Reducer;
 
 impl Reducer<'_> {
-    pub(super) fn progress(&mut self, job: u64, data: &Value) {
-        match self.state.jobs.get(&job).map(|open| open.frame) {
+    pub(super) fn progress(&mut self, job: u64, dispatch: Option<u32>, data: &Value) {
+        match self.spoken_for(job, dispatch) {
             Some(frame) => self.publish_at(frame, "task.progress", [("progress", data.clone())]),
-            None => self.late("Progress"),
+            None => self.refuse("Progress", job, dispatch),
         }
     }
 }

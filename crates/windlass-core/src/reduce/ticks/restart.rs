@@ -1,5 +1,5 @@
-//! Another process has taken over: jobs in flight are handed out again, in order, with their keys and attempts; workers
-//! are numbered from 0.
+//! Another process has taken over: tasks in flight are handed out again, in order, with their keys and attempts; workers
+//! are numbered from 0. A pipeline between two tasks goes on where it is.
 
 use crate::reduce::Reducer;
 
@@ -13,6 +13,7 @@ impl Reducer<'_> {
             // Its worker is gone with the process: nobody is left to confirm.
             self.job_gone(job);
         }
+        self.give_all_back();
         self.state.free_workers.clear();
         for job in self.state.jobs.keys().copied().collect::<Vec<_>>() {
             self.hand_out_again(job);

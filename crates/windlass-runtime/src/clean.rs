@@ -1,0 +1,64 @@
+//! Finished runs that nobody needs any more.
+
+use windlass_store::{Removable, Store};
+use windlass_value::Timestamp;
+
+use crate::RuntimeError;
+
+/// Runs looked at in one go.
+const RUNS_AT_ONCE: u32 = 64;
+
+/// What removing has freed, or would free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    pub runs: u64,
+    pub blobs: u64,
+    pub bytes: u64,
+}
+
+/// What [`clean`] would remove, oldest first.
+pub fn removable(store: &dyn Store, before: Timestamp) -> Result<Vec<Removable>, RuntimeError> {
+    let mut all: Vec<Removable> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |last| last.number);
+        let page = store.removable(before, after, RUNS_AT_ONCE)?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+/// Removes the runs that have ended before a time, each together with all below it, and what nobody else has written of
+/// what they have stored. Step by step: others can write in between, and what was interrupted is taken up again.
+pub fn clean(store: &dyn Store, before: Timestamp) -> Result<Cleaned, RuntimeError> {
+    let mut cleaned = Cleaned::default();
+    sweep(store, &mut cleaned)?;
+    let mut after = 0;
+    loop {
+        let page = store.removable(before, after, RUNS_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(cleaned) };
+        after = last.number;
+        for found in page {
+            loop {
+                let removed = store.remove(&found.run, before)?;
+                cleaned.runs += removed.runs;
+                sweep(store, &mut cleaned)?;
+                if !removed.more {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn sweep(store: &dyn Store, cleaned: &mut Cleaned) -> Result<(), RuntimeError> {
+    loop {
+        let swept = store.sweep()?;
+        cleaned.blobs += swept.blobs;
+        cleaned.bytes += swept.bytes;
+        if !swept.more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Large values travel as references: through events, templates, crashes and the removal of runs.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::audit::{events, replays, shown};
+use support::{World, engine, in_time, loom, named};
+use windlass_core::{Event, Status};
+use windlass_runtime::{RunHandle, RuntimeError, clean, codec, real_now, removable, resolve};
+use windlass_store::{MemoryStore, RunFilter, StoreRead, StoreScan};
+use windlass_value::{BlobHash, Duration, Stored, Value, to_json};
+
+const LARGE: usize = 200_000;
+
+/// A large result, what is made of it, a wait, and somebody who reads through the reference.
+fn large(gate: &str) -> windlass_core::plan::Plan {
+    let text = format!(
+        r#"{{"actions": {{
+            "keep": {{"type": "initializeVariable", "inputs": {{"name": "kept", "type": "string", "value": ""}}}},
+            "fetch": {{"type": "activity", "inputs": {{"activityName": "big", "input": {LARGE}}}, "runAfter": {{"keep": ["Succeeded"]}}}},
+            "store": {{"type": "setVariable", "inputs": {{"name": "kept", "value": "@concat(body('fetch'), 'y')"}}, "runAfter": {{"fetch": ["Succeeded"]}}}},
+            "wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "{gate}"}}, "runAfter": {{"store": ["Succeeded"]}}}},
+            "send": {{"type": "activity", "inputs": {{"activityName": "count", "input": "@variables('kept')"}}, "runAfter": {{"wait": ["Succeeded"]}}}},
+            "read": {{"type": "compose", "inputs": "@length(variables('kept'))", "runAfter": {{"send": ["Succeeded"]}}}}}},
+          "outputs": {{"length": "@outputs('read')", "all": "@variables('kept')"}}}}"#
+    );
+    loom(&text)
+}
+
+async fn begin(store: &Arc<MemoryStore>, world: &World, run: &str) -> RunHandle {
+    let engine = engine(store, world);
+    let (hash, _) = engine.add_plan(large(run)).expect("a plan");
+    in_time(engine.start(hash, Value::Null, named(run))).await.expect("started")
+}
+
+/// Every reference inside a value.
+fn references(value: &Value, found: &mut Vec<Stored>) {
+    match value {
+        Value::Stored(stored) => found.push(Stored::clone(stored)),
+        Value::List(items) => items.iter().for_each(|item| references(item, found)),
+        Value::Map(map) => map.values().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+fn stored_in(events: &[Event]) -> Vec<Stored> {
+    let mut found = Vec::new();
+    events.iter().for_each(|event| references(&event.data, &mut found));
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_carry_the_reference_and_never_the_body() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let mut handle = begin(&store, &world, "a").await;
+    world.open("a");
+    let report = in_time(handle.wait()).await.expect("an end");
+    assert_eq!(report.status, Status::Succeeded);
+    let told = events(&*store, "a");
+    for event in &told {
+        let text = to_json(&event.data);
+        assert!(
+            text.len() < 1_000 && !text.contains("xxxxxxxx"),
+            "{} carries a body: {} bytes",
+            event.kind,
+            text.len()
+        );
+    }
+    let found = stored_in(&told);
+    let kinds = ["task.processed", "step.done", "ctx.patched", "workflow.finished"];
+    for kind in kinds {
+        let of_kind = told.iter().filter(|event| &*event.kind == kind).cloned().collect::<Vec<_>>();
+        assert!(!stored_in(&of_kind).is_empty(), "`{kind}` refers to what is large");
+    }
+    for stored in &found {
+        let bytes = store.blob(&stored.hash).expect("read").expect("there");
+        assert_eq!(blake3::hash(&bytes).as_bytes(), &stored.hash.0, "the key is the checksum");
+        assert!(stored.size >= bytes.len() as u64 && bytes.len() > LARGE / 2);
+        let text = to_json(&Value::Stored(Arc::new(stored.clone())));
+        for field in ["\"store\":", "\"key\":", "\"checksum\":\"blake3:", "\"size\":", "\"schema_hint\":"] {
+            assert!(text.contains(field), "{text}");
+        }
+    }
+    // Whoever reads the end gets the values; so did the tool, and the template.
+    assert!(shown(&*store, &report).contains(&"x".repeat(LARGE)));
+    let sent = world.ledger().into_iter().find(|effect| effect.tool == "count").expect("called");
+    assert_eq!(sent.input.len(), LARGE + 3);
+    let length = resolve(&*store, &report.output).expect("whole").get("length").cloned();
+    assert_eq!(length, Some(Value::from(LARGE as i64 + 1)));
+    replays(&*store, "a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_value_is_found_when_it_is_read_and_named() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let handle = begin(&store, &world, "a").await;
+    world.calls(2).await;
+    drop(handle);
+    let store = Arc::new(store.crash());
+    // What a worker has reported cannot be made anew, as what was computed from it can.
+    let reported = events(&*store, "a").into_iter().filter(|event| &*event.kind == "task.processed");
+    let kept = stored_in(&reported.collect::<Vec<_>>()).pop().expect("the result is stored");
+    assert!(store.damage_blob(&kept.hash));
+    world.open("a");
+    let second = engine(&store, &world);
+    let error = match in_time(second.resume("a")).await {
+        Ok(mut handle) => in_time(handle.wait()).await.map(|report| report.status).expect_err("it cannot go on"),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains(&kept.hash.to_string()), "{error}");
+    assert!(!world.ledger().iter().any(|effect| effect.tool == "count"), "nobody got the damaged value");
+}
+
+/// A store that gives out other bytes than it was given is found out too.
+#[test]
+fn bytes_under_a_wrong_name_are_refused() {
+    let bytes = windlass_value::encode(&Value::from("right"));
+    let hash = BlobHash(*blake3::hash(&bytes).as_bytes());
+    assert_eq!(codec::blob_value(&hash, &bytes).expect("read"), Value::from("right"));
+    let other = windlass_value::encode(&Value::from("wrong"));
+    let error = codec::blob_value(&hash, &other).expect_err("refused");
+    assert!(matches!(error, RuntimeError::Damaged { .. }) && error.to_string().contains(&hash.to_string()), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn finished_runs_go_with_their_values_and_open_ones_go_on() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let mut done = begin(&store, &world, "done").await;
+    world.open("done");
+    assert_eq!(in_time(done.wait()).await.expect("an end").status, Status::Succeeded);
+    let open = begin(&store, &world, "open").await;
+    world.calls(5).await;
+    drop((done, open));
+    let store = Arc::new(store.crash());
+    let later = real_now() + Duration::from_secs(1);
+    assert!(removable(&*store, real_now().min(later) - Duration::from_secs(60)).expect("read").is_empty(), "too young");
+    let found = removable(&*store, later).expect("read");
+    assert_eq!(found.iter().map(|one| &*one.run).collect::<Vec<_>>(), ["done"]);
+    let cleaned = clean(&*store, later).expect("cleaned");
+    assert_eq!(cleaned.runs, 1);
+    let shared = stored_in(&events(&*store, "open"));
+    let there = |stored: &Stored| store.blob(&stored.hash).expect("read").is_some();
+    assert!(!shared.is_empty() && shared.iter().all(there), "the other run had stored the same values");
+    let second = engine(&store, &world);
+    let mut open = in_time(second.resume("open")).await.expect("it goes on");
+    world.open("open");
+    let report = in_time(open.wait()).await.expect("an end");
+    assert_eq!(report.status, Status::Succeeded);
+    assert!(shown(&*store, &report).contains(&"x".repeat(LARGE)));
+    let cleaned = clean(&*store, real_now() + Duration::from_secs(1)).expect("cleaned");
+    assert!(cleaned.runs == 1 && cleaned.bytes > 2 * LARGE as u64, "{cleaned:?}");
+    assert!(!shared.iter().any(there), "nobody needs them any more");
+    assert!(store.runs(&RunFilter::default(), None, 9).expect("read").is_empty());
+}

@@ -1,0 +1,108 @@
+//! Removing runs from the memory store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use windlass_value::Timestamp;
+
+use super::MemoryStore;
+use super::image::{Image, Run};
+use crate::row::REMOVED_AT_ONCE;
+use crate::{Removable, Removed, StoreClean, StoreError, Swept};
+
+impl StoreClean for MemoryStore {
+    fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError> {
+        self.look(|image| {
+            let roots = image.runs.range(after + 1..).filter(|(_, run)| image.is_root(run));
+            let trees = roots.filter_map(|(number, _)| Some((*number, image.tree(*number, before)?)));
+            let found = trees.take(limit as usize);
+            found.map(|(number, tree)| image.describe(number, &tree)).collect()
+        })
+    }
+
+    fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+        self.write(|image| {
+            let root = image.run(run).filter(|run| image.is_root(run)).map(|run| run.row.number);
+            let Some(tree) = root.and_then(|root| image.tree(root, before)) else { return Removed::default() };
+            let leaving = tree.iter().rev().take(REMOVED_AT_ONCE);
+            leaving.clone().for_each(|number| image.leave(*number));
+            Removed { runs: leaving.len() as u64, more: tree.len() > REMOVED_AT_ONCE }
+        })
+    }
+
+    fn sweep(&self) -> Result<Swept, StoreError> {
+        self.write(|image| {
+            let mut swept = Swept::default();
+            if let Some((number, run)) = image.leaving.pop_first() {
+                swept.row(run.bytes());
+                image.free_blobs(number, &mut swept);
+            }
+            swept.more = !image.leaving.is_empty();
+            swept
+        })
+    }
+}
+
+impl Image {
+    fn is_root(&self, run: &Run) -> bool {
+        run.row.parent.as_ref().is_none_or(|parent| self.run(parent).is_none())
+    }
+
+    /// A run and all below it, parents first. None if one of them may not go.
+    fn tree(&self, root: i64, before: Timestamp) -> Option<Vec<i64>> {
+        let mut called: HashMap<&Arc<str>, Vec<i64>> = HashMap::new();
+        for (number, run) in &self.runs {
+            if let Some(parent) = &run.row.parent {
+                called.entry(parent).or_default().push(*number);
+            }
+        }
+        let mut tree = vec![root];
+        let mut at = 0;
+        while let Some(run) = tree.get(at).and_then(|number| self.runs.get(number)) {
+            if !run.row.status.is_final() || run.row.changed_at >= before {
+                return None;
+            }
+            tree.extend(called.get(&run.row.run).into_iter().flatten());
+            at += 1;
+        }
+        Some(tree)
+    }
+
+    fn describe(&self, number: i64, tree: &[i64]) -> Removable {
+        let rows: u64 = tree.iter().filter_map(|number| self.runs.get(number)).map(Run::bytes).sum();
+        let only_theirs = |hash| self.blob_runs.get(hash).is_some_and(|runs| runs.iter().all(|run| tree.contains(run)));
+        let blobs: u64 =
+            self.blobs.values().filter(|blob| only_theirs(&blob.row.hash)).map(|blob| blob.row.body.len() as u64).sum();
+        let run = self.runs.get(&number).map(|run| run.row.run.clone()).unwrap_or_default();
+        Removable { number, run, runs: tree.len() as u64, bytes: rows + blobs }
+    }
+
+    fn leave(&mut self, number: i64) {
+        let Some(run) = self.runs.remove(&number) else { return };
+        self.numbers.remove(&run.row.run);
+        self.requests.remove(&run.row.run);
+        for position in self.unread_of.remove(&run.row.run).unwrap_or_default() {
+            self.unread.remove(&position);
+        }
+        self.leaving.insert(number, run);
+    }
+
+    fn free_blobs(&mut self, number: i64, swept: &mut Swept) {
+        self.blob_runs.retain(|hash, runs| {
+            if runs.remove(&number) && runs.is_empty() {
+                let bytes = self.blobs.remove(hash).map_or(0, |blob| blob.row.body.len() as u64);
+                swept.blob(bytes);
+            }
+            !runs.is_empty()
+        });
+    }
+}
+
+impl Run {
+    fn bytes(&self) -> u64 {
+        let journal = self.journal.values().map(|row| row.row.body.len());
+        let snapshots = self.snapshots.values().map(|row| row.row.body.len());
+        let turns = self.turns.values().flat_map(|rows| rows.values()).map(|row| row.body.len());
+        journal.chain(snapshots).chain(turns).sum::<usize>() as u64
+    }
+}
