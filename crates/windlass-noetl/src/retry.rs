@@ -12,6 +12,7 @@ use crate::amounts::spaced;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::form::{Rule, Task, Then, Work};
+use crate::outputs::attribute_path;
 use crate::tools::Inputs;
 
 /// Inputs of the next call.
@@ -310,20 +311,6 @@ impl Compiler<'_> {
         let value = self.made_up(collected.value.clone(), Mode::Value, span);
         let level = self.own_level();
         self.hidden_write(level, &collected.name, collected.op, value)
-    }
-}
-
-/// `data.items` as `['data']['items']`, so that no name can be anything but a name.
-fn attribute_path(text: &str) -> Option<String> {
-    let parts: Option<Vec<String>> = text.split('.').map(part).collect();
-    parts.map(|parts| parts.concat())
-}
-
-fn part(part: &str) -> Option<String> {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
-    match part.parse::<u32>() {
-        Ok(index) => Some(format!("[{index}]")),
-        Err(_) => (!part.is_empty() && part.chars().all(plain)).then(|| format!("['{part}']")),
     }
 }
 

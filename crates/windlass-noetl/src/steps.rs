@@ -68,10 +68,7 @@ impl<'a> Compiler<'a> {
         let (tool, looping) = (object.take_entry("tool"), object.take_entry("loop"));
         let (retry, sink, set) = (object.take_entry("retry"), object.take("sink"), object.take_entry("set"));
         let vars = object.take_entry("vars");
-        if let Some((key, _)) = object.take_entry("output") {
-            let hint = "large results are kept apart by themselves, and templates read through the reference";
-            self.no_effect(key.span, "`output` has no effect", hint);
-        }
+        let selection = self.selection(&mut object);
         let looped = looping.and_then(|(_, node)| self.looping(node, form));
         let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
         let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
@@ -90,6 +87,7 @@ impl<'a> Compiler<'a> {
         let looped = looped.map(|looped| self.with_entry(looped, form));
         self.here.in_turn = false;
         let mut after = Vec::new();
+        after.extend(selection.map(|selection| self.selecting(&selection)));
         after.extend(sink.and_then(|sink| self.sink("sink", sink)));
         after.extend(set.and_then(|(_, writes)| self.set_after(writes, false)));
         after.extend(vars.and_then(|(_, writes)| self.set_after(writes, true)));

@@ -107,18 +107,14 @@ impl<'a> Compiler<'a> {
             rules = self.eval_rules(eval);
         }
         let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
-        for name in ["output", "output_select", "outputs"] {
-            if let Some((key, _)) = object.take_entry(name) {
-                let hint = "large results are kept apart by themselves, and templates read through the reference";
-                self.no_effect(key.span, format!("`{name}` has no effect"), hint);
-            }
-        }
+        let selection = self.selection(&mut object);
+        let select = selection.map(|selection| self.selected(&selection, "outcome.result"));
         let mut inputs = Inputs { object, given, span: node.span, timeout: None };
         let work = self.work(&kind_name, kind.span, &mut inputs);
         let timeout = inputs.timeout.or(spec.timeout);
         inputs.object.finish(codes::UNKNOWN_KEY, &format!("a task of kind `{kind_name}`"), &mut self.diagnostics);
         let task = Task::new(name, work?, span);
-        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, ..task })
+        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, select, ..task })
     }
 
     /// Spellings of earlier versions, which would otherwise be lost without a word.

@@ -24,10 +24,11 @@ pub(crate) enum ToolKind {
     Shell,
     Noop,
     Playbook,
+    Artifact,
 }
 
 /// Kinds as playbooks write them.
-const KINDS: [(&str, ToolKind); 8] = [
+const KINDS: [(&str, ToolKind); 9] = [
     ("http", ToolKind::Http),
     ("postgres", ToolKind::Postgres),
     ("sqlite", ToolKind::Sqlite),
@@ -36,12 +37,12 @@ const KINDS: [(&str, ToolKind); 8] = [
     ("shell", ToolKind::Shell),
     ("noop", ToolKind::Noop),
     ("playbook", ToolKind::Playbook),
+    ("artifact", ToolKind::Artifact),
 ];
 
 /// Kinds that exist elsewhere, and what to do instead.
-const REFUSED: [(&str, &str); 21] = [
+const REFUSED: [(&str, &str); 20] = [
     ("agent", "call the agent's service with `http`"),
-    ("artifact", "results are kept by themselves; write a file with `python` or `shell`"),
     ("container", "start it with `shell`: `docker run …`"),
     ("ducklake", "use `duckdb`, or `postgres`"),
     ("gateway", "call it with `http`"),
@@ -87,6 +88,7 @@ impl Compiler<'_> {
         match found {
             ToolKind::Noop => Some(self.noop(inputs)),
             ToolKind::Playbook => self.playbook_call(inputs),
+            ToolKind::Artifact => self.artifact(inputs),
             ToolKind::Http => self.http(inputs, span),
             ToolKind::Python => self.python(inputs, span),
             ToolKind::Shell => self.shell(inputs, span),
@@ -133,6 +135,28 @@ impl Compiler<'_> {
             (None, None) => self.made_up("{{ _prev }}", windlass_value::Mode::Value, inputs.span),
         };
         Work::Evaluate(value)
+    }
+
+    /// `{action: get, input: {result_ref}}`: the value behind a reference, which templates read like any other.
+    fn artifact(&mut self, inputs: &mut Inputs) -> Option<Work> {
+        let action = inputs.object.take("action");
+        let input = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.given);
+        if let Some(action) = action.filter(|action| action.as_str() != Some("get")) {
+            let message = format!("the action {} of an artifact is not supported", action.describe());
+            self.error(
+                codes::NOT_SUPPORTED,
+                action.span,
+                message,
+                "results are kept by themselves; only `get` is there",
+            );
+            return None;
+        }
+        let found = input.and_then(|input| input.get("result_ref").or_else(|| input.get("ref")));
+        let Some(reference) = found else {
+            self.missing_input("artifact", "input: {result_ref}", inputs.span);
+            return None;
+        };
+        Some(Work::Evaluate(self.value(reference)))
     }
 
     /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
