@@ -9,6 +9,7 @@ use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
 use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
 use windlass_value::{Mode, PathPart, Value};
 
+use crate::keychain::Entry;
 use crate::names::Use;
 use crate::{Options, codes, expr};
 
@@ -25,6 +26,8 @@ pub(crate) struct Compiler<'a> {
     /// Names under the root's `vars`: they are the run's, whichever step writes them.
     pub run_vars: BTreeSet<String>,
     pub workbook: BTreeMap<String, &'a Node>,
+    /// Secrets by name; None for an entry that something is wrong with.
+    pub keys: BTreeMap<String, Option<Entry>>,
     /// Names that templates use, checked when everything is known.
     pub uses: Vec<Use>,
     pub declared: Declared,
@@ -70,6 +73,7 @@ impl<'a> Compiler<'a> {
             workload: None,
             run_vars: BTreeSet::new(),
             workbook: BTreeMap::new(),
+            keys: BTreeMap::new(),
             uses: Vec::new(),
             declared: Declared::default(),
             here: Here::default(),
@@ -116,6 +120,10 @@ impl<'a> Compiler<'a> {
         }
         for found in expr::references(&source) {
             let span = locate(node, &found.pointer, found.range);
+            // The language has refused it already.
+            if found.name == "keychain" {
+                continue;
+            }
             let here = self.here.clone();
             self.uses.push(Use { name: found.name, path: found.path, guarded: found.guarded, span, here });
         }

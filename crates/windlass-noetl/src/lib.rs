@@ -7,7 +7,7 @@
 //! - `playbook` the file around the steps · `steps` one step and its way of writing · `form` what all of them become
 //! - `eval`, `policy`, `retry` the rules of the three ways · `sinks` · `loops`, `arcs`, `writes`, `amounts` what they share
 //! - `tasks` one task · `tools` its kind and its inputs, one file per family
-//! - `outputs` what of a result is seen later · `fates` keys that work, do nothing or are refused
+//! - `keychain` secrets by name · `outputs` what of a result is seen later · `fates` keys that work, do nothing or are refused
 //! - `emit` from the form to nodes · `names` what templates refer to
 
 mod amounts;
@@ -19,6 +19,7 @@ mod eval;
 mod expr;
 mod fates;
 mod form;
+mod keychain;
 mod loops;
 mod names;
 mod outputs;

@@ -47,9 +47,8 @@ impl<'a> Compiler<'a> {
         if let Some(node) = object.take("workbook") {
             self.workbook(node);
         }
-        if let Some((key, _)) = object.take_entry("keychain") {
-            let hint = "name credentials with `auth: alias`; an alias is looked up on the worker when it is used";
-            self.error(codes::NOT_SUPPORTED, key.span, "`keychain` is not supported", hint);
+        if let Some(node) = object.take("keychain").filter(|node| !matches!(node.kind, Kind::Null)) {
+            self.keychain(node);
         }
         let executor = object.take("executor").map(|node| self.executor(node)).unwrap_or_default();
         let workflow = object.take("workflow");

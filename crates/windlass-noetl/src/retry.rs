@@ -86,7 +86,8 @@ impl Compiler<'_> {
         span: Span,
         tasks: &mut Vec<Task>,
     ) -> Option<(Work, Option<Node>)> {
-        let first = self.value(request);
+        let first = self.sealed(request);
+        let first = self.value(&first);
         let level = self.own_level();
         let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
         let keep = self.hidden_write(level, CALL, WriteOp::Set, given);
@@ -193,7 +194,8 @@ impl Compiler<'_> {
         let mut writes = Vec::new();
         writes.extend(collected.map(|collected| self.collects(collected, span)));
         if let Some(input) = next_input {
-            let value = self.value(input);
+            let input = self.sealed(input);
+            let value = self.value(&input);
             let level = self.own_level();
             writes.push(self.hidden_write(level, CALL, WriteOp::Set, value));
         }

@@ -110,7 +110,8 @@ impl Compiler<'_> {
 
     /// An effect of a tool that the engine has.
     pub fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
-        let input = self.value(input);
+        let input = self.sealed(input);
+        let input = self.value(&input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
@@ -162,8 +163,13 @@ impl Compiler<'_> {
     /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
     pub fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
         let auth = self.one_of(inputs, &["auth", "credential"])?;
+        if let Some(alias) = self.key_alias(auth.1) {
+            return Some(alias);
+        }
         let node = match auth.1.as_map() {
             Some([]) => return None,
+            // Its facts come from the keychain.
+            Some(_) if crate::keychain::mentions(auth.1) => return Some(auth.1.clone()),
             Some(_) => match auth.1.get("credential").or_else(|| auth.1.get("alias")) {
                 Some(alias) => alias,
                 None => {
@@ -178,7 +184,7 @@ impl Compiler<'_> {
         Some(node.clone())
     }
 
-    fn check_alias(&mut self, node: &Node) {
+    pub fn check_alias(&mut self, node: &Node) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
@@ -202,7 +208,7 @@ impl Compiler<'_> {
             return;
         }
         let hint = did_you_mean(&alias, known.iter().map(String::as_str))
-            .unwrap_or_else(|| format!("set WINDLASS_AUTH_{variable} before the run reaches it"));
+            .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::variable(&alias)));
         self.push(
             Diagnostic::warning(
                 codes::UNKNOWN_ALIAS,
