@@ -25,7 +25,8 @@ pub(crate) struct Compiler<'a> {
     pub workload: Option<BTreeMap<String, Value>>,
     /// Names under the root's `vars`: they are the run's, whichever step writes them.
     pub run_vars: BTreeSet<String>,
-    pub workbook: BTreeMap<String, &'a Node>,
+    /// Tasks of the workbook, as a step would have them under `tool`.
+    pub workbook: BTreeMap<String, Node>,
     /// Secrets by name; None for an entry that something is wrong with.
     pub keys: BTreeMap<String, Option<Entry>>,
     /// Names that templates use, checked when everything is known.
@@ -47,6 +48,8 @@ pub(crate) struct Here {
     pub parallel: bool,
     /// Within a step's turn, or outside of any.
     pub in_turn: bool,
+    /// Before the first step: a default that is computed.
+    pub at_start: bool,
     /// Tasks of a workbook are read where they are used.
     pub inlined: u32,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Use {
 }
 
 /// Names that the language gives a meaning, wherever they stand.
-const WORDS: [&str; 22] = [
+const WORDS: [&str; 24] = [
     "workload",
     "ctx",
     "vars",
@@ -39,6 +39,8 @@ const WORDS: [&str; 22] = [
     "_loop",
     "loop_index",
     "execution_id",
+    "job",
+    "payload",
     "kind",
 ];
 
@@ -56,6 +58,9 @@ impl Compiler<'_> {
     }
 
     fn check_name(&mut self, found: &Use) {
+        if !self.check_at_start(found) {
+            return;
+        }
         let first = found.path.first().map(String::as_str);
         match (found.name.as_str(), first) {
             ("workload", Some(key)) => self.check_workload(found, key),

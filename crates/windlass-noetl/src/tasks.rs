@@ -13,6 +13,9 @@ use crate::compiler::Compiler;
 use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
 
+/// Tasks of the workbook that name another, one inside the other.
+const INLINED_MAX: u32 = 8;
+
 /// What a task's `spec` says.
 #[derive(Default)]
 struct Spec {
@@ -209,7 +212,7 @@ impl<'a> Compiler<'a> {
             return None;
         };
         let text = expect_text(name, "`name`", &mut self.diagnostics)?.text.trim();
-        let Some(tool) = self.workbook.get(text).copied() else {
+        let Some(tool) = self.workbook.get(text).cloned() else {
             let names = || self.workbook.keys().map(String::as_str);
             let hint = windlass_syntax::did_you_mean(text, names()).unwrap_or_else(|| match self.workbook.is_empty() {
                 true => "add it under `workbook`, beside `workflow`".to_owned(),
@@ -218,9 +221,9 @@ impl<'a> Compiler<'a> {
             self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
             return None;
         };
-        if self.here.inlined > 0 {
+        if self.here.inlined > INLINED_MAX {
             let hint = "name a task that has a tool of its own";
-            self.error(codes::NOT_SUPPORTED, name.span, "a workbook task that calls another is not supported", hint);
+            self.error(codes::CONFLICT, name.span, "tasks of the workbook name each other without end", hint);
             return None;
         }
         let label = label.unwrap_or_else(|| (text.into(), name.span));

@@ -177,6 +177,8 @@ pub enum Item {
     Fire(FrameId),
     Finish(FrameId, Box<Ended>),
     EndRun(Arc<Outcome>),
+    /// Computes the defaults of parameters that were not given.
+    Parameters,
 }
 
 /// How a frame is about to end.
