@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_list, expect_text, to_value};
 
+use windlass_value::Mode;
+
 use crate::codes;
 use crate::compiler::{Compiler, Here, source_span};
 use crate::form::Step;
@@ -229,7 +231,10 @@ impl<'a> Compiler<'a> {
         }
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
-        let net = Net { places, start: entry.into(), ..empty_net() };
+        // The first token carries what the run was started with, over the defaults.
+        let input =
+            (!self.plan.parameters.is_empty()).then(|| self.made_up("{{ workload }}", Mode::Value, Span::at(0)));
+        let net = Net { places, start: entry.into(), input, ..empty_net() };
         self.plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     }
 }

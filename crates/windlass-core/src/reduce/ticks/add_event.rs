@@ -36,6 +36,7 @@ impl Reducer<'_> {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
+        self.state.returns = origin.and_then(|origin| origin.returns.clone());
         self.state.run.input = input.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
