@@ -32,6 +32,8 @@ pub(crate) struct Compiler<'a> {
     /// Names that templates use, checked when everything is known.
     pub uses: Vec<Use>,
     pub declared: Declared,
+    /// Inputs of tools are kept here as they are read, not yet as a part of the plan.
+    pub held: Option<Vec<Node>>,
     /// The step that is being read.
     pub here: Here,
 }
@@ -79,6 +81,7 @@ impl<'a> Compiler<'a> {
             keys: BTreeMap::new(),
             uses: Vec::new(),
             declared: Declared::default(),
+            held: None,
             here: Here::default(),
         }
     }
@@ -112,6 +115,16 @@ impl<'a> Compiler<'a> {
 
     pub fn value(&mut self, node: &Node) -> ExprId {
         self.expression(node, Mode::Value)
+    }
+
+    /// The inputs of a tool: into the plan, or held back for whoever wants to change them first.
+    pub fn input(&mut self, node: &Node) -> ExprId {
+        if let Some(held) = &mut self.held {
+            held.push(node.clone());
+            return ExprId(0);
+        }
+        let node = self.sealed(node);
+        self.value(&node)
     }
 
     /// The problems and names of a template that is added elsewhere.

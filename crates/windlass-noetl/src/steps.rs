@@ -9,6 +9,7 @@ use windlass_value::{Duration, Mode};
 use crate::codes;
 use crate::compiler::{Compiler, Here};
 use crate::form::{Looping, Rule, Step, Task, Then};
+use crate::retry::REASON;
 use crate::tools::Inputs;
 
 /// The ways of writing a step.
@@ -148,7 +149,13 @@ impl<'a> Compiler<'a> {
         if form == Form::Retry {
             let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
             let entry = |name: &str, value: &str| format!("{{{item}'status': status, '{name}': {value}}}");
-            let (good, bad) = (entry("data", "output"), entry("error", "error"));
+            let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
+            let step = self.here.step.as_deref().unwrap_or_default();
+            // One that was cut short says so.
+            if self.declared.turn.get(step).is_some_and(|names| names.contains(REASON)) {
+                let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
+                good = format!("({cut} if iter.{REASON} is defined else {good})");
+            }
             let text = format!("{{{{ {good} if status == 'success' else {bad} }}}}");
             looping.entry = Some(self.made_up(text, Mode::Value, looping.span));
         }

@@ -1,5 +1,6 @@
 //! `kind: playbook`: a child run.
 
+use windlass_core::plan::ExprId;
 use windlass_syntax::{Kind, Node, Span, expect_text};
 
 use super::Inputs;
@@ -31,7 +32,7 @@ impl Compiler<'_> {
             Kind::Null => Node::object(input.span, []),
             _ => input,
         };
-        let input = self.value(&input);
+        let input = self.held_input(&input);
         let Some((_, node)) = path else {
             self.missing_input("playbook", "path", inputs.span);
             return None;
@@ -56,6 +57,11 @@ impl Compiler<'_> {
         };
         let definition = self.value(&definition);
         Some(Work::Call { definition, input })
+    }
+
+    /// A child's inputs are values of its run: nothing of them is opened on the way.
+    fn held_input(&mut self, node: &Node) -> ExprId {
+        if self.held.is_some() { self.input(node) } else { self.value(node) }
     }
 
     fn return_step(&mut self, node: &Node) -> Option<String> {

@@ -110,8 +110,7 @@ impl Compiler<'_> {
 
     /// An effect of a tool that the engine has.
     pub fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
-        let input = self.sealed(input);
-        let input = self.value(&input);
+        let input = self.input(input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
