@@ -9,6 +9,7 @@ use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::Compiler;
+use crate::fates;
 use crate::form::Route;
 
 /// What `next` says, before the step's own `next_mode` is looked at.
@@ -56,7 +57,7 @@ impl Compiler<'_> {
     fn next_spec(&mut self, node: &Node) -> Option<bool> {
         let mut spec = Object::read(node, "`next.spec`", &mut self.diagnostics)?;
         let (mode, no_match) = (spec.take("mode"), spec.take("on_no_match"));
-        spec.finish(codes::UNKNOWN_KEY, "`next.spec`", &mut self.diagnostics);
+        fates::settle(self, spec, &fates::NEXT_SPEC, "`next.spec`");
         if let Some(node) = no_match.filter(|node| !matches!(node.as_str(), Some("complete" | "quiet"))) {
             let message = format!("`on_no_match` is {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "`complete` or `quiet`: the token ends here");
@@ -90,6 +91,11 @@ impl Compiler<'_> {
         }
         let mut arc = Object::read(node, "an arc", &mut self.diagnostics)?;
         self.old_arc_keys(&mut arc);
+        if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, Kind::Null))
+            && let Some(spec) = Object::read(spec, "the `spec` of an arc", &mut self.diagnostics)
+        {
+            fates::settle(self, spec, &fates::ARC_SPEC, "the `spec` of an arc");
+        }
         let (step, when) = (arc.take("step"), arc.take("when"));
         let (args, set) = (arc.take_entry("args"), arc.take_entry("set"));
         arc.finish(codes::UNKNOWN_KEY, "an arc", &mut self.diagnostics);
@@ -127,7 +133,6 @@ impl Compiler<'_> {
             ("cond", "write `when` in place of `cond`"),
             ("condition", "write `when` in place of `condition`"),
             ("then", "write `- step: …` with `when` beside it"),
-            ("spec", "leave it out: an arc has no settings of its own"),
             ("else", "write an arc without `when`, and put it last"),
         ] {
             if arc.peek(old).is_some()

@@ -17,6 +17,69 @@ pub(crate) enum Fate {
 
 pub(crate) type Table = [(&'static str, Fate)];
 
+/// `spec` of a step.
+pub(crate) const STEP_SPEC: [(&str, Fate); 5] = [
+    ("next_mode", Fate::Works),
+    ("timeout", Fate::Works),
+    ("join", Fate::Works),
+    ("policy", Fate::Works),
+    ("lease", Fate::NoEffect("leases are the engine's affair: windlass.toml has them")),
+];
+
+/// `spec.policy` of a step.
+pub(crate) const STEP_POLICY: [(&str, Fate); 4] = [
+    ("admit", Fate::Works),
+    ("lifecycle", Fate::NoEffect("`spec.timeout` says how long a step may take")),
+    ("failure", Fate::NoEffect("a failed step takes an arc whose `when` matches, else the run fails")),
+    ("emit", Fate::NoEffect("every event is told")),
+];
+
+/// `spec` of a task.
+pub(crate) const TASK_SPEC: [(&str, Fate); 8] = [
+    ("timeout", Fate::Works),
+    ("policy", Fate::Works),
+    ("retry", Fate::Works),
+    ("pool", Fate::NoEffect("connections are pooled for each credential, as they are needed")),
+    ("concurrency", Fate::NoEffect("`max_in_flight` of the loop bounds how many run at once")),
+    ("sandbox", Fate::NoEffect("programs get PATH, HOME and LANG of the environment, nothing else")),
+    ("resources", Fate::NoEffect("programs are bounded by their time: `timeout`")),
+    ("hints", Fate::NoEffect("any worker may run the task")),
+];
+
+/// `spec` of a loop.
+pub(crate) const LOOP_SPEC: [(&str, Fate); 4] = [
+    ("mode", Fate::Works),
+    ("max_in_flight", Fate::Works),
+    ("policy", Fate::NoEffect("where a turn runs is the engine's affair")),
+    (
+        "frame",
+        Fate::Refused("it belongs to cursor loops: read the rows in a step before, and loop over them with `in`"),
+    ),
+];
+
+/// `spec` of `next`.
+pub(crate) const NEXT_SPEC: [(&str, Fate); 3] = [
+    ("mode", Fate::Works),
+    ("on_no_match", Fate::Works),
+    ("policy", Fate::NoEffect("arcs are looked at in their order")),
+];
+
+/// `spec` of an arc.
+pub(crate) const ARC_SPEC: [(&str, Fate); 4] = [
+    ("mode", Fate::Refused("`next.spec.mode`, or `spec.next_mode` of the step, says how many arcs fire")),
+    ("priority", Fate::NoEffect("arcs are looked at in their order")),
+    ("policy", Fate::NoEffect("arcs are looked at in their order")),
+    ("delay", Fate::Refused("let the step that it leads to wait")),
+];
+
+/// `executor.spec`.
+pub(crate) const EXECUTOR_SPEC: [(&str, Fate); 4] = [
+    ("entry_step", Fate::Works),
+    ("final_step", Fate::NoEffect("a run ends when no token is left")),
+    ("no_next_is_error", Fate::NoEffect("a step without `next` ends its token")),
+    ("policy", Fate::NoEffect("limits are in windlass.toml")),
+];
+
 /// Says what becomes of every key that was not taken.
 pub(crate) fn settle(compiler: &mut Compiler, mut object: Object, table: &Table, what: &str) {
     for (name, fate) in table {

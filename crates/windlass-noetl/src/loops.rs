@@ -9,6 +9,7 @@ use windlass_value::Mode;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::expr;
+use crate::fates;
 use crate::form::Looping;
 use crate::steps::Form;
 
@@ -41,15 +42,7 @@ impl Compiler<'_> {
         let in_flight = match spec {
             Some(mut spec) => {
                 let (mode, most) = (spec.take("mode"), spec.take("max_in_flight"));
-                if let Some((key, _)) = spec.take_entry("policy") {
-                    let hint = "where a turn runs is the engine's affair";
-                    self.no_effect(key.span, "`policy` of a loop has no effect", hint);
-                }
-                if let Some((key, _)) = spec.take_entry("frame") {
-                    let hint = "it belongs to cursor loops, which are not supported";
-                    self.error(codes::NOT_SUPPORTED, key.span, "`frame` is not supported", hint);
-                }
-                spec.finish(codes::UNKNOWN_KEY, "`loop.spec`", &mut self.diagnostics);
+                fates::settle(self, spec, &fates::LOOP_SPEC, "the `spec` of a loop");
                 self.in_flight(mode, most, &["sequential", "parallel"])
             }
             None => Some(Amount::Fixed(1)),

@@ -9,6 +9,7 @@ use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::{Compiler, Here, source_span};
+use crate::fates;
 use crate::form::Step;
 
 /// Whether a tree looks like a playbook, right or wrong.
@@ -152,13 +153,7 @@ impl<'a> Compiler<'a> {
             && let Some(mut spec) = Object::read(spec, "`executor.spec`", &mut self.diagnostics)
         {
             found.entry = spec.take("entry_step");
-            for name in ["final_step", "no_next_is_error", "policy"] {
-                if let Some((key, _)) = spec.take_entry(name) {
-                    let hint = "a run ends when no token is left; limits are in windlass.toml";
-                    self.no_effect(key.span, format!("`{name}` has no effect"), hint);
-                }
-            }
-            spec.finish(codes::UNKNOWN_KEY, "`executor.spec`", &mut self.diagnostics);
+            fates::settle(self, spec, &fates::EXECUTOR_SPEC, "`executor.spec`");
         }
         object.finish(codes::UNKNOWN_KEY, "`executor`", &mut self.diagnostics);
         found

@@ -8,6 +8,7 @@ use windlass_value::{Duration, Mode};
 
 use crate::codes;
 use crate::compiler::{Compiler, Here};
+use crate::fates;
 use crate::form::{Looping, Rule, Step, Task, Then};
 use crate::retry::REASON;
 use crate::tools::Inputs;
@@ -196,9 +197,6 @@ impl<'a> Compiler<'a> {
                 );
             }
         }
-        if let Some((key, _)) = object.take_entry("lease") {
-            self.no_effect(key.span, "`lease` has no effect", "leases are the engine's affair: windlass.toml has them");
-        }
         if let Some(policy) = object.take("policy")
             && let Some(mut policy) = Object::read(policy, "`policy`", &mut self.diagnostics)
         {
@@ -207,9 +205,9 @@ impl<'a> Compiler<'a> {
                 let hint = "put them under `spec` of the task";
                 self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`: tasks have", hint);
             }
-            policy.finish(codes::UNKNOWN_KEY, "the `policy` of a step", &mut self.diagnostics);
+            fates::settle(self, policy, &fates::STEP_POLICY, "the `policy` of a step");
         }
-        object.finish(codes::UNKNOWN_KEY, "the `spec` of a step", &mut self.diagnostics);
+        fates::settle(self, object, &fates::STEP_SPEC, "the `spec` of a step");
         spec
     }
 

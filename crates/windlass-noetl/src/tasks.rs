@@ -10,6 +10,7 @@ use windlass_value::Duration;
 use crate::amounts::spaced;
 use crate::codes;
 use crate::compiler::Compiler;
+use crate::fates;
 use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
 
@@ -145,16 +146,7 @@ impl<'a> Compiler<'a> {
         let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
         let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
         let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
-        for name in ["pool", "concurrency", "sandbox", "resources", "hints"] {
-            if let Some((key, _)) = spec.take_entry(name) {
-                self.no_effect(
-                    key.span,
-                    format!("`{name}` has no effect"),
-                    "connections are pooled as they are needed",
-                );
-            }
-        }
-        spec.finish(codes::UNKNOWN_KEY, "the `spec` of a task", &mut self.diagnostics);
+        fates::settle(self, spec, &fates::TASK_SPEC, "the `spec` of a task");
         Spec { rules, retry, timeout }
     }
 

@@ -112,7 +112,7 @@ impl Compiler<'_> {
 fn looped(each: &expr::Each, group: &[expr::Statement], span: Span) -> Node {
     let values = |one: &expr::Statement| {
         let values = one.params.iter().map(|param| {
-            let inner = param.template.trim_start_matches("{{ ").trim_end_matches(" }}");
+            let inner = param.template.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or("none");
             format!("{{{{ ({inner}) | tojson }}}}")
         });
         format!("[{}]", values.collect::<Vec<_>>().join(","))
