@@ -12,6 +12,26 @@ use crate::compiler::Compiler;
 use crate::fates;
 use crate::form::Route;
 
+/// How a step can end.
+const EVENTS: [&str; 3] = ["step.done", "step.failed", "loop.done"];
+
+/// The texts that a condition compares `event.name` with.
+fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
+    let mut found = Vec::new();
+    for (at, word) in text.match_indices("event.name") {
+        let start = at + word.len();
+        let rest = text[start..].trim_start();
+        let Some(rest) = rest.strip_prefix("==").or_else(|| rest.strip_prefix("!=")) else { continue };
+        let rest = rest.trim_start();
+        let Some(quote) = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"')) else { continue };
+        if let Some((name, _)) = rest[1..].split_once(quote) {
+            let begin = text.len() - rest.len() + 1;
+            found.push((name, begin..begin + name.len()));
+        }
+    }
+    found
+}
+
 /// What `next` says, before the step's own `next_mode` is looked at.
 #[derive(Default)]
 pub(crate) struct Next {
@@ -109,6 +129,7 @@ impl Compiler<'_> {
             self.push(problem.label(first.span, "the other").hint("`args` is the canonical form's, `set` is v10's"));
         }
         let when = when.map(|when| {
+            self.check_events(when);
             let source = self.look_at(when, Mode::Condition);
             let good = self.add_expression(source.clone(), Mode::Condition, when.span);
             (good, self.add_expression(source, Mode::Guard, when.span))
@@ -126,6 +147,28 @@ impl Compiler<'_> {
         let step = step?;
         self.hands_over(&step, keys);
         Some(Route { step, span: node.span, when, payload, writes })
+    }
+
+    /// A condition over an event that never comes would never be met.
+    fn check_events(&mut self, node: &Node) {
+        let Kind::Str(text) = &node.kind else { return };
+        for (name, range) in compared_events(&text.text) {
+            let span = text.span_of(range, node.span);
+            let own = if self.here.iterator.is_some() || self.here.looped { "loop.done" } else { "step.done" };
+            let hint = match name {
+                "step.failed" => continue,
+                name if name == own => continue,
+                "step.done" | "loop.done" => {
+                    let message = format!("`{name}` never comes here: this step ends with `{own}`");
+                    self.warning(codes::NEVER_REACHED, span, message, format!("write '{own}'"));
+                    continue;
+                }
+                "call.done" | "step.exit" | "command.completed" => format!("write '{own}'"),
+                "call.error" | "command.failed" | "step.error" => "write 'step.failed'".to_owned(),
+                other => did_you_mean(other, EVENTS).unwrap_or_else(|| format!("one of {}", list_of(EVENTS))),
+            };
+            self.error(codes::BAD_VALUE, span, format!("there is no event `{name}` at the end of a step"), hint);
+        }
     }
 
     fn old_arc_keys(&mut self, arc: &mut Object) {

@@ -46,6 +46,8 @@ pub(crate) struct Here {
     pub step: Option<Arc<str>>,
     /// The loop's item; an empty name in a loop without items.
     pub iterator: Option<Arc<str>>,
+    /// The step has a loop, whichever part of it is read.
+    pub looped: bool,
     /// Turns of the loop run side by side.
     pub parallel: bool,
     /// Within a step's turn, or outside of any.

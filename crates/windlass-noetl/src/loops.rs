@@ -22,8 +22,11 @@ impl Compiler<'_> {
             Form::Eval | Form::V10 | Form::Plain => self.spec_loop(&mut object, node.span),
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
+        // Also when something is wrong with it: what is inside is meant for its turns.
+        (self.here.looped, self.here.in_turn) = (true, true);
+        let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(Node::as_str);
+        self.here.iterator = named.map(Into::into);
         let looping = looping?;
-        self.here.in_turn = true;
         self.here.iterator = looping.item.clone();
         self.here.parallel = !matches!(looping.in_flight, Amount::Fixed(1));
         Some(looping)
