@@ -105,6 +105,9 @@ impl Program {
                 (given, default) => given.or(default.as_ref()).cloned(),
             };
             let Some(value) = given else {
+                if parameter.computed.is_some() {
+                    continue;
+                }
                 problems.push(format!("the parameter `{0}` has no value: give one with --set {0}=…", parameter.name));
                 continue;
             };
@@ -122,7 +125,7 @@ impl Program {
 }
 
 /// Objects are laid over each other level by level; anything else replaces what it is laid over.
-fn laid_over(default: &Value, given: &Value) -> Value {
+pub(crate) fn laid_over(default: &Value, given: &Value) -> Value {
     let (Value::Map(below), Value::Map(above)) = (default, given) else { return given.clone() };
     let mut merged = Map::clone(below);
     for (key, value) in above.iter() {

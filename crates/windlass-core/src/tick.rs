@@ -26,6 +26,9 @@ pub struct Origin {
     pub parent: Arc<str>,
     /// The run that all this began with.
     pub trace: Arc<str>,
+    /// The node of the run's own scope whose output is the run's, if the caller asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -82,6 +82,52 @@ fn a_large_input_for_a_merged_parameter_is_stored_elsewhere() {
     assert_eq!(sim.output().get("b"), Some(&Value::from(large.as_str())));
 }
 
+/// A default may be computed, from the input and the parameters before it; what is given is not computed.
+#[test]
+fn a_default_may_be_computed() {
+    let program = |q: &str| {
+        let mut b = Builder::new();
+        b.evaluate(None, "show", r#"[{"$run": "p"}, {"$run": "q"}]"#);
+        let computed = Some(b.expr(q));
+        let q = Parameter { computed, merge: true, ..Parameter::new("q", VariableKind::Any) };
+        b.plan.parameters = vec![Parameter { default: Some(json("1")), ..Parameter::new("p", VariableKind::Any) }, q];
+        b.load()
+    };
+    for (q, input, expected) in [
+        (r#"{"$add": [{"$run": "p"}, 1]}"#, "{}", "[1, 2]"),
+        (r#"{"$add": [{"$run": "p"}, 1]}"#, r#"{"p": 5}"#, "[5, 6]"),
+        (r#"{"$add": [{"$run": "p"}, 1]}"#, r#"{"q": 7}"#, "[1, 7]"),
+        (r#"{"$input": "r"}"#, r#"{"r": 3}"#, "[1, 3]"),
+        (r#"{"a": {"$run": "p"}, "b": 2}"#, r#"{"q": {"b": 3}}"#, r#"[1, {"a": 1, "b": 3}]"#),
+        (r#"{"a": {"$fail": "x"}}"#, r#"{"q": 3}"#, "[1, 3]"),
+    ] {
+        assert_eq!(given(&program(q), input), json(expected), "{q} {input}");
+    }
+    let program = program(r#"{"$fail": "x"}"#);
+    let mut sim = Sim::new(&program, echo());
+    sim.start_with(json("{}")).run();
+    assert_eq!(sim.status(), Status::Failed);
+}
+
+/// A caller may want the output of one node.
+#[test]
+fn a_caller_chooses_whose_output_it_wants() {
+    let mut b = Builder::new();
+    b.evaluate(None, "show", "1");
+    let program = b.load();
+    for (returns, status, output) in [
+        (None, Status::Succeeded, "1"),
+        (Some("show"), Status::Succeeded, "1"),
+        (Some("other"), Status::Failed, "null"),
+    ] {
+        let returns = returns.map(Into::into);
+        let origin = Some(Box::new(Origin { parent: "above".into(), trace: "top".into(), returns }));
+        let mut sim = Sim::new(&program, echo());
+        sim.tick(TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin });
+        assert_eq!((sim.run().status(), sim.output()), (status, json(output)));
+    }
+}
+
 #[test]
 fn a_child_knows_its_parent_and_where_all_this_began() {
     let mut b = Builder::new();
@@ -95,6 +141,6 @@ fn a_child_knows_its_parent_and_where_all_this_began() {
         sim.output()
     };
     assert_eq!(shown(None), json(r#"[null, "run"]"#), "its own master");
-    let origin = Origin { parent: "above".into(), trace: "top".into() };
+    let origin = Origin { parent: "above".into(), trace: "top".into(), returns: None };
     assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
 }

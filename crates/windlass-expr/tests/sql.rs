@@ -1,5 +1,6 @@
 //! Templates in SQL: `tests/cases-sql.txt`. A case is `text => statement; $1 = template; …`, statements parted by ` ;; `, or
-//! `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end says that raw text is let in.
+//! `text => error: part of the message`. `\n` in a text is a line break; `raw` at the end says that raw text is let in,
+//! `each` that it is run for every item.
 
 use windlass_expr::jinja::{Jinja, Statement, split_sql};
 use windlass_value::{Language, Mode, Value};
@@ -8,7 +9,8 @@ fn shown(statement: &Statement) -> String {
     let params = statement.params.iter().enumerate();
     let params: String = params.map(|(index, param)| format!("; ${} = {}", index + 1, param.template)).collect();
     let raw = if statement.raw.is_empty() { "" } else { "; raw" };
-    format!("{}{params}{raw}", statement.sql)
+    let each = statement.each.as_ref().map(|each| format!("; each {} in {}", each.item, each.list)).unwrap_or_default();
+    format!("{}{params}{raw}{each}", statement.sql)
 }
 
 #[test]

@@ -9,7 +9,28 @@ use windlass_value::Mode;
 
 use crate::codes;
 use crate::compiler::Compiler;
+use crate::fates;
 use crate::form::Route;
+
+/// How a step can end.
+const EVENTS: [&str; 3] = ["step.done", "step.failed", "loop.done"];
+
+/// The texts that a condition compares `event.name` with.
+fn compared_events(text: &str) -> Vec<(&str, std::ops::Range<usize>)> {
+    let mut found = Vec::new();
+    for (at, word) in text.match_indices("event.name") {
+        let start = at + word.len();
+        let rest = text[start..].trim_start();
+        let Some(rest) = rest.strip_prefix("==").or_else(|| rest.strip_prefix("!=")) else { continue };
+        let rest = rest.trim_start();
+        let Some(quote) = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"')) else { continue };
+        if let Some((name, _)) = rest[1..].split_once(quote) {
+            let begin = text.len() - rest.len() + 1;
+            found.push((name, begin..begin + name.len()));
+        }
+    }
+    found
+}
 
 /// What `next` says, before the step's own `next_mode` is looked at.
 #[derive(Default)]
@@ -56,7 +77,7 @@ impl Compiler<'_> {
     fn next_spec(&mut self, node: &Node) -> Option<bool> {
         let mut spec = Object::read(node, "`next.spec`", &mut self.diagnostics)?;
         let (mode, no_match) = (spec.take("mode"), spec.take("on_no_match"));
-        spec.finish(codes::UNKNOWN_KEY, "`next.spec`", &mut self.diagnostics);
+        fates::settle(self, spec, &fates::NEXT_SPEC, "`next.spec`");
         if let Some(node) = no_match.filter(|node| !matches!(node.as_str(), Some("complete" | "quiet"))) {
             let message = format!("`on_no_match` is {}", node.describe());
             self.error(codes::BAD_VALUE, node.span, message, "`complete` or `quiet`: the token ends here");
@@ -90,6 +111,11 @@ impl Compiler<'_> {
         }
         let mut arc = Object::read(node, "an arc", &mut self.diagnostics)?;
         self.old_arc_keys(&mut arc);
+        if let Some(spec) = arc.take("spec").filter(|spec| !matches!(spec.kind, Kind::Null))
+            && let Some(spec) = Object::read(spec, "the `spec` of an arc", &mut self.diagnostics)
+        {
+            fates::settle(self, spec, &fates::ARC_SPEC, "the `spec` of an arc");
+        }
         let (step, when) = (arc.take("step"), arc.take("when"));
         let (args, set) = (arc.take_entry("args"), arc.take_entry("set"));
         arc.finish(codes::UNKNOWN_KEY, "an arc", &mut self.diagnostics);
@@ -103,6 +129,7 @@ impl Compiler<'_> {
             self.push(problem.label(first.span, "the other").hint("`args` is the canonical form's, `set` is v10's"));
         }
         let when = when.map(|when| {
+            self.check_events(when);
             let source = self.look_at(when, Mode::Condition);
             let good = self.add_expression(source.clone(), Mode::Condition, when.span);
             (good, self.add_expression(source, Mode::Guard, when.span))
@@ -122,12 +149,33 @@ impl Compiler<'_> {
         Some(Route { step, span: node.span, when, payload, writes })
     }
 
+    /// A condition over an event that never comes would never be met.
+    fn check_events(&mut self, node: &Node) {
+        let Kind::Str(text) = &node.kind else { return };
+        for (name, range) in compared_events(&text.text) {
+            let span = text.span_of(range, node.span);
+            let own = if self.here.iterator.is_some() || self.here.looped { "loop.done" } else { "step.done" };
+            let hint = match name {
+                "step.failed" => continue,
+                name if name == own => continue,
+                "step.done" | "loop.done" => {
+                    let message = format!("`{name}` never comes here: this step ends with `{own}`");
+                    self.warning(codes::NEVER_REACHED, span, message, format!("write '{own}'"));
+                    continue;
+                }
+                "call.done" | "step.exit" | "command.completed" => format!("write '{own}'"),
+                "call.error" | "command.failed" | "step.error" => "write 'step.failed'".to_owned(),
+                other => did_you_mean(other, EVENTS).unwrap_or_else(|| format!("one of {}", list_of(EVENTS))),
+            };
+            self.error(codes::BAD_VALUE, span, format!("there is no event `{name}` at the end of a step"), hint);
+        }
+    }
+
     fn old_arc_keys(&mut self, arc: &mut Object) {
         for (old, hint) in [
             ("cond", "write `when` in place of `cond`"),
             ("condition", "write `when` in place of `condition`"),
             ("then", "write `- step: …` with `when` beside it"),
-            ("spec", "leave it out: an arc has no settings of its own"),
             ("else", "write an arc without `when`, and put it last"),
         ] {
             if arc.peek(old).is_some()

@@ -40,6 +40,8 @@ pub(crate) const UNKNOWN_NAME: &str = "WND-1211";
 
 /// A write that parallel turns may not make.
 pub(crate) const SHARED_WRITE: &str = "WND-1212";
+/// A secret where it would be written down.
+pub(crate) const SECRET: &str = "WND-1213";
 /// A number beyond the engine's limit.
 pub(crate) const OVER_LIMIT: &str = "WND-1120";
 

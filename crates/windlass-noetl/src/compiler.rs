@@ -9,6 +9,7 @@ use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
 use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
 use windlass_value::{Mode, PathPart, Value};
 
+use crate::keychain::Entry;
 use crate::names::Use;
 use crate::{Options, codes, expr};
 
@@ -24,10 +25,15 @@ pub(crate) struct Compiler<'a> {
     pub workload: Option<BTreeMap<String, Value>>,
     /// Names under the root's `vars`: they are the run's, whichever step writes them.
     pub run_vars: BTreeSet<String>,
-    pub workbook: BTreeMap<String, &'a Node>,
+    /// Tasks of the workbook, as a step would have them under `tool`.
+    pub workbook: BTreeMap<String, Node>,
+    /// Secrets by name; None for an entry that something is wrong with.
+    pub keys: BTreeMap<String, Option<Entry>>,
     /// Names that templates use, checked when everything is known.
     pub uses: Vec<Use>,
     pub declared: Declared,
+    /// Inputs of tools are kept here as they are read, not yet as a part of the plan.
+    pub held: Option<Vec<Node>>,
     /// The step that is being read.
     pub here: Here,
 }
@@ -40,10 +46,14 @@ pub(crate) struct Here {
     pub step: Option<Arc<str>>,
     /// The loop's item; an empty name in a loop without items.
     pub iterator: Option<Arc<str>>,
+    /// The step has a loop, whichever part of it is read.
+    pub looped: bool,
     /// Turns of the loop run side by side.
     pub parallel: bool,
     /// Within a step's turn, or outside of any.
     pub in_turn: bool,
+    /// Before the first step: a default that is computed.
+    pub at_start: bool,
     /// Tasks of a workbook are read where they are used.
     pub inlined: u32,
 }
@@ -70,8 +80,10 @@ impl<'a> Compiler<'a> {
             workload: None,
             run_vars: BTreeSet::new(),
             workbook: BTreeMap::new(),
+            keys: BTreeMap::new(),
             uses: Vec::new(),
             declared: Declared::default(),
+            held: None,
             here: Here::default(),
         }
     }
@@ -107,6 +119,16 @@ impl<'a> Compiler<'a> {
         self.expression(node, Mode::Value)
     }
 
+    /// The inputs of a tool: into the plan, or held back for whoever wants to change them first.
+    pub fn input(&mut self, node: &Node) -> ExprId {
+        if let Some(held) = &mut self.held {
+            held.push(node.clone());
+            return ExprId(0);
+        }
+        let node = self.sealed(node);
+        self.value(&node)
+    }
+
     /// The problems and names of a template that is added elsewhere.
     pub fn look_at(&mut self, node: &Node, mode: Mode) -> Value {
         let source = to_value(node);
@@ -116,6 +138,10 @@ impl<'a> Compiler<'a> {
         }
         for found in expr::references(&source) {
             let span = locate(node, &found.pointer, found.range);
+            // The language has refused it already.
+            if found.name == "keychain" {
+                continue;
+            }
             let here = self.here.clone();
             self.uses.push(Use { name: found.name, path: found.path, guarded: found.guarded, span, here });
         }

@@ -142,7 +142,12 @@ impl Compiler<'_> {
             made.push(task);
         }
         around.after = None;
-        if !after.is_empty() && read.contains(step) {
+        let keeps = read.contains(step) && after.iter().any(|task| !task.selects);
+        let (selecting, after): (Vec<Task>, Vec<Task>) = after.into_iter().partition(|task| task.selects);
+        for task in selecting {
+            made.push(self.plan_task(task, made.len() as u32, &around));
+        }
+        if keeps {
             let kept = self.kept_under_own_name(&after, step);
             made.push(kept);
         }
@@ -207,14 +212,18 @@ impl Compiler<'_> {
     fn plan_rules(&mut self, task: &Task, at: u32, around: &Around) -> Vec<PlanRule> {
         let mut extra = task.writes.clone();
         if task.labelled && around.read.contains(&*task.label) {
-            let result = self.made_up("{{ outcome.result }}", Mode::Value, task.span);
+            let whole = |this: &mut Self| this.made_up("{{ outcome.result }}", Mode::Value, task.span);
+            let result = task.select.unwrap_or_else(|| whole(self));
             extra.push(Write {
                 fresh: true,
                 hidden: true,
                 ..Write::new(around.own, task.label.clone(), WriteOp::Set, Some(result))
             });
         }
-        let keeps = task.keeps_previous.then(|| self.made_up("{{ _prev }}", Mode::Value, task.span));
+        let keeps = match task.keeps_previous {
+            true => Some(self.made_up("{{ _prev }}", Mode::Value, task.span)),
+            false => task.select,
+        };
         let mut rules: Vec<PlanRule> = Vec::new();
         for rule in &task.rules {
             rules.extend(self.plan_rule(rule, at, around, &extra, keeps));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use windlass_expr::jinja::{self, Jinja};
-pub(crate) use windlass_expr::jinja::{Statement, split_sql};
+pub(crate) use windlass_expr::jinja::{Each, Statement, split_sql};
 use windlass_value::{CompileError, Language, Mode, PathPart, Value};
 
 /// A name in a template.

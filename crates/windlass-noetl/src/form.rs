@@ -50,6 +50,10 @@ pub(crate) struct Task {
     pub writes: Vec<Write>,
     /// `_prev` stays what it was: what a sink gives is not the step's result.
     pub keeps_previous: bool,
+    /// What `_prev` becomes instead of the result.
+    pub select: Option<ExprId>,
+    /// Selects from the step's result, before anything else looks at it.
+    pub selects: bool,
 }
 
 pub(crate) enum Work {
@@ -109,6 +113,8 @@ impl Task {
             hidden: false,
             writes: Vec::new(),
             keeps_previous: false,
+            select: None,
+            selects: false,
         }
     }
 }

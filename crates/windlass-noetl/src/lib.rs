@@ -4,9 +4,10 @@
 //! from the keys of each step. One pass over the tree builds the plan and notes which names the templates use; then the
 //! names are checked against all that is declared. Nothing stops at the first problem.
 //!
-//! - `playbook` the file around the steps · `steps` one step and its way of writing · `form` what all of them become
+//! - `playbook` the file around the steps, `workload` its inputs · `steps` one step and its way of writing · `form` what all of them become
 //! - `eval`, `policy`, `retry` the rules of the three ways · `sinks` · `loops`, `arcs`, `writes`, `amounts` what they share
 //! - `tasks` one task · `tools` its kind and its inputs, one file per family
+//! - `keychain` secrets by name · `outputs` what of a result is seen later · `fates` keys that work, do nothing or are refused
 //! - `emit` from the form to nodes · `names` what templates refer to
 
 mod amounts;
@@ -16,9 +17,12 @@ mod compiler;
 mod emit;
 mod eval;
 mod expr;
+mod fates;
 mod form;
+mod keychain;
 mod loops;
 mod names;
+mod outputs;
 mod playbook;
 mod policy;
 mod retry;
@@ -26,6 +30,7 @@ mod sinks;
 mod steps;
 mod tasks;
 mod tools;
+mod workload;
 mod writes;
 
 use windlass_core::Limits;

@@ -9,6 +9,7 @@ use windlass_value::Mode;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::expr;
+use crate::fates;
 use crate::form::Looping;
 use crate::steps::Form;
 
@@ -21,8 +22,11 @@ impl Compiler<'_> {
             Form::Eval | Form::V10 | Form::Plain => self.spec_loop(&mut object, node.span),
         };
         object.finish(codes::UNKNOWN_KEY, "`loop`", &mut self.diagnostics);
+        // Also when something is wrong with it: what is inside is meant for its turns.
+        (self.here.looped, self.here.in_turn) = (true, true);
+        let named = ["iterator", "element"].iter().find_map(|name| node.get(name)).and_then(Node::as_str);
+        self.here.iterator = named.map(Into::into);
         let looping = looping?;
-        self.here.in_turn = true;
         self.here.iterator = looping.item.clone();
         self.here.parallel = !matches!(looping.in_flight, Amount::Fixed(1));
         Some(looping)
@@ -41,15 +45,7 @@ impl Compiler<'_> {
         let in_flight = match spec {
             Some(mut spec) => {
                 let (mode, most) = (spec.take("mode"), spec.take("max_in_flight"));
-                if let Some((key, _)) = spec.take_entry("policy") {
-                    let hint = "where a turn runs is the engine's affair";
-                    self.no_effect(key.span, "`policy` of a loop has no effect", hint);
-                }
-                if let Some((key, _)) = spec.take_entry("frame") {
-                    let hint = "it belongs to cursor loops, which are not supported";
-                    self.error(codes::NOT_SUPPORTED, key.span, "`frame` is not supported", hint);
-                }
-                spec.finish(codes::UNKNOWN_KEY, "`loop.spec`", &mut self.diagnostics);
+                fates::settle(self, spec, &fates::LOOP_SPEC, "the `spec` of a loop");
                 self.in_flight(mode, most, &["sequential", "parallel"])
             }
             None => Some(Amount::Fixed(1)),

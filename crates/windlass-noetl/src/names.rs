@@ -17,7 +17,7 @@ pub(crate) struct Use {
 }
 
 /// Names that the language gives a meaning, wherever they stand.
-const WORDS: [&str; 22] = [
+const WORDS: [&str; 24] = [
     "workload",
     "ctx",
     "vars",
@@ -39,6 +39,8 @@ const WORDS: [&str; 22] = [
     "_loop",
     "loop_index",
     "execution_id",
+    "job",
+    "payload",
     "kind",
 ];
 
@@ -56,6 +58,9 @@ impl Compiler<'_> {
     }
 
     fn check_name(&mut self, found: &Use) {
+        if !self.check_at_start(found) {
+            return;
+        }
         let first = found.path.first().map(String::as_str);
         match (found.name.as_str(), first) {
             ("workload", Some(key)) => self.check_workload(found, key),
@@ -63,6 +68,7 @@ impl Compiler<'_> {
             ("iter", Some(key)) => self.check_iter(found, key),
             ("vars" | "step", Some(key)) => self.check_vars(found, key),
             ("args" | "input", Some(key)) => self.check_args(found, key),
+            ("_loop", key) => self.check_loop(found, key),
             (name, _) if WORDS.contains(&name) => {}
             (name, _) => self.check_bare(found, name),
         }
@@ -109,6 +115,17 @@ impl Compiler<'_> {
         known.extend(found.here.iterator.iter().map(|name| name.to_string()));
         known.extend(["index", "count"].map(str::to_owned));
         self.check_in(found, key, &known, "no task of this step writes it");
+    }
+
+    fn check_loop(&mut self, found: &Use, key: Option<&str>) {
+        if !found.here.in_turn {
+            let hint = "`_loop` is there in the turns of a `loop`";
+            return self.error(codes::UNKNOWN_NAME, found.span, "`_loop` stands outside of any loop", hint);
+        }
+        let known = ["index", "count"].map(str::to_owned).into();
+        if let Some(key) = key {
+            self.check_in(found, key, &known, "a loop does not have it");
+        }
     }
 
     fn check_vars(&mut self, found: &Use, key: &str) {

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
-use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_list, expect_text, to_value};
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_list, expect_text, to_value};
 
+use windlass_value::Mode;
+
+use crate::codes;
 use crate::compiler::{Compiler, Here, source_span};
+use crate::fates;
 use crate::form::Step;
-use crate::{codes, expr};
 
 /// Whether a tree looks like a playbook, right or wrong.
 pub(crate) fn recognise(tree: &Node) -> bool {
@@ -47,9 +50,8 @@ impl<'a> Compiler<'a> {
         if let Some(node) = object.take("workbook") {
             self.workbook(node);
         }
-        if let Some((key, _)) = object.take_entry("keychain") {
-            let hint = "name credentials with `auth: alias`; an alias is looked up on the worker when it is used";
-            self.error(codes::NOT_SUPPORTED, key.span, "`keychain` is not supported", hint);
+        if let Some(node) = object.take("keychain").filter(|node| !matches!(node.kind, Kind::Null)) {
+            self.keychain(node);
         }
         let executor = object.take("executor").map(|node| self.executor(node)).unwrap_or_default();
         let workflow = object.take("workflow");
@@ -95,26 +97,6 @@ impl<'a> Compiler<'a> {
         self.plan.nodes[0].name = name.into();
     }
 
-    fn workload(&mut self, node: &Node) {
-        if matches!(node.kind, Kind::Null) {
-            self.workload = Some(BTreeMap::new());
-            return;
-        }
-        let Some(object) = Object::read(node, "`workload`", &mut self.diagnostics) else { return };
-        let mut known = BTreeMap::new();
-        for (key, value) in object.rest() {
-            if let Some(span) = template_in(value) {
-                let message = format!("`workload.{}` holds a template, which is not evaluated here", key.text);
-                self.no_effect(span, message, "put the template where the value is used");
-            }
-            let default = to_value(value);
-            known.insert(key.text.clone(), default.clone());
-            let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
-            self.plan.parameters.push(Parameter { default: Some(default), merge: true, ..parameter });
-        }
-        self.workload = Some(known);
-    }
-
     /// Variables of the whole run, with their first values.
     fn root_vars(&mut self, node: &Node) {
         let Some(object) = Object::read(node, "`vars`", &mut self.diagnostics) else { return };
@@ -123,13 +105,33 @@ impl<'a> Compiler<'a> {
         self.plan.parameters.push(Parameter { default: Some(to_value(node)), merge: true, ..parameter });
     }
 
-    fn workbook(&mut self, node: &'a Node) {
+    fn workbook(&mut self, node: &Node) {
         let Some(items) = expect_list(node, "`workbook`", &mut self.diagnostics) else { return };
         for item in items {
             let Some(mut object) = Object::read(item, "a workbook task", &mut self.diagnostics) else { continue };
             let (name, tool) = (object.take("name"), object.take("tool"));
-            object.ignore(&["desc", "description", "title", "assert", "labels"]);
+            object.ignore(&["desc", "description", "title", "labels"]);
+            if let Some((key, _)) = object.take_entry("assert") {
+                let hint = "check with a rule: `eval: [{expr: …, do: fail}]`";
+                self.no_effect(key.span, "`assert` has no effect", hint);
+            }
+            let tool = tool.map(|tool| match tool.as_str() {
+                // A kind alone has its inputs beside it.
+                Some(_) => {
+                    let kind = Key { text: "kind".to_owned(), span: tool.span };
+                    let beside = object.rest().map(|(key, node)| (key.clone(), node.clone()));
+                    let inputs = std::iter::once((kind, tool.clone())).chain(beside).collect();
+                    object.take_rest();
+                    Node::new(item.span, Kind::Map(inputs))
+                }
+                None => tool.clone(),
+            });
             object.finish(codes::UNKNOWN_KEY, "a workbook task", &mut self.diagnostics);
+            if let Some(tool) = tool.as_ref().filter(|tool| tool.as_map().is_none()) {
+                let message = format!("the tool of a workbook task is one object, found {}", tool.describe());
+                self.error(codes::WRONG_KIND, tool.span, message, "a step has several tasks: list them there");
+                continue;
+            }
             let (Some(name), Some(tool)) = (name, tool) else {
                 let hint = "write `- name: …` with `tool: {kind: …}`";
                 self.error(codes::MISSING_KEY, item.span, "a workbook task needs `name` and `tool`", hint);
@@ -151,13 +153,7 @@ impl<'a> Compiler<'a> {
             && let Some(mut spec) = Object::read(spec, "`executor.spec`", &mut self.diagnostics)
         {
             found.entry = spec.take("entry_step");
-            for name in ["final_step", "no_next_is_error", "policy"] {
-                if let Some((key, _)) = spec.take_entry(name) {
-                    let hint = "a run ends when no token is left; limits are in windlass.toml";
-                    self.no_effect(key.span, format!("`{name}` has no effect"), hint);
-                }
-            }
-            spec.finish(codes::UNKNOWN_KEY, "`executor.spec`", &mut self.diagnostics);
+            fates::settle(self, spec, &fates::EXECUTOR_SPEC, "`executor.spec`");
         }
         object.finish(codes::UNKNOWN_KEY, "`executor`", &mut self.diagnostics);
         found
@@ -230,7 +226,10 @@ impl<'a> Compiler<'a> {
         }
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
-        let net = Net { places, start: entry.into(), ..empty_net() };
+        // The first token carries what the run was started with, over the defaults.
+        let input =
+            (!self.plan.parameters.is_empty()).then(|| self.made_up("{{ workload }}", Mode::Value, Span::at(0)));
+        let net = Net { places, start: entry.into(), input, ..empty_net() };
         self.plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     }
 }
@@ -242,13 +241,4 @@ pub(crate) fn token_kind(from: &str, to: &str) -> String {
 
 fn empty_net() -> Net {
     Net { places: Vec::new(), start: "start".into(), end: NetEnd::Quiet, input: None }
-}
-
-fn template_in(node: &Node) -> Option<Span> {
-    match &node.kind {
-        Kind::Str(text) => expr::is_template(&text.text).then_some(node.span),
-        Kind::List(items) => items.iter().find_map(template_in),
-        Kind::Map(entries) => entries.iter().find_map(|(_, node)| template_in(node)),
-        _ => None,
-    }
 }

@@ -12,12 +12,15 @@ use crate::amounts::spaced;
 use crate::codes;
 use crate::compiler::Compiler;
 use crate::form::{Rule, Task, Then, Work};
+use crate::outputs::attribute_path;
 use crate::tools::Inputs;
 
 /// Inputs of the next call.
 const CALL: &str = "_call";
 /// Where pages are collected if no name is given.
 const PAGES: &str = "_pages";
+/// Why a continuation has ended before it was done: `count`.
+pub(crate) const REASON: &str = "_reason";
 const TRIES: u64 = 3;
 
 struct Policy<'n> {
@@ -57,18 +60,9 @@ impl Compiler<'_> {
         let policies = retry.map(|retry| self.policies(retry)).unwrap_or_default();
         let continues = policies.iter().find(|policy| policy.next_call.is_some());
         let mut tasks = Vec::new();
-        let work = match (kind, continues) {
-            ("http", Some(_)) => {
-                let request = self.http_input(inputs, tool.span);
-                request.and_then(|request| self.prepared(&request, &policies, tool.span, &mut tasks))
-            }
-            (_, Some(policy)) => {
-                let hint = "only http has pages: call again by hand, with arcs";
-                let span = policy.next_call.map_or(policy.node.span, |node| node.span);
-                self.error(codes::NOT_SUPPORTED, span, format!("`next_call` of kind `{kind}` is not supported"), hint);
-                self.work(kind, tool.span, inputs).map(|work| (work, None))
-            }
-            (_, None) => self.work(kind, tool.span, inputs).map(|work| (work, None)),
+        let work = match continues.and_then(|policy| policy.next_call) {
+            Some(next) => self.prepared((kind, tool.span), next, inputs, &mut tasks),
+            None => self.work(kind, tool.span, inputs).map(|work| (work, None)),
         };
         let Some((work, next_input)) = work else { return Vec::new() };
         let call = Task { timeout: inputs.timeout.take(), ..Task::new("call", work, tool.span) };
@@ -77,15 +71,29 @@ impl Compiler<'_> {
         tasks
     }
 
-    /// The first call's inputs go through a variable, so that a policy can change them for the next.
+    /// The first call's inputs go through a variable, so that a policy can change them for the next. What a next call
+    /// says is laid over what the step says, key by key, and read as the step is.
     fn prepared(
         &mut self,
-        request: &Node,
-        policies: &[Policy],
-        span: Span,
+        (kind, span): (&str, Span),
+        next: &Node,
+        inputs: &mut Inputs,
         tasks: &mut Vec<Task>,
     ) -> Option<(Work, Option<Node>)> {
-        let first = self.value(request);
+        let own: Vec<_> = inputs.object.rest().map(|(key, node)| (key.clone(), node.clone())).collect();
+        let own = Node::new(inputs.span, Kind::Map(own));
+        let (work, first) = self.held_work(kind, span, inputs)?;
+        let changed = laid_over(&own, next, is_same);
+        let object = Object::read(&changed, "`next_call`", &mut self.diagnostics)?;
+        let mut again = Inputs { object, given: None, span: inputs.span, timeout: None };
+        let (_, next_input) = self.held_work(kind, span, &mut again)?;
+        again.object.finish(codes::UNKNOWN_KEY, "`next_call`", &mut self.diagnostics);
+        let (Some(first), Some(next_input)) = (first, next_input) else {
+            let message = format!("`next_call` of kind `{kind}` is not supported");
+            self.error(codes::NOT_SUPPORTED, next.span, message, "it has no inputs that another call could change");
+            return None;
+        };
+        let first = self.input(&first);
         let level = self.own_level();
         let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
         let keep = self.hidden_write(level, CALL, WriteOp::Set, given);
@@ -93,12 +101,21 @@ impl Compiler<'_> {
         let rule = Rule { writes: vec![keep], ..Rule::new(Some(success), Then::Continue) };
         let task = Task::new("prepare", Work::Evaluate(first), span);
         tasks.push(Task { hidden: true, keeps_previous: true, rules: vec![rule], ..task });
-        let next = policies.iter().find_map(|policy| policy.next_call).map(|next| {
-            let next = renamed(next);
-            deep_overlaid(request, &next)
-        });
-        let input = Node::text(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), span);
-        self.effect("http_call", span, &input).map(|work| (work, next))
+        let input = self.made_up(format!("{{{{ {}.{CALL} }}}}", self.own_scope()), Mode::Value, span);
+        let work = match work {
+            Work::Effect { tool, .. } => Work::Effect { tool, input },
+            Work::Call { definition, .. } => Work::Call { definition, input },
+            Work::Evaluate(value) => Work::Evaluate(value),
+        };
+        Some((work, Some(next_input)))
+    }
+
+    /// A tool's work, and its inputs apart.
+    fn held_work(&mut self, kind: &str, span: Span, inputs: &mut Inputs) -> Option<(Work, Option<Node>)> {
+        let before = self.held.replace(Vec::new());
+        let work = self.work(kind, span, inputs);
+        let held = std::mem::replace(&mut self.held, before);
+        work.map(|work| (work, held.and_then(|mut held| held.pop())))
     }
 
     fn own_scope(&self) -> &'static str {
@@ -142,6 +159,10 @@ impl Compiler<'_> {
                 Some(Rule { previous, ..Rule::new(Some(policy.when), Then::To(to)) })
             };
             rules.extend(rule);
+            if policy.continues() && policy.attempts.is_some() {
+                let spent = self.spent(policy, collected.as_ref(), is_http, only_sinks.is_empty());
+                rules.push(spent);
+            }
         }
         if is_http || collected.is_some() || !sinks.is_empty() {
             let success = self.on_success(span);
@@ -192,11 +213,24 @@ impl Compiler<'_> {
         let mut writes = Vec::new();
         writes.extend(collected.map(|collected| self.collects(collected, span)));
         if let Some(input) = next_input {
-            let value = self.value(input);
+            let value = self.input(input);
             let level = self.own_level();
             writes.push(self.hidden_write(level, CALL, WriteOp::Set, value));
         }
         Some(Rule { writes, times, ..Rule::new(Some(policy.when), Then::To(call)) })
+    }
+
+    /// The calls are spent and there would be more: it ends here, and says so.
+    fn spent(&mut self, policy: &Policy, collected: Option<&Collected>, is_http: bool, last: bool) -> Rule {
+        let span = policy.node.span;
+        let mut writes: Vec<_> = collected.map(|collected| self.collects(collected, span)).into_iter().collect();
+        let level = self.own_level();
+        let count = self.made_up("count", Mode::Value, span);
+        let told = self.hidden_write(level, REASON, WriteOp::Set, count);
+        writes.push(windlass_core::plan::Write { hidden: false, ..told });
+        let previous = self.body_of(is_http, span);
+        let then = if last { Then::Continue } else { Then::Break };
+        Rule { writes, previous, ..Rule::new(Some(policy.when), then) }
     }
 
     fn error_policy(&mut self, policy: &Policy) -> Option<Rule> {
@@ -313,40 +347,29 @@ impl Compiler<'_> {
     }
 }
 
-/// `data.items` as `['data']['items']`, so that no name can be anything but a name.
-fn attribute_path(text: &str) -> Option<String> {
-    let parts: Option<Vec<String>> = text.split('.').map(part).collect();
-    parts.map(|parts| parts.concat())
+/// Inputs that go by several names.
+const SAME: [&[&str]; 5] = [
+    &["url", "endpoint", "uri"],
+    &["json", "data", "payload", "body", "form"],
+    &["command", "query", "statement", "commands", "sql"],
+    &["input", "args"],
+    &["timeout", "timeout_seconds"],
+];
+
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || SAME.iter().any(|names| names.contains(&one) && names.contains(&other))
 }
 
-fn part(part: &str) -> Option<String> {
-    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
-    match part.parse::<u32>() {
-        Ok(index) => Some(format!("[{index}]")),
-        Err(_) => (!part.is_empty() && part.chars().all(plain)).then(|| format!("['{part}']")),
-    }
-}
-
-/// The keys of a next call under the names that the tool has.
-fn renamed(node: &Node) -> Node {
-    let Some(entries) = node.as_map() else { return node.clone() };
-    let entries = entries.iter().map(|(key, node)| {
-        let mut key = key.clone();
-        if matches!(key.text.as_str(), "endpoint" | "uri") {
-            key.text = "url".to_owned();
-        }
-        (key, node.clone())
-    });
-    Node::new(node.span, Kind::Map(entries.collect()))
-}
-
-/// One tree over another: objects key by key, anything else as a whole.
-fn deep_overlaid(under: &Node, over: &Node) -> Node {
+/// One tree over another: objects key by key, anything else as a whole. `same` compares the outermost keys.
+fn laid_over(under: &Node, over: &Node, same: fn(&str, &str) -> bool) -> Node {
     let (Some(below), Some(above)) = (under.as_map(), over.as_map()) else { return over.clone() };
     let mut entries: Vec<_> = below.to_vec();
     for (key, node) in above {
-        match entries.iter_mut().find(|(other, _)| other.text == key.text) {
-            Some((_, mine)) => *mine = deep_overlaid(mine, node),
+        match entries.iter_mut().find(|(other, _)| same(&other.text, &key.text)) {
+            Some((mine, below)) => {
+                *below = laid_over(below, node, |one, other| one == other);
+                *mine = key.clone();
+            }
             None => entries.push((key.clone(), node.clone())),
         }
     }

@@ -8,7 +8,9 @@ use windlass_value::{Duration, Mode};
 
 use crate::codes;
 use crate::compiler::{Compiler, Here};
+use crate::fates;
 use crate::form::{Looping, Rule, Step, Task, Then};
+use crate::retry::REASON;
 use crate::tools::Inputs;
 
 /// The ways of writing a step.
@@ -68,10 +70,7 @@ impl<'a> Compiler<'a> {
         let (tool, looping) = (object.take_entry("tool"), object.take_entry("loop"));
         let (retry, sink, set) = (object.take_entry("retry"), object.take("sink"), object.take_entry("set"));
         let vars = object.take_entry("vars");
-        if let Some((key, _)) = object.take_entry("output") {
-            let hint = "large results are kept apart by themselves, and templates read through the reference";
-            self.no_effect(key.span, "`output` has no effect", hint);
-        }
+        let selection = self.selection(&mut object);
         let looped = looping.and_then(|(_, node)| self.looping(node, form));
         let (tool_node, retry_node) = (tool.map(|(_, tool)| tool), retry.map(|(_, retry)| retry));
         let (tasks, mut object) = self.body(object, tool_node, retry_node, node.span);
@@ -90,6 +89,7 @@ impl<'a> Compiler<'a> {
         let looped = looped.map(|looped| self.with_entry(looped, form));
         self.here.in_turn = false;
         let mut after = Vec::new();
+        after.extend(selection.map(|selection| self.selecting(&selection)));
         after.extend(sink.and_then(|sink| self.sink("sink", sink)));
         after.extend(set.and_then(|(_, writes)| self.set_after(writes, false)));
         after.extend(vars.and_then(|(_, writes)| self.set_after(writes, true)));
@@ -150,7 +150,13 @@ impl<'a> Compiler<'a> {
         if form == Form::Retry {
             let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
             let entry = |name: &str, value: &str| format!("{{{item}'status': status, '{name}': {value}}}");
-            let (good, bad) = (entry("data", "output"), entry("error", "error"));
+            let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
+            let step = self.here.step.as_deref().unwrap_or_default();
+            // One that was cut short says so.
+            if self.declared.turn.get(step).is_some_and(|names| names.contains(REASON)) {
+                let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
+                good = format!("({cut} if iter.{REASON} is defined else {good})");
+            }
             let text = format!("{{{{ {good} if status == 'success' else {bad} }}}}");
             looping.entry = Some(self.made_up(text, Mode::Value, looping.span));
         }
@@ -191,9 +197,6 @@ impl<'a> Compiler<'a> {
                 );
             }
         }
-        if let Some((key, _)) = object.take_entry("lease") {
-            self.no_effect(key.span, "`lease` has no effect", "leases are the engine's affair: windlass.toml has them");
-        }
         if let Some(policy) = object.take("policy")
             && let Some(mut policy) = Object::read(policy, "`policy`", &mut self.diagnostics)
         {
@@ -202,9 +205,9 @@ impl<'a> Compiler<'a> {
                 let hint = "put them under `spec` of the task";
                 self.error(codes::OLD_SPELLING, key.span, "a step has no `rules`: tasks have", hint);
             }
-            policy.finish(codes::UNKNOWN_KEY, "the `policy` of a step", &mut self.diagnostics);
+            fates::settle(self, policy, &fates::STEP_POLICY, "the `policy` of a step");
         }
-        object.finish(codes::UNKNOWN_KEY, "the `spec` of a step", &mut self.diagnostics);
+        fates::settle(self, object, &fates::STEP_SPEC, "the `spec` of a step");
         spec
     }
 

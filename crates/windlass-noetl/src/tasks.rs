@@ -10,8 +10,12 @@ use windlass_value::Duration;
 use crate::amounts::spaced;
 use crate::codes;
 use crate::compiler::Compiler;
+use crate::fates;
 use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
+
+/// Tasks of the workbook that name another, one inside the other.
+const INLINED_MAX: u32 = 8;
 
 /// What a task's `spec` says.
 #[derive(Default)]
@@ -107,18 +111,14 @@ impl<'a> Compiler<'a> {
             rules = self.eval_rules(eval);
         }
         let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
-        for name in ["output", "output_select", "outputs"] {
-            if let Some((key, _)) = object.take_entry(name) {
-                let hint = "large results are kept apart by themselves, and templates read through the reference";
-                self.no_effect(key.span, format!("`{name}` has no effect"), hint);
-            }
-        }
+        let selection = self.selection(&mut object);
+        let select = selection.map(|selection| self.selected(&selection, "outcome.result"));
         let mut inputs = Inputs { object, given, span: node.span, timeout: None };
         let work = self.work(&kind_name, kind.span, &mut inputs);
         let timeout = inputs.timeout.or(spec.timeout);
         inputs.object.finish(codes::UNKNOWN_KEY, &format!("a task of kind `{kind_name}`"), &mut self.diagnostics);
         let task = Task::new(name, work?, span);
-        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, ..task })
+        Some(Task { labelled: named, rules, retry: spec.retry, timeout, writes, select, ..task })
     }
 
     /// Spellings of earlier versions, which would otherwise be lost without a word.
@@ -146,16 +146,7 @@ impl<'a> Compiler<'a> {
         let timeout = spec.take("timeout").and_then(|node| self.timeout(node));
         let rules = spec.take("policy").map(|policy| self.policy_rules(policy)).unwrap_or_default();
         let retry = spec.take("retry").and_then(|node| self.spec_retry(node));
-        for name in ["pool", "concurrency", "sandbox", "resources", "hints"] {
-            if let Some((key, _)) = spec.take_entry(name) {
-                self.no_effect(
-                    key.span,
-                    format!("`{name}` has no effect"),
-                    "connections are pooled as they are needed",
-                );
-            }
-        }
-        spec.finish(codes::UNKNOWN_KEY, "the `spec` of a task", &mut self.diagnostics);
+        fates::settle(self, spec, &fates::TASK_SPEC, "the `spec` of a task");
         Spec { rules, retry, timeout }
     }
 
@@ -213,7 +204,7 @@ impl<'a> Compiler<'a> {
             return None;
         };
         let text = expect_text(name, "`name`", &mut self.diagnostics)?.text.trim();
-        let Some(tool) = self.workbook.get(text).copied() else {
+        let Some(tool) = self.workbook.get(text).cloned() else {
             let names = || self.workbook.keys().map(String::as_str);
             let hint = windlass_syntax::did_you_mean(text, names()).unwrap_or_else(|| match self.workbook.is_empty() {
                 true => "add it under `workbook`, beside `workflow`".to_owned(),
@@ -222,9 +213,9 @@ impl<'a> Compiler<'a> {
             self.error(codes::UNKNOWN_WORKBOOK, name.span, format!("the workbook has no task `{text}`"), hint);
             return None;
         };
-        if self.here.inlined > 0 {
+        if self.here.inlined > INLINED_MAX {
             let hint = "name a task that has a tool of its own";
-            self.error(codes::NOT_SUPPORTED, name.span, "a workbook task that calls another is not supported", hint);
+            self.error(codes::CONFLICT, name.span, "tasks of the workbook name each other without end", hint);
             return None;
         }
         let label = label.unwrap_or_else(|| (text.into(), name.span));

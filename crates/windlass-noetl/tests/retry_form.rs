@@ -204,3 +204,79 @@ async fn while_a_condition_holds() {
     let ran = run_with(&step("    loop: {while: '{{ true }}'}\n"), "{}", obliging).await;
     assert_eq!((ran.said().as_str(), ran.calls.len()), ("failed LoopCountExceeded", 60));
 }
+
+/// Pages that would go on when the calls are spent: an event, the variable and the entry say so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cut_short() {
+    let serve = |tool: &str, call: &ToolCall| match tool {
+        "http_call" => {
+            let url = to_json(call.input.get("url").unwrap());
+            let page = call.input.get("params").unwrap().get("page").unwrap().as_int().unwrap();
+            let last = if url.contains("/b") { 2 } else { 9 };
+            replied(200, &format!(r#"{{"items": [{page}], "page": {page}, "more": {}}}"#, page < last))
+        }
+        _ => obliging(tool, call),
+    };
+    const PAGES: &str = "    retry: [{when: '{{ response.more }}', then: {max_attempts: 2, next_call: {params: {page: '{{ response.page + 1 }}'}}, collect: {path: items}}}]\n";
+    let ran = run_with(&step(&format!("{EACH}{PAGES}")), "{}", serve).await;
+    let entry = |id: &str, more: &str| format!(r#"{{"id":"{id}","status":"success","data":[1,2]{more}}}"#);
+    let cut = r#","reason":"count""#;
+    let results = [entry("a", cut), entry("b", ""), entry("c", cut)].join(",");
+    assert_eq!(ran.said(), format!(r#"{{"results":[{results}],"stats":{{"total":3,"success":3,"failed":0}}}}"#));
+    let told = |ran: &world::Ran| {
+        let patches = ran.events.iter().filter(|event| &*event.kind == "ctx.patched");
+        patches.filter(|event| to_json(&event.data).contains("_reason")).count()
+    };
+    assert_eq!(told(&ran), 2);
+    // Without a loop, arcs see it.
+    let next = "    next: [{step: cut, when: \"{{ vars._reason is defined and vars._reason == 'count' }}\"}, {step: whole}]\n  - step: cut\n  - step: whole\n";
+    let ran = run_with(&step(&format!("{PAGES}{next}")), "{}", serve).await;
+    assert_eq!((ran.told("step.done"), told(&ran)), (vec!["start", "cut"], 1), "{:?}", ran.report.error);
+}
+
+/// Any tool can be called again with other inputs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn next_calls_of_other_tools() {
+    const THEN: &str = "when: '{{ response.more }}', then: {max_attempts: 9, collect: {path: items}, next_call: ";
+    for (tool, step, next, expected) in [
+        (
+            "python",
+            "code: x\n    args: {n: 1, keep: 7}",
+            "{args: {n: '{{ response.n + 1 }}'}}",
+            r#"{"n":1,"keep":7} {"n":2,"keep":7} {"n":3,"keep":7}"#,
+        ),
+        ("python", "code: x\n    input: {n: 1}", "{args: {n: '{{ response.n + 1 }}'}}", r#"{"n":1} {"n":2} {"n":3}"#),
+        (
+            "postgres",
+            "auth: pg\n    command: 'SELECT * FROM t WHERE id > {{ 0 }}'",
+            "{query: 'SELECT * FROM t WHERE id > {{ response.n }}'}",
+            "0 1 2",
+        ),
+        ("shell", "command: 'next {{ 0 }}'", "{command: 'next {{ response.n }}'}", "0 1 2"),
+    ] {
+        let text =
+            format!("workflow:\n  - step: start\n    tool: {tool}\n    {step}\n    retry: [{{{THEN}{next}}}}}]\n");
+        let calls = AtomicU32::new(0);
+        let ran = run_with(&text, "{}", move |_, _| {
+            let n = calls.fetch_add(1, Ordering::SeqCst) + 1;
+            TaskOutcome::success(world::json(&format!(r#"{{"n": {n}, "items": [{n}], "more": {}}}"#, n < 3)))
+        })
+        .await;
+        assert_eq!(ran.said(), "[1,2,3]", "{text} {:?}", ran.report.error);
+        let path: &[&str] = match tool {
+            "python" => &["args"],
+            "postgres" => &["statements", "0", "params", "0"],
+            _ => &["values", "WINDLASS_VALUE_1"],
+        };
+        assert_eq!(ran.given(tool, path).join(" "), expected, "{text}");
+    }
+}
+
+/// Children too: each call is a child of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn next_calls_of_children() {
+    const CHILD: &str = "metadata: {name: child}\nworkload: {n: 0}\nworkflow: [{step: start, tool: {kind: noop, result: {n: '{{ n }}', more: '{{ n < 3 }}'}}}]\n";
+    const TEXT: &str = "workflow:\n  - step: start\n    tool: playbook\n    path: child\n    input: {n: 1}\n    retry: [{when: '{{ response.more }}', then: {next_call: {input: {n: '{{ response.n + 1 }}'}}, collect: {path: n}}}]\n";
+    let ran = world::run_plans(&[CHILD, TEXT], "{}", obliging).await;
+    assert_eq!(ran.said(), "[1,2,3]", "{:?}", ran.report.error);
+}

@@ -377,3 +377,27 @@ async fn large_results() {
     assert_eq!(ran.said(), "200000");
     assert!(ran.events.iter().all(|event| to_json(&event.data).len() < 10_000));
 }
+
+/// A loop in SQL gives the values of every item, typed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_in_sql() {
+    const TEXT: &str = "
+workload: {rows: [{a: 1, b: \"O'Neil }}\"}, {a: null, b: '007'}]}
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      command: |
+        {% for row in rows %}
+        INSERT INTO t VALUES ({{ row.a }}, '{{ row.b | replace(\"'\", \"''\") }}', '{{ \"}}\" }}');
+        {% endfor %}
+";
+    let ran = run(TEXT, "{}").await;
+    let each = ran.given("postgres", &["statements", "0", "each"]);
+    assert_eq!(
+        each,
+        [to_json(&Value::from(r#"[[[1,"O'Neil }}","}}"]],[[null,"007","}}"]]]"#))],
+        "{:?}",
+        ran.report.error
+    );
+}

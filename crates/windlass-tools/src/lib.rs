@@ -25,6 +25,7 @@ mod postgres;
 mod process;
 #[cfg(feature = "python")]
 mod python;
+mod sealed;
 mod secret;
 #[cfg(feature = "shell")]
 mod shell;
@@ -55,6 +56,7 @@ pub use shell::{ShellOptions, ShellTool};
 pub use sqlite::SqliteTool;
 use std::sync::Arc;
 
+use sealed::Opening;
 use windlass_runtime::Tools;
 
 /// The tools that every engine has: `http` and `noop`.
@@ -71,15 +73,25 @@ pub fn playbook_tools(
 ) -> Tools {
     let http = HttpTool::new(options);
     let calls = HttpCallTool::new(http.clone(), credentials.clone());
+    let calls = Opening::new(calls, credentials);
     let tools = Tools::new().with("http", http).with("http_call", calls).with("noop", NoopTool);
     #[cfg(feature = "postgres")]
-    let tools = tools.with("postgres", PostgresTool::new(credentials.clone(), PostgresOptions::default()));
+    let tools = {
+        let postgres = PostgresTool::new(credentials.clone(), PostgresOptions::default());
+        tools.with("postgres", Opening::new(postgres, credentials))
+    };
     #[cfg(feature = "sqlite")]
-    let tools = tools.with("sqlite", SqliteTool::new());
+    let tools = tools.with("sqlite", Opening::new(SqliteTool::new(), credentials));
     #[cfg(feature = "python")]
-    let tools = tools.with("python", PythonTool::new(PythonOptions::with_environment(&environment)));
+    let tools = {
+        let python = PythonTool::new(PythonOptions::with_environment(&environment));
+        tools.with("python", Opening::new(python, credentials))
+    };
     #[cfg(feature = "shell")]
-    let tools = tools.with("shell", ShellTool::new(ShellOptions::with_environment(&environment)));
+    let tools = {
+        let shell = ShellTool::new(ShellOptions::with_environment(&environment));
+        tools.with("shell", Opening::new(shell, credentials))
+    };
     let _ = environment;
     tools
 }

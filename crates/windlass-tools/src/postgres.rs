@@ -111,7 +111,7 @@ impl Inner {
         let limit = input.limit(call, self.options.default_timeout)?;
         let mut pieces = Vec::new();
         for entry in sql::entries(input)? {
-            pieces.extend(script::pieces(entry.sql, entry.params)?);
+            pieces.extend(script::pieces(entry.sql, &entry.params)?);
         }
         let pool = self.pools.of(facts, &self.options)?;
         let tables = in_time(call, limit, async {

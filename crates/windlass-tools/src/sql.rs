@@ -1,7 +1,9 @@
 //! What the SQL tools have in common: their input, and the form of their result.
 
+use std::borrow::Cow;
+
 use windlass_core::ErrorInfo;
-use windlass_value::{Map, Value};
+use windlass_value::{Map, Value, parse_json};
 
 use crate::info::{Field, field};
 use crate::input::{Input, bad};
@@ -9,7 +11,7 @@ use crate::input::{Input, bad};
 /// One entry of `statements`: a text, and values for its places. Without values the text may hold several statements.
 pub(crate) struct Entry<'a> {
     pub(crate) sql: &'a str,
-    pub(crate) params: &'a [Value],
+    pub(crate) params: Cow<'a, [Value]>,
 }
 
 pub(crate) const OUTPUTS: &[Field] = &[
@@ -23,21 +25,47 @@ pub(crate) const OUTPUTS: &[Field] = &[
 pub(crate) fn entries<'a>(input: &Input<'a>) -> Result<Vec<Entry<'a>>, ErrorInfo> {
     let hint = "give `statements`: [{\"sql\": \"select $1\", \"params\": [1]}]";
     let list = input.list("statements")?.ok_or_else(|| bad("there are no `statements`").hint(hint))?;
-    let entries: Vec<Entry<'a>> = list
-        .iter()
-        .map(|entry| {
+    let mut entries: Vec<Entry<'a>> = Vec::new();
+    for entry in list {
+        if entry.get("each").is_some() {
+            entries.extend(repeated(entry)?);
+            continue;
+        }
+        let one = (|| {
             let sql = entry.as_str().or_else(|| entry.get("sql").and_then(Value::as_str));
             let sql = sql.ok_or_else(|| bad("a statement has no text `sql`").hint(hint))?;
             let params = match entry.get("params") {
-                None | Some(Value::Null) => &[],
-                Some(Value::List(params)) => params.as_slice(),
+                None | Some(Value::Null) => Cow::Borrowed(&[][..]),
+                Some(Value::List(params)) => Cow::Borrowed(params.as_slice()),
                 Some(other) => return Err(bad(format!("`params` is {}, not an array", other.kind())).hint(hint)),
             };
             Ok(Entry { sql, params })
-        })
-        .collect::<Result<_, _>>()?;
-    if entries.iter().all(|entry| entry.sql.trim().is_empty()) {
+        })();
+        entries.push(one?);
+    }
+    let loops = list.iter().any(|entry| entry.get("each").is_some());
+    if !loops && entries.iter().all(|entry| entry.sql.trim().is_empty()) {
         return Err(bad("there is no statement to run").hint(hint));
+    }
+    Ok(entries)
+}
+
+/// `{sqls, each}`: the statements once for every entry of `each`, which has the values of each of them. It may be JSON.
+fn repeated(entry: &Value) -> Result<Vec<Entry<'_>>, ErrorInfo> {
+    let wrong = || bad("`each` is no array with an array of values for each of `sqls`");
+    let parsed = match entry.get("each") {
+        Some(Value::Str(text)) => parse_json(text).map_err(|_| wrong())?,
+        Some(value) => value.clone(),
+        None => return Err(wrong()),
+    };
+    let sqls = entry.get("sqls").and_then(Value::as_list).ok_or_else(wrong)?;
+    let mut entries = Vec::new();
+    for item in parsed.as_list().ok_or_else(wrong)? {
+        let values = item.as_list().filter(|values| values.len() == sqls.len()).ok_or_else(wrong)?;
+        for (sql, params) in sqls.iter().zip(values) {
+            let (sql, params) = (sql.as_str().ok_or_else(wrong)?, params.as_list().ok_or_else(wrong)?);
+            entries.push(Entry { sql, params: Cow::Owned(params.to_vec()) });
+        }
     }
     Ok(entries)
 }

@@ -30,6 +30,30 @@ async fn values_go_in_and_come_out() {
     }
 }
 
+/// Statements that are run for every item, in the order of the items; none of them, if there is none.
+#[tokio::test]
+async fn statements_for_every_item() {
+    const MADE: &str = "create table t (a, b); create table u (a)";
+    const SQLS: &str = r#"["insert into t values ($1, $2)", "insert into u select count(*) from t"]"#;
+    let ask = |each: String| async move {
+        let statements = format!(
+            r#"[{{"sql": "{MADE}"}}, {{"sqls": {SQLS}, "each": {each}}}, "select (select group_concat(a || b) from t) as t, (select group_concat(a) from u) as u"]"#
+        );
+        ask(&SqliteTool::new(), &format!(r#"{{"database": ":memory:", "statements": {statements}}}"#)).await
+    };
+    let each = r#"[[["x", 1], []], [["y'", 2], []]]"#;
+    let text = to_json(&Value::from(each));
+    for each in [each.to_owned(), text] {
+        let outcome = ask(each).await;
+        assert_eq!(part(&outcome, "rows"), r#"[{"t":"x1,y'2","u":"1,2"}]"#, "{}", told(&outcome));
+    }
+    let outcome = ask("[]".to_owned()).await;
+    assert_eq!(part(&outcome, "rows"), r#"[{"t":null,"u":null}]"#, "{}", told(&outcome));
+    for each in ["[[1]]", "\"nonsense\"", "[[[1]]]", "1"] {
+        assert_eq!(class(&ask(each.to_owned()).await).0, "BadInput", "{each}");
+    }
+}
+
 #[tokio::test]
 async fn a_call_is_a_transaction() {
     let folder = std::env::temp_dir().join(format!("windlass-sqlite-{}", std::process::id()));

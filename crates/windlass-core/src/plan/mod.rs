@@ -99,6 +99,9 @@ pub struct Parameter {
     /// level.
     #[serde(default, skip_serializing_if = "is_false")]
     pub merge: bool,
+    /// The default, computed when the run starts, from the run's input and the parameters before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computed: Option<ExprId>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -107,7 +110,7 @@ fn is_false(flag: &bool) -> bool {
 
 impl Parameter {
     pub fn new(name: impl Into<Arc<str>>, kind: VariableKind) -> Parameter {
-        Parameter { name: name.into(), kind, default: None, allowed: None, merge: false }
+        Parameter { name: name.into(), kind, default: None, allowed: None, merge: false, computed: None }
     }
 
     /// Whether an object given under this name is laid over another one.

@@ -378,8 +378,21 @@ impl Reducer<'_> {
             }
             output = Value::map(map);
         }
+        if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
+            output = self.returned(&name)?;
+        }
         self.close_run(RunResult { status, output, error, reply: self.state.reply.clone() });
         Ok(())
+    }
+
+    /// What the node gave that the caller asks for. One that has not run gave nothing.
+    fn returned(&self, name: &str) -> Result<Value, Stop> {
+        let node = self.program.named(None, name).ok_or_else(|| {
+            let message = format!("the caller wants the output of `{name}`, which this definition does not have");
+            ErrorInfo::new("NoSuchStep", "call", message)
+        })?;
+        let scope = self.state.scopes.get(self.state.root_scope);
+        Ok(scope.and_then(|scope| scope.outcome(node)).map(|outcome| outcome.output.clone()).unwrap_or_default())
     }
 
     pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {

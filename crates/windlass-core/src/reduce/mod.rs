@@ -159,6 +159,7 @@ impl Reducer<'_> {
             Item::Fire(frame) => self.fire(*frame),
             Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
             Item::EndRun(outcome) => self.end_run(outcome),
+            Item::Parameters => self.compute_parameters(),
         };
         match worked {
             Ok(()) => Ok(()),
@@ -181,6 +182,11 @@ impl Reducer<'_> {
             Item::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
             Item::Finish(frame, ended) => self.finish_failed(*frame, ended, error),
             Item::EndRun(outcome) => self.run_ends_badly(outcome, error),
+            Item::Parameters => {
+                if let Some(root) = self.state.root {
+                    self.fail(root, error);
+                }
+            }
         }
     }
 

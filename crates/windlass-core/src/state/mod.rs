@@ -73,6 +73,9 @@ pub struct State {
     /// What the run has answered; from then on it is its own master.
     #[serde(default)]
     pub reply: Option<Reply>,
+    /// The node whose output is the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<Arc<str>>,
     pub idle_told: bool,
 }
 
@@ -191,6 +194,8 @@ pub enum Item {
     Fire(FrameId),
     Finish(FrameId, Box<Ended>),
     EndRun(Arc<Outcome>),
+    /// Computes the defaults of parameters that were not given.
+    Parameters,
 }
 
 /// How a frame is about to end.
@@ -247,6 +252,7 @@ impl State {
             next_generation: 0,
             verdict: None,
             reply: None,
+            returns: None,
             idle_told: false,
         }
     }

@@ -174,7 +174,7 @@ impl Lowering {
 
     fn path(&mut self, name: &str, steps: Vec<Step>, span: Span, need: Need) -> String {
         if name == "keychain" {
-            let hint = "name the credential with `auth: <alias>`; it is looked up where the tool runs".to_owned();
+            let hint = "name the credential with `auth: <alias>`, or write `{{ keychain.name.field }}` in an input of a tool, without filters".to_owned();
             self.problem(span, "secrets cannot be read in a template", Some(hint));
         }
         let path = Path::new(name, steps);

@@ -35,7 +35,7 @@ use windlass_value::{
 };
 
 pub use source::{Reference, references};
-pub use sql::{Param, Statement, split_sql};
+pub use sql::{Each, Param, Statement, split_sql};
 
 use engine::Program;
 use path::Path;

@@ -7,7 +7,7 @@
 //!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`. `output` is the result, with
 //!   `status`, `data`, `error`, `meta` and the tool's facts beside its own properties. `input` is another word for
 //!   `args`, `step` for `vars`. See `outcome`.
-//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id`.
+//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `payload`.
 //! - Any other name, in this order: the turn's variables and its item, what the tasks of the step wrote under their
 //!   labels, `args`, `ctx`, the results of steps that have ended, `workload`.
 
@@ -30,6 +30,10 @@ pub(super) enum Root {
     Loop,
     LoopIndex,
     RunId,
+    /// `job`: the run as others call it.
+    Job,
+    /// `payload`: what the run was started with, without any default.
+    Payload,
     Error,
     Response,
     Result,
@@ -52,6 +56,8 @@ impl Root {
             "_loop" => Root::Loop,
             "loop_index" => Root::LoopIndex,
             "execution_id" => Root::RunId,
+            "job" => Root::Job,
+            "payload" => Root::Payload,
             "error" => Root::Error,
             "response" => Root::Response,
             "result" => Root::Result,
@@ -109,6 +115,11 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
             whole(bare(name, scope).or_else(|| scope.turn(None).map(|turn| Value::from(turn.index))))
         }
         (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
+        (Root::Job, _) => whole(bare(name, scope).or_else(|| {
+            let id = Value::from(scope.run().id.clone());
+            Some(Value::object([("uuid", id.clone()), ("id", id)]))
+        })),
+        (Root::Payload, _) => whole(bare(name, scope).or_else(|| Some(scope.run().input.clone()))),
         (Root::Error, _) => whole(outcome::error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
         (Root::Response, _) => whole(bare(name, scope)).or_else(|| outcome::response(scope)),
         (Root::Result, _) => {

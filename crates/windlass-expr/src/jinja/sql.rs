@@ -8,8 +8,10 @@
 //! | `DATE '{{ x }}'` | `CAST($1 AS DATE)` |
 //! | `{{ x \| raw }}` | the text itself, reported to whoever asks |
 //! | in a comment | nothing |
+//! | `{% for x in xs %} INSERT …; {% endfor %}` | the statements with `each`: once for every item |
 //!
-//! A value cannot be a name or a part of one; that, and a statement of the template (`{% if %}`), is refused with a hint.
+//! Within `'…'` a last `| replace("'", "''")` is left out: it doubles quotes for a text that is pasted, and a bound value
+//! would keep them double. A value cannot be a name or a part of one; that, and a statement of the template (`{% if %}`), is refused with a hint.
 
 use std::ops::Range;
 
@@ -20,6 +22,10 @@ use super::engine::syntax;
 use super::lower::Problem;
 use super::text::{compile_text, is_template, syntax_problem};
 
+mod each;
+
+pub use each::Each;
+
 /// One statement, without its semicolon.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Statement {
@@ -29,6 +35,8 @@ pub struct Statement {
     pub params: Vec<Param>,
     /// Where raw text is let in.
     pub raw: Vec<Range<usize>>,
+    /// It is run once for every item of a list; its parameters see the item.
+    pub each: Option<Each>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,13 +54,35 @@ pub fn split_sql(text: &str) -> Result<Vec<Statement>, Vec<CompileError>> {
         pointer: Vec::new(),
         range: problem.range,
     };
-    let items = items(text).map_err(|problems| problems.into_iter().map(said).collect::<Vec<_>>())?;
+    let (mut statements, mut problems) = (Vec::new(), Vec::new());
+    match each::parts(text) {
+        Ok(parts) => {
+            for (part, around) in parts {
+                match split(&part) {
+                    Ok(found) => {
+                        let raw = found.iter().flat_map(|one| &one.raw).next();
+                        if let (Some(raw), true) = (raw, around.is_some()) {
+                            problems.push(problem("raw text cannot stand in a loop", RAW_HINT, raw.clone()));
+                        }
+                        statements.extend(found.into_iter().map(|one| Statement { each: around.clone(), ..one }));
+                    }
+                    Err(found) => problems.extend(found),
+                }
+            }
+        }
+        Err(problem) => problems.push(problem),
+    }
+    match problems.is_empty() {
+        true => Ok(statements),
+        false => Err(problems.into_iter().map(said).collect()),
+    }
+}
+
+fn split(text: &str) -> Result<Vec<Statement>, Vec<Problem>> {
+    let items = items(text)?;
     let mut splitter = Splitter { items: &items, ..Splitter::default() };
     splitter.run();
-    match splitter.problems.is_empty() {
-        true => Ok(splitter.statements),
-        false => Err(splitter.problems.into_iter().map(said).collect()),
-    }
+    if splitter.problems.is_empty() { Ok(splitter.statements) } else { Err(splitter.problems) }
 }
 
 /// A template in the text.
@@ -84,11 +114,6 @@ fn items(text: &str) -> Result<Vec<Item>, Vec<Problem>> {
         let range = span.start_offset as usize..span.end_offset as usize;
         match token {
             Token::TemplateData(data) => items.extend(data.chars().map(Item::Letter)),
-            Token::BlockStart => {
-                let hint = "write one statement for each case, or build the text before and let it in with `| raw`";
-                problems.push(problem("statements of a template cannot stand in SQL", hint, range));
-                return Err(problems);
-            }
             Token::VariableStart => (inside, start, pipe, raw) = (range.end, range, None, None),
             Token::VariableEnd => {
                 let end = raw.unwrap_or(range.start);
@@ -296,6 +321,9 @@ impl Splitter<'_> {
                 Item::Letter('\'') => {
                     closed = true;
                     break;
+                }
+                Item::Hole(hole) if !hole.raw => {
+                    content.push(Item::Hole(Hole { inner: unescaped(&hole.inner).to_owned(), ..hole.clone() }));
                 }
                 item => content.push(item.clone()),
             }
@@ -506,6 +534,17 @@ impl Splitter<'_> {
 fn last_word<'a>(text: &'a str, marks: &str) -> &'a str {
     let before = text.trim_end_matches(|c: char| c.is_alphanumeric() || marks.contains(c));
     &text[before.len()..]
+}
+
+/// An expression without the doubling of quotes at its end.
+fn unescaped(inner: &str) -> &str {
+    let doubling = |call: &str| {
+        let call: String = call.chars().filter(|c| !c.is_whitespace()).collect();
+        matches!(call.as_str(), r#"replace("'","''")"# | r"replace('\'','\'\'')")
+    };
+    let found = inner.rfind("replace").filter(|at| doubling(&inner[*at..]));
+    let before = found.and_then(|at| inner[..at].trim_end().strip_suffix(['|', '.']));
+    before.map_or(inner, str::trim_end)
 }
 
 fn binds(content: &[Item]) -> bool {

@@ -1,6 +1,7 @@
 //! `kind: playbook`: a child run.
 
-use windlass_syntax::{Kind, Node, expect_text};
+use windlass_core::plan::ExprId;
+use windlass_syntax::{Kind, Node, Span, expect_text};
 
 use super::Inputs;
 use super::http::text;
@@ -15,7 +16,6 @@ impl Compiler<'_> {
         let own = self.one_of(inputs, &["input", "payload", "args", "workload"]).map(|(_, node)| node);
         self.input_timeout(inputs);
         for (name, hint) in [
-            ("return_step", "the child's output is that of its last step"),
             ("version", "the file that is found when this one is compiled is pinned"),
             ("poll_interval", "the end of the child is told, not asked for"),
         ] {
@@ -23,6 +23,7 @@ impl Compiler<'_> {
                 self.no_effect(key.span, format!("`{name}` has no effect"), hint);
             }
         }
+        let returns = inputs.object.take("return_step").and_then(|node| self.return_step(node));
         let input = match (inputs.given, own) {
             (Some(given), Some(own)) => overlaid(given, own),
             (given, own) => own.or(given).cloned().unwrap_or_else(|| Node::object(inputs.span, [])),
@@ -31,26 +32,81 @@ impl Compiler<'_> {
             Kind::Null => Node::object(input.span, []),
             _ => input,
         };
-        let input = self.value(&input);
+        let input = self.held_input(&input);
         let Some((_, node)) = path else {
             self.missing_input("playbook", "path", inputs.span);
             return None;
         };
         let name = expect_text(node, "`path`", &mut self.diagnostics)?.text.trim();
-        if expr::is_template(name) {
-            let hint = "write the path down; arcs can choose between steps that call different ones";
-            self.error(codes::NOT_SUPPORTED, node.span, "a computed playbook is not supported", hint);
-            return None;
-        }
         if name.is_empty() {
             self.error(codes::BAD_VALUE, node.span, "the path of the playbook is empty", "give the path of its file");
             return None;
         }
-        if !self.calls.iter().any(|(called, _)| called == name) {
-            self.calls.push((name.to_owned(), node.span));
+        let among = match expr::is_template(name) {
+            true => self.computed_path(name, node.span),
+            false => vec![name.to_owned()],
+        };
+        for name in among {
+            if !self.calls.iter().any(|(called, _)| *called == name) {
+                self.calls.push((name, node.span));
+            }
         }
-        let definition = text(name, node.span);
+        let definition = match returns {
+            Some(step) => text(format!("{name}#{step}"), node.span),
+            None => node.clone(),
+        };
         let definition = self.value(&definition);
         Some(Work::Call { definition, input })
     }
+
+    /// A child's inputs are values of its run: nothing of them is opened on the way.
+    fn held_input(&mut self, node: &Node) -> ExprId {
+        if self.held.is_some() { self.input(node) } else { self.value(node) }
+    }
+
+    fn return_step(&mut self, node: &Node) -> Option<String> {
+        let step = expect_text(node, "`return_step`", &mut self.diagnostics)?.text.trim();
+        if step.is_empty() || step.contains('#') || expr::is_template(step) {
+            self.error(codes::BAD_VALUE, node.span, "`return_step` is no name of a step", "name a step of the child");
+            return None;
+        }
+        Some(step.to_owned())
+    }
+
+    /// The playbooks that a computed path can lead to, as far as the file says so: each must be found and pinned. What a
+    /// run computes beyond them must be known to the engine under that name.
+    fn computed_path(&mut self, template: &str, span: Span) -> Vec<String> {
+        let mut found = Vec::new();
+        let known = expr::whole(template).is_some_and(|inner| self.results(inner, &mut found));
+        if !known {
+            let message = "which playbooks this may call cannot be seen in the file";
+            let hint = "give the path as `'a' if … else 'b'`, or as a key of `workload` with a default";
+            self.warning(codes::OUTSIDE_NAME, span, message, hint);
+        }
+        found
+    }
+
+    /// The texts that an expression can give: a literal, a key of `workload`, or one of two of these.
+    fn results(&self, expression: &str, found: &mut Vec<String>) -> bool {
+        let expression = expression.trim();
+        if let Some(literal) = quoted(expression) {
+            found.push(literal.to_owned());
+            return true;
+        }
+        if let Some((good, rest)) = expression.split_once(" if ")
+            && let Some((_, bad)) = rest.rsplit_once(" else ")
+        {
+            return self.results(good, found) & self.results(bad, found);
+        }
+        let key = expression.strip_prefix("workload.").unwrap_or(expression);
+        let default = self.workload.as_ref().and_then(|workload| workload.get(key)).and_then(|value| value.as_str());
+        found.extend(default.map(str::to_owned));
+        default.is_some()
+    }
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    let mark = text.chars().next().filter(|mark| matches!(mark, '\'' | '"'))?;
+    let inner = text.strip_prefix(mark)?.strip_suffix(mark)?;
+    (!inner.contains([mark, '\\'])).then_some(inner)
 }

@@ -24,10 +24,11 @@ pub(crate) enum ToolKind {
     Shell,
     Noop,
     Playbook,
+    Artifact,
 }
 
 /// Kinds as playbooks write them.
-const KINDS: [(&str, ToolKind); 8] = [
+const KINDS: [(&str, ToolKind); 9] = [
     ("http", ToolKind::Http),
     ("postgres", ToolKind::Postgres),
     ("sqlite", ToolKind::Sqlite),
@@ -36,12 +37,12 @@ const KINDS: [(&str, ToolKind); 8] = [
     ("shell", ToolKind::Shell),
     ("noop", ToolKind::Noop),
     ("playbook", ToolKind::Playbook),
+    ("artifact", ToolKind::Artifact),
 ];
 
 /// Kinds that exist elsewhere, and what to do instead.
-const REFUSED: [(&str, &str); 21] = [
+const REFUSED: [(&str, &str); 20] = [
     ("agent", "call the agent's service with `http`"),
-    ("artifact", "results are kept by themselves; write a file with `python` or `shell`"),
     ("container", "start it with `shell`: `docker run …`"),
     ("ducklake", "use `duckdb`, or `postgres`"),
     ("gateway", "call it with `http`"),
@@ -87,6 +88,7 @@ impl Compiler<'_> {
         match found {
             ToolKind::Noop => Some(self.noop(inputs)),
             ToolKind::Playbook => self.playbook_call(inputs),
+            ToolKind::Artifact => self.artifact(inputs),
             ToolKind::Http => self.http(inputs, span),
             ToolKind::Python => self.python(inputs, span),
             ToolKind::Shell => self.shell(inputs, span),
@@ -108,7 +110,7 @@ impl Compiler<'_> {
 
     /// An effect of a tool that the engine has.
     pub fn effect(&mut self, tool: &str, span: Span, input: &Node) -> Option<Work> {
-        let input = self.value(input);
+        let input = self.input(input);
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
@@ -135,11 +137,38 @@ impl Compiler<'_> {
         Work::Evaluate(value)
     }
 
+    /// `{action: get, input: {result_ref}}`: the value behind a reference, which templates read like any other.
+    fn artifact(&mut self, inputs: &mut Inputs) -> Option<Work> {
+        let action = inputs.object.take("action");
+        let input = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node).or(inputs.given);
+        if let Some(action) = action.filter(|action| action.as_str() != Some("get")) {
+            let message = format!("the action {} of an artifact is not supported", action.describe());
+            self.error(
+                codes::NOT_SUPPORTED,
+                action.span,
+                message,
+                "results are kept by themselves; only `get` is there",
+            );
+            return None;
+        }
+        let found = input.and_then(|input| input.get("result_ref").or_else(|| input.get("ref")));
+        let Some(reference) = found else {
+            self.missing_input("artifact", "input: {result_ref}", inputs.span);
+            return None;
+        };
+        Some(Work::Evaluate(self.value(reference)))
+    }
+
     /// `auth: alias`, `credential: alias`, or `{type, credential}`. An alias stays a name.
     pub fn auth<'n>(&mut self, inputs: &mut Inputs<'n>) -> Option<Node> {
         let auth = self.one_of(inputs, &["auth", "credential"])?;
+        if let Some(alias) = self.key_alias(auth.1) {
+            return Some(alias);
+        }
         let node = match auth.1.as_map() {
             Some([]) => return None,
+            // Its facts come from the keychain.
+            Some(_) if crate::keychain::mentions(auth.1) => return Some(auth.1.clone()),
             Some(_) => match auth.1.get("credential").or_else(|| auth.1.get("alias")) {
                 Some(alias) => alias,
                 None => {
@@ -154,7 +183,7 @@ impl Compiler<'_> {
         Some(node.clone())
     }
 
-    fn check_alias(&mut self, node: &Node) {
+    pub fn check_alias(&mut self, node: &Node) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
@@ -178,7 +207,7 @@ impl Compiler<'_> {
             return;
         }
         let hint = did_you_mean(&alias, known.iter().map(String::as_str))
-            .unwrap_or_else(|| format!("set WINDLASS_AUTH_{variable} before the run reaches it"));
+            .unwrap_or_else(|| format!("set {} before the run reaches it", crate::keychain::variable(&alias)));
         self.push(
             Diagnostic::warning(
                 codes::UNKNOWN_ALIAS,

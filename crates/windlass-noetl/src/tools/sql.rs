@@ -89,13 +89,39 @@ impl Compiler<'_> {
             let message = "this goes into the statement as it is: whoever gives its value can change the statement";
             self.warning(codes::RAW_SQL, place(raw.clone()), message, "leave `raw` out, so that it becomes a value");
         }
-        let entry = |one: expr::Statement| {
-            let params = one.params.into_iter().map(|param| text(param.template, place(param.range))).collect();
-            let params = Node::new(node.span, Kind::List(params));
-            Node::object(node.span, [("sql", text(one.sql, node.span)), ("params", params)])
-        };
-        Some(split.into_iter().map(entry).collect())
+        let mut entries = Vec::new();
+        for group in split.chunk_by(|one, next| one.each.is_some() && one.each == next.each) {
+            entries.push(match group.first().and_then(|one| one.each.as_ref()) {
+                Some(each) => looped(each, group, place(each.range.clone())),
+                None => group
+                    .iter()
+                    .map(|one| {
+                        let params = one.params.iter().map(|param| text(&param.template, place(param.range.clone())));
+                        let params = Node::new(node.span, Kind::List(params.collect()));
+                        Node::object(node.span, [("sql", text(&one.sql, node.span)), ("params", params)])
+                    })
+                    .next()?,
+            });
+        }
+        Some(entries)
     }
+}
+
+/// Statements that are run for every item: their values as one text of JSON, a list for each item with a list for each
+/// statement.
+fn looped(each: &expr::Each, group: &[expr::Statement], span: Span) -> Node {
+    let values = |one: &expr::Statement| {
+        let values = one.params.iter().map(|param| {
+            let inner = param.template.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or("none");
+            format!("{{{{ ({inner}) | tojson }}}}")
+        });
+        format!("[{}]", values.collect::<Vec<_>>().join(","))
+    };
+    let all = group.iter().map(values).collect::<Vec<_>>().join(",");
+    let between = "{% if not loop.last %},{% endif %}";
+    let each = format!("[{{% for {} in {} %}}[{all}]{between}{{% endfor %}}]", each.item, each.list);
+    let statements = group.iter().map(|one| text(&one.sql, span)).collect();
+    Node::object(span, [("each", text(each, span)), ("sqls", Node::new(span, Kind::List(statements)))])
 }
 
 fn key(name: &str, span: Span) -> Key {

@@ -275,7 +275,14 @@ impl super::Engine {
         }
         let above = self.inner.store.run(&parent)?.ok_or_else(|| RuntimeError::NoSuchRun(parent.to_string()))?;
         let program = self.inner.program(&above.plan)?;
-        let plan = self.inner.plan_of_child(&program.plan, above.plan, &child.definition);
+        let whole = self.inner.plan_of_child(&program.plan, above.plan, &child.definition);
+        let (plan, returns) = match (whole, child.definition.rsplit_once('#')) {
+            // `definition#step`: the output of that step is what the caller wants.
+            (None, Some((name, step))) => {
+                (self.inner.plan_of_child(&program.plan, above.plan, &name.into()), Some(step.into()))
+            }
+            (whole, _) => (whole, None),
+        };
         let plan = plan.ok_or_else(|| RuntimeError::NoSuchRun(format!("definition {}", child.definition)))?;
         let how: RunOptions = codec::decode(&above.options, "the run's options")?;
         let (depth, most) = (how.depth + 1, program.limits.call_depth_max);
@@ -290,7 +297,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, trace };
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, trace, returns };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

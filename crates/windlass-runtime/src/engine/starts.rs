@@ -20,6 +20,8 @@ pub(crate) struct Origin {
     pub delivery: Option<BlobHash>,
     /// The run that its parent comes from.
     pub trace: Option<Arc<str>>,
+    /// The step whose output its caller wants.
+    pub returns: Option<Arc<str>>,
 }
 
 impl RunOptions {
@@ -33,8 +35,13 @@ impl Engine {
     /// Starts a run; when this returns, the start is durable. The same id with the same plan and input is the same run.
     pub async fn start(&self, plan: BlobHash, input: Value, options: StartOptions) -> Result<RunHandle, RuntimeError> {
         let clock = if options.virtual_time { Clock::virtual_time() } else { Clock::Real };
-        self.start_from(plan, input, options, Origin { clock, depth: 0, at: real_now(), delivery: None, trace: None })
-            .await
+        self.start_from(
+            plan,
+            input,
+            options,
+            Origin { clock, depth: 0, at: real_now(), delivery: None, trace: None, returns: None },
+        )
+        .await
     }
 
     pub(super) async fn start_from(
@@ -78,7 +85,7 @@ impl Engine {
         let image = recovery::RunImage::new(recovery::new_state(&run, &program, origin.at));
         let above = options.parent.as_ref().map(|(parent, _)| {
             let trace = origin.trace.unwrap_or_else(|| parent.clone());
-            Box::new(windlass_core::Origin { parent: parent.clone(), trace })
+            Box::new(windlass_core::Origin { parent: parent.clone(), trace, returns: origin.returns })
         });
         let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None, origin: above }];
         let handle = self.inner.track(&run, options.watch);

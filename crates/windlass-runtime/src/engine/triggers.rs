@@ -54,7 +54,7 @@ impl Engine {
             let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
-                let origin = Origin { clock, depth: 0, at: now, delivery: Some(whole), trace: None };
+                let origin = Origin { clock, depth: 0, at: now, delivery: Some(whole), trace: None, returns: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch))),

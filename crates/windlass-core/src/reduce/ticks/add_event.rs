@@ -2,8 +2,9 @@
 
 use windlass_value::Value;
 
-use crate::reduce::{Impossible, Reducer};
-use crate::state::{Body, FrameId, Phase, WaitFrame};
+use crate::program::laid_over;
+use crate::reduce::{Impossible, Reducer, Stop};
+use crate::state::{Body, FrameId, Item, Phase, WaitFrame};
 use crate::tick::START_EVENT;
 use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ impl Reducer<'_> {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
+        self.state.returns = origin.and_then(|origin| origin.returns.clone());
         self.state.run.input = self.slim_merged(input.clone());
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
@@ -48,6 +50,9 @@ impl Reducer<'_> {
                 self.state.run.parameters = self.slim_merged(parameters);
                 self.publish("".into(), "workflow.started", [("definition", definition)]);
                 self.arm_run_timeout();
+                if self.program.plan.parameters.iter().any(|parameter| parameter.computed.is_some()) {
+                    self.state.agenda.push_back(Item::Parameters);
+                }
                 self.begin_root();
             }
             Err(problems) => {
@@ -55,6 +60,29 @@ impl Reducer<'_> {
                 self.end_before_start(error);
             }
         }
+    }
+
+    /// In the order of the plan, so that one may read those before it. Done again from the start when a value has to be
+    /// fetched, with the same result.
+    pub(in crate::reduce) fn compute_parameters(&mut self) -> Result<(), Stop> {
+        let program = self.program;
+        for parameter in &program.plan.parameters {
+            let Some(computed) = parameter.computed else { continue };
+            let given = self.state.run.input.get(&parameter.name).cloned();
+            let given = given.map(|given| self.resolve(&given)).transpose()?;
+            let value = match given {
+                Some(given) if !parameter.merge || given.as_map().is_none() => given,
+                given => {
+                    let default = self.eval(computed, self.state.root_scope)?;
+                    given.map_or(default.clone(), |given| laid_over(&default, &given))
+                }
+            };
+            let value = self.slim(value);
+            let mut all = self.state.run.parameters.as_map().cloned().unwrap_or_default();
+            all.insert(parameter.name.clone(), value);
+            self.state.run.parameters = Value::map(all);
+        }
+        Ok(())
     }
 
     /// What is laid over a default comes whole, however large it is; from here on it is a reference like anything else.

@@ -1,0 +1,296 @@
+//! `keychain`: secrets by name. A plan holds no secret and neither does any value of a run: `{{ keychain.x.y }}` in the
+//! inputs of a tool becomes a note beside them that says which field of which credential belongs where, and only the
+//! worker opens it, when it calls the tool. Everywhere else the language refuses to read one.
+//!
+//! The notes are apart from the inputs, under a key that only the front writes: nothing that a service sends can pass for
+//! one.
+
+use std::collections::BTreeMap;
+
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, did_you_mean, expect_list, expect_text, list_of};
+use windlass_value::Value;
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+use crate::fates::{self, Fate};
+
+/// The key of a tool's input that holds the notes.
+const SEALED: &str = "sealed";
+
+/// One entry of the keychain.
+pub(crate) struct Entry {
+    /// The credential that serves it: a name, or a template that gives one.
+    alias: Node,
+    /// The fields it has, if the file says so, and the credentials that hold them, where each has its own.
+    fields: Option<BTreeMap<String, Option<Node>>>,
+}
+
+/// Kinds that need a service of their own.
+const SERVICES: [&str; 9] = [
+    "oauth2",
+    "google_id_token",
+    "google_oauth",
+    "service_account",
+    "gcp_adc",
+    "secret_manager",
+    "vault",
+    "hmac",
+    "jwt",
+];
+const KINDS: [&str; 4] = ["credential", "secrets", "bearer", "static"];
+
+const ENTRY: [(&str, Fate); 4] = [
+    ("scope", Fate::Works),
+    ("desc", Fate::Works),
+    ("description", Fate::Works),
+    ("auto_renew", Fate::NoEffect("the credential is looked up at every call")),
+];
+
+impl Compiler<'_> {
+    pub fn keychain(&mut self, node: &Node) {
+        let Some(items) = expect_list(node, "`keychain`", &mut self.diagnostics) else { return };
+        for item in items {
+            let Some(mut object) = Object::read(item, "a keychain entry", &mut self.diagnostics) else { continue };
+            let (name, kind) = (object.take("name"), object.take("kind"));
+            let (Some(name), Some(kind)) = (name, kind) else {
+                let hint = "write `{name: api, kind: credential, credential: alias}`";
+                self.error(codes::MISSING_KEY, item.span, "a keychain entry needs `name` and `kind`", hint);
+                continue;
+            };
+            let Some(text) = expect_text(name, "`name`", &mut self.diagnostics) else { continue };
+            let entry = self.entry_of(text.text.trim(), name, kind, object);
+            if self.keys.insert(text.text.trim().to_owned(), entry).is_some() {
+                let message = format!("the keychain has two entries `{}`", text.text);
+                self.error(codes::DUPLICATE, name.span, message, "give one of them another name");
+            }
+        }
+    }
+
+    /// None: something is wrong with it, and has been told.
+    fn entry_of(&mut self, name: &str, at: &Node, kind: &Node, mut object: Object) -> Option<Entry> {
+        let word = kind.as_str().unwrap_or_default().trim();
+        if let Some(scope) = object.peek("scope").filter(|(_, scope)| !is_scope(scope)) {
+            let message = format!("`scope` is {}", scope.1.describe());
+            self.error(codes::BAD_VALUE, scope.1.span, message, "one of `local`, `shared`, `global`");
+        }
+        let own = || at.clone();
+        let entry = match word {
+            "credential" => {
+                let alias = ["credential", "alias", "auth", "key"].iter().find_map(|name| object.take(name));
+                Some(Entry { alias: alias.map_or_else(own, Node::clone), fields: None })
+            }
+            "bearer" | "static" => {
+                let alias = ["credential", "alias"].iter().find_map(|name| object.take(name));
+                let fields = self.written_down(name, &mut object);
+                Some(Entry { alias: alias.map_or_else(own, Node::clone), fields })
+            }
+            "secrets" => self.mapped(name, at, &mut object),
+            other => {
+                object.take_rest();
+                self.no_such_key_kind(name, other, kind.span);
+                None
+            }
+        };
+        fates::settle(self, object, &ENTRY, "a keychain entry");
+        if let Some(entry) = &entry
+            && entry.fields.as_ref().is_none_or(|fields| fields.values().any(Option::is_none))
+        {
+            self.check_alias(&entry.alias);
+        }
+        entry
+    }
+
+    fn no_such_key_kind(&mut self, name: &str, kind: &str, span: Span) {
+        if SERVICES.contains(&kind) {
+            let message = format!("a keychain entry of kind `{kind}` is not supported");
+            let variable = variable(name);
+            let hint =
+                format!("get the token outside, give it as {variable}={{\"token\": …}}, and write `kind: bearer`");
+            return self.error(codes::NOT_SUPPORTED, span, message, hint);
+        }
+        let hint = did_you_mean(kind, KINDS).unwrap_or_else(|| format!("one of {}", list_of(KINDS)));
+        self.error(codes::BAD_VALUE, span, format!("there is no kind `{kind}` of keychain entries"), hint);
+    }
+
+    /// `provider` and `map`: field to secret. From the environment each field is a credential of its own; what other
+    /// providers hold is given as the fields of one.
+    fn mapped(&mut self, name: &str, at: &Node, object: &mut Object) -> Option<Entry> {
+        let (provider, map) = (object.take("provider"), object.take("map"));
+        object.ignore(&["auth", "credential", "project", "project_id", "region"]);
+        let Some(map) = map else {
+            let hint = "write `map: {api_key: OPENAI_KEY}`: the field, and the credential that holds it";
+            self.error(codes::MISSING_KEY, object.span(), "this keychain entry has no `map`", hint);
+            return None;
+        };
+        let from_environment = provider.and_then(Node::as_str).is_none_or(|word| matches!(word, "env" | "environment"));
+        let entries = Object::read(map, "`map`", &mut self.diagnostics)?;
+        let mut fields = BTreeMap::new();
+        for (key, secret) in entries.rest() {
+            if from_environment {
+                expect_text(secret, "the credential of a field", &mut self.diagnostics)?;
+                self.check_alias(secret);
+            }
+            fields.insert(key.text.clone(), from_environment.then(|| secret.clone()));
+        }
+        if let Some(provider) = provider.filter(|_| !from_environment) {
+            let message = format!("the provider `{}` is not asked", provider.as_str().unwrap_or_default());
+            let hint = format!("give the fields as {}={{…}}", variable(name));
+            self.no_effect(provider.span, message, hint);
+        }
+        Some(Entry { alias: at.clone(), fields: Some(fields) })
+    }
+
+    /// Fields that a file names. Their values must not stand in it.
+    fn written_down(&mut self, name: &str, object: &mut Object) -> Option<BTreeMap<String, Option<Node>>> {
+        let groups: Vec<&Node> = ["map", "data", "values"].iter().filter_map(|name| object.take(name)).collect();
+        let lone: Vec<(&Key, &Node)> =
+            ["token", "value", "access_token"].iter().filter_map(|name| object.take_entry(name)).collect();
+        let inner = groups.iter().filter_map(|group| group.as_map()).flatten();
+        let all: Vec<(&Key, &Node)> = inner.map(|(key, node)| (key, node)).chain(lone).collect();
+        for (key, node) in all.iter().filter(|(_, node)| !matches!(node.kind, Kind::Null)) {
+            let message = format!("the secret `{}` is written down in the file", key.text);
+            let hint = format!("leave its value out and give it as {}={{\"{}\": …}}", variable(name), key.text);
+            self.error(codes::SECRET, node.span, message, hint);
+        }
+        (!all.is_empty()).then(|| all.into_iter().map(|(key, _)| (key.text.clone(), None)).collect())
+    }
+
+    /// The credential for `auth`, where it is the name of a keychain entry or a template that gives one.
+    pub fn key_alias(&mut self, node: &Node) -> Option<Node> {
+        let text = node.as_str()?.trim();
+        let name = match expr::whole(text) {
+            Some(inner) => inner.strip_prefix("keychain.")?,
+            None => text,
+        };
+        let entry = self.keys.get(name)?.as_ref()?;
+        Some(Node::new(node.span, entry.alias.kind.clone()))
+    }
+
+    /// The inputs of a tool with notes in place of secrets.
+    pub fn sealed(&mut self, input: &Node) -> Node {
+        let Some(entries) = input.as_map().filter(|_| mentions(input)) else { return input.clone() };
+        let mut notes = Vec::new();
+        let open = |(key, node): &(Key, Node)| {
+            let at = vec![Node::text(expr::literal_text(&key.text), key.span)];
+            (key.clone(), self.without(node, at, &mut notes))
+        };
+        let mut entries: Vec<(Key, Node)> = entries.iter().map(open).collect();
+        let key = Key { text: SEALED.to_owned(), span: input.span };
+        entries.push((key, Node::new(input.span, Kind::List(notes))));
+        Node::new(input.span, Kind::Map(entries))
+    }
+
+    fn without(&mut self, node: &Node, at: Vec<Node>, notes: &mut Vec<Node>) -> Node {
+        let below = |step: Node| at.iter().cloned().chain([step]).collect::<Vec<_>>();
+        let kind = match &node.kind {
+            Kind::Map(entries) => {
+                let step = |key: &Key| Node::text(expr::literal_text(&key.text), key.span);
+                let open = |(key, node): &(Key, Node)| (key.clone(), self.without(node, below(step(key)), notes));
+                Kind::Map(entries.iter().map(open).collect())
+            }
+            Kind::List(items) => {
+                let number = |index: usize| Node::new(node.span, Kind::Number(Value::Int(index as i64)));
+                let open = |(index, item)| self.without(item, below(number(index)), notes);
+                Kind::List(items.iter().enumerate().map(open).collect())
+            }
+            Kind::Str(text) => match self.parts(&text.text, node) {
+                None => return node.clone(),
+                Some(parts) => {
+                    let (at, parts) = (Kind::List(at), Kind::List(parts));
+                    let fields = [("at", at), ("parts", parts)].map(|(name, kind)| (name, Node::new(node.span, kind)));
+                    notes.push(Node::object(node.span, fields));
+                    Kind::Null
+                }
+            },
+            _ => return node.clone(),
+        };
+        Node::new(node.span, kind)
+    }
+
+    /// A text cut at its secrets; None if there are none.
+    fn parts(&mut self, text: &str, node: &Node) -> Option<Vec<Node>> {
+        let mut parts = Vec::new();
+        let (mut rest, mut plain) = (text, String::new());
+        let mut any = false;
+        while let Some(start) = rest.find("{{") {
+            let hole = rest[start..].find("}}").map(|end| &rest[start..start + end + 2]);
+            let Some(hole) = hole.filter(|hole| path_of(hole).is_some()) else {
+                plain.push_str(&rest[..start + 2]);
+                rest = &rest[start + 2..];
+                continue;
+            };
+            any = true;
+            plain.push_str(&rest[..start]);
+            parts.extend(plain_part(std::mem::take(&mut plain), node.span));
+            if let Some((name, field)) = path_of(hole) {
+                parts.extend(self.secret_part(name, field, node.span));
+            }
+            rest = &rest[start + hole.len()..];
+        }
+        plain.push_str(rest);
+        parts.extend(plain_part(plain, node.span));
+        any.then_some(parts)
+    }
+
+    fn secret_part(&mut self, name: &str, field: &str, span: Span) -> Option<Node> {
+        let names = || self.keys.keys().map(String::as_str);
+        let Some(entry) = self.keys.get(name) else {
+            let hint = did_you_mean(name, names()).unwrap_or_else(|| match self.keys.is_empty() {
+                true => "add it under `keychain`, beside `workflow`".to_owned(),
+                false => format!("the keychain has {}", list_of(names())),
+            });
+            self.error(codes::UNKNOWN_NAME, span, format!("the keychain has no entry `{name}`"), hint);
+            return None;
+        };
+        let entry = entry.as_ref()?;
+        let known = entry.fields.as_ref();
+        let own = known.and_then(|fields| fields.get(field)).cloned();
+        if let Some(fields) = known.filter(|_| own.is_none() && !field.is_empty()) {
+            let names = || fields.keys().map(String::as_str);
+            let hint = did_you_mean(field, names()).unwrap_or_else(|| format!("it has {}", list_of(names())));
+            let message = format!("the keychain entry `{name}` has no field `{field}`");
+            self.push(Diagnostic::error(codes::UNKNOWN_NAME, span, message).hint(hint));
+            return None;
+        }
+        // A credential of its own is all of it.
+        let (alias, field) = match own.flatten() {
+            Some(alias) => (alias, ""),
+            None => (entry.alias.clone(), field),
+        };
+        let field = Node::text(expr::literal_text(field), span);
+        Some(Node::object(span, [("credential", alias), ("field", field)]))
+    }
+}
+
+fn is_scope(node: &Node) -> bool {
+    matches!(node.as_str(), Some("local" | "shared" | "global"))
+}
+
+fn plain_part(text: String, span: Span) -> Option<Node> {
+    (!text.is_empty()).then(|| Node::object(span, [("text", Node::text(text, span))]))
+}
+
+/// `{{ keychain.name.field }}`, and nothing more; the field may be left out.
+fn path_of(hole: &str) -> Option<(&str, &str)> {
+    let path = expr::whole(hole)?.strip_prefix("keychain.")?;
+    let plain = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let (name, field) = path.split_once('.').unwrap_or((path, ""));
+    (plain(name) && (field.is_empty() || plain(field))).then_some((name, field))
+}
+
+/// Whether any text below has a secret in it.
+pub(crate) fn mentions(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Str(text) => text.text.contains("keychain."),
+        Kind::List(items) => items.iter().any(mentions),
+        Kind::Map(entries) => entries.iter().any(|(_, node)| mentions(node)),
+        _ => false,
+    }
+}
+
+/// The variable of the environment that gives a credential.
+pub(crate) fn variable(alias: &str) -> String {
+    let upper = alias.to_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("WINDLASS_AUTH_{upper}")
+}

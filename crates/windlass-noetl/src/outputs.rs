@@ -1,0 +1,161 @@
+//! `output` and `output_select`: what of a result later templates see. The whole of it stays at hand under `_ref`, by
+//! reference if it is large, so selecting loses nothing and small fields can be read without loading the rest.
+
+use std::collections::BTreeMap;
+
+use windlass_core::plan::ExprId;
+use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_list, expect_text};
+use windlass_value::{Map, Mode, Value};
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::fates::{self, Fate};
+use crate::form::Task;
+
+/// Where the whole result is kept beside what was selected.
+const WHOLE: &str = "_ref";
+
+/// What an `output` block may say.
+const OUTPUT: [(&str, Fate); 8] = [
+    ("select", Fate::Works),
+    ("output_select", Fate::Works),
+    ("store", Fate::NoEffect("large results are kept apart by themselves, in the store of the run")),
+    ("inline_max_bytes", Fate::NoEffect("`inline_bytes_max` in windlass.toml says what is large")),
+    ("preview_max_bytes", Fate::NoEffect("a reference has no preview: templates read through it")),
+    ("scope", Fate::NoEffect("a result is kept as long as its run")),
+    ("ttl", Fate::NoEffect("a result is kept as long as its run")),
+    ("accumulate", Fate::Refused("write `set_shared: {all: {append: …}}`, or read the loop's `results`")),
+];
+
+/// One field: its name, and the way to it in the result.
+struct Field {
+    name: String,
+    path: String,
+}
+
+/// Which fields of a result are kept.
+pub(crate) struct Selection {
+    fields: Vec<Field>,
+    pub span: Span,
+}
+
+impl Compiler<'_> {
+    /// `output`, `output_select` or `outputs` of a task or a step.
+    pub fn selection(&mut self, object: &mut Object) -> Option<Selection> {
+        let mut found: Option<Selection> = None;
+        for name in ["output", "output_select", "outputs"] {
+            let Some((key, node)) = object.take_entry(name) else { continue };
+            let selected = match name {
+                "output_select" => self.select_list(node),
+                _ => self.output_block(node),
+            };
+            if let (Some(first), Some(_)) = (&found, &selected) {
+                let problem = Diagnostic::error(codes::CONFLICT, key.span, "fields are selected twice");
+                self.push(problem.label(first.span, "the other").hint("keep one of the two"));
+            }
+            found = found.or(selected);
+        }
+        found
+    }
+
+    fn output_block(&mut self, node: &Node) -> Option<Selection> {
+        let mut output = Object::read(node, "`output`", &mut self.diagnostics)?;
+        let lists: Vec<_> = ["select", "output_select"].iter().filter_map(|name| output.take(name)).collect();
+        fates::settle(self, output, &OUTPUT, "`output`");
+        if let [_, second, ..] = lists.as_slice() {
+            self.error(codes::CONFLICT, second.span, "fields are selected twice", "keep one of the two");
+        }
+        lists.first().and_then(|list| self.select_list(list))
+    }
+
+    /// Paths, or `{path, as}`.
+    fn select_list(&mut self, node: &Node) -> Option<Selection> {
+        if node.as_map().is_some_and(|entries| entries.iter().any(|(key, _)| key.text == "strategy")) {
+            let hint = "large results are kept apart by themselves; write a list of fields to select some";
+            self.no_effect(node.span, "a strategy of `output_select` has no effect", hint);
+            return None;
+        }
+        let items = expect_list(node, "`output_select`", &mut self.diagnostics)?;
+        let mut fields: BTreeMap<String, Span> = BTreeMap::new();
+        let mut all = Vec::new();
+        for item in items {
+            let Some(field) = self.field(item) else { continue };
+            if let Some(first) = fields.insert(field.name.clone(), item.span) {
+                let problem =
+                    Diagnostic::error(codes::DUPLICATE, item.span, format!("`{}` is selected twice", field.name));
+                self.push(problem.label(first, "the other").hint("give one of them another name with `as`"));
+            }
+            all.push(field);
+        }
+        Some(Selection { fields: all, span: node.span })
+    }
+
+    fn field(&mut self, node: &Node) -> Option<Field> {
+        let (path, name) = match &node.kind {
+            Kind::Map(_) => {
+                let mut entry = Object::read(node, "a selected field", &mut self.diagnostics)?;
+                let (path, name) = (entry.take("path"), entry.take("as"));
+                entry.finish(codes::UNKNOWN_KEY, "a selected field", &mut self.diagnostics);
+                let Some(path) = path else {
+                    let hint = "write `{path: data.id, as: id}`";
+                    self.error(codes::MISSING_KEY, node.span, "this field has no `path`", hint);
+                    return None;
+                };
+                (path, name)
+            }
+            _ => (node, None),
+        };
+        let text = expect_text(path, "a path", &mut self.diagnostics)?.text.trim();
+        let steps = text.strip_prefix("$.").unwrap_or(text);
+        let Some(found) = attribute_path(steps) else {
+            let message = format!("`{text}` is no path into the result");
+            self.error(codes::BAD_VALUE, path.span, message, "write names with dots between: data.items.0.id");
+            return None;
+        };
+        let name = match name {
+            Some(name) => expect_text(name, "`as`", &mut self.diagnostics)?.text.trim(),
+            None => {
+                let named = |part: &&str| part.parse::<u32>().is_err();
+                steps.rsplit(['.', '[']).map(|part| part.trim_end_matches(']')).find(named).unwrap_or(steps)
+            }
+        };
+        let name = name.to_owned();
+        if name.is_empty() || name == WHOLE {
+            self.error(codes::BAD_VALUE, node.span, format!("a field cannot be called `{name}`"), "name it with `as`");
+            return None;
+        }
+        Some(Field { name, path: found })
+    }
+
+    /// The selected fields of what `whole` names.
+    pub fn selected(&mut self, selection: &Selection, whole: &str) -> ExprId {
+        let mut map = Map::new();
+        for field in &selection.fields {
+            map.insert(field.name.as_str(), format!("{{{{ {whole}{} }}}}", field.path));
+        }
+        map.insert(WHOLE, format!("{{{{ {whole} }}}}"));
+        self.add_expression(Value::map(map), Mode::Value, selection.span)
+    }
+
+    /// A task that selects from what came before it.
+    pub fn selecting(&mut self, selection: &Selection) -> Task {
+        let value = self.selected(selection, "_prev");
+        let task = Task::new("select", crate::form::Work::Evaluate(value), selection.span);
+        Task { hidden: true, selects: true, ..task }
+    }
+}
+
+/// `data.items[0]` as `['data']['items'][0]`, so that no name can be anything but a name.
+pub(crate) fn attribute_path(text: &str) -> Option<String> {
+    let dotted = text.replace('[', ".").replace(']', "");
+    let parts: Option<Vec<String>> = dotted.split('.').map(part).collect();
+    parts.map(|parts| parts.concat())
+}
+
+fn part(part: &str) -> Option<String> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@');
+    match part.parse::<u32>() {
+        Ok(index) => Some(format!("[{index}]")),
+        Err(_) => (!part.is_empty() && part.chars().all(plain)).then(|| format!("['{part}']")),
+    }
+}

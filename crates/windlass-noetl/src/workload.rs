@@ -1,0 +1,89 @@
+//! `workload`: the run's inputs with their defaults. A default may be a template over the others: it is computed when the
+//! run starts and the input does not give the value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::plan::{Parameter, VariableKind};
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, to_value};
+use windlass_value::Value;
+
+use crate::compiler::{Compiler, Here};
+use crate::{codes, expr};
+
+/// What a default may read besides other keys.
+const WORDS: [&str; 4] = ["workload", "execution_id", "job", "payload"];
+
+impl Compiler<'_> {
+    pub fn workload(&mut self, node: &Node) {
+        if matches!(node.kind, Kind::Null) {
+            self.workload = Some(BTreeMap::new());
+            return;
+        }
+        let Some(object) = Object::read(node, "`workload`", &mut self.diagnostics) else { return };
+        let (computed, plain): (Vec<_>, Vec<_>) = object.rest().partition(|(_, value)| has_template(value));
+        let mut known = BTreeMap::new();
+        for (key, value) in plain {
+            let default = to_value(value);
+            known.insert(key.text.clone(), default.clone());
+            let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
+            self.plan.parameters.push(Parameter { default: Some(default), merge: true, ..parameter });
+        }
+        // What they will be nobody knows yet.
+        known.extend(computed.iter().map(|(key, _)| (key.text.clone(), Value::Null)));
+        self.workload = Some(known);
+        self.computed_defaults(computed);
+    }
+
+    fn computed_defaults(&mut self, mut open: Vec<(&Key, &Node)>) {
+        self.here = Here { at_start: true, ..Here::default() };
+        while !open.is_empty() {
+            let waiting: BTreeSet<&str> = open.iter().map(|(key, _)| key.text.as_str()).collect();
+            let ready = open.iter().position(|(_, value)| !reads(value, &waiting));
+            let Some(at) = ready else {
+                for (key, value) in &open {
+                    let message = format!("the default of `{}` needs others that need it", key.text);
+                    let hint = "write one of them down without a template";
+                    self.push(Diagnostic::error(codes::CONFLICT, value.span, message).hint(hint));
+                }
+                break;
+            };
+            let (key, value) = open.remove(at);
+            let computed = Some(self.value(value));
+            let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
+            self.plan.parameters.push(Parameter { computed, merge: true, ..parameter });
+        }
+        self.here = Here::default();
+    }
+
+    /// Whether a default may read a name: when it is computed, nothing has run.
+    pub fn check_at_start(&mut self, found: &crate::names::Use) -> bool {
+        if !found.here.at_start || WORDS.contains(&found.name.as_str()) {
+            return true;
+        }
+        let known = self.workload.as_ref().is_some_and(|workload| workload.contains_key(&found.name));
+        if !known {
+            let message = format!("`{}` is not there when the run starts", found.name);
+            let hint = "a default reads other keys of `workload`, `payload` and `execution_id`";
+            self.error(codes::UNKNOWN_NAME, found.span, message, hint);
+        }
+        known
+    }
+}
+
+/// Whether a value reads any of these keys.
+fn reads(node: &Node, keys: &BTreeSet<&str>) -> bool {
+    expr::references(&to_value(node)).iter().any(|found| match (found.name.as_str(), found.path.first()) {
+        ("workload", Some(key)) => keys.contains(key.as_str()),
+        // A word of the language is not the key of the same name.
+        (name, _) => !WORDS.contains(&name) && keys.contains(name),
+    })
+}
+
+fn has_template(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Str(text) => expr::is_template(&text.text),
+        Kind::List(items) => items.iter().any(has_template),
+        Kind::Map(entries) => entries.iter().any(|(_, node)| has_template(node)),
+        _ => false,
+    }
+}

@@ -1,0 +1,219 @@
+//! Secrets that a definition passes on without seeing them. Beside its inputs a task may have notes, `sealed`: where in
+//! the inputs a text belongs, and which field of which credential is part of it. They are opened here, at the call; what
+//! comes back is gone through for them.
+
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Map, Value};
+
+use crate::credentials::{Credential, Credentials};
+use crate::input::{bad, plain_text};
+use crate::secret::Redaction;
+
+/// The key of the inputs that holds the notes.
+const SEALED: &str = "sealed";
+
+/// A tool whose inputs may hold sealed texts.
+pub(crate) struct Opening<T> {
+    tool: T,
+    credentials: Arc<dyn Credentials>,
+}
+
+impl<T> Opening<T> {
+    pub(crate) fn new(tool: T, credentials: &Arc<dyn Credentials>) -> Opening<T> {
+        Opening { tool, credentials: credentials.clone() }
+    }
+}
+
+impl<T: Tool> Tool for Opening<T> {
+    fn call(&self, mut call: ToolCall) -> ToolFuture {
+        if call.input.get(SEALED).is_none() {
+            return self.tool.call(call);
+        }
+        match open(&call.input, &*self.credentials) {
+            Ok((input, secrets)) => {
+                call.input = input;
+                let running = self.tool.call(call);
+                Box::pin(async move { secrets.outcome(running.await) })
+            }
+            Err(error) => Box::pin(std::future::ready(TaskOutcome::failure(error))),
+        }
+    }
+}
+
+/// The inputs with every text in its place.
+fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redaction), ErrorInfo> {
+    let odd = || bad("`sealed` says nothing that can be opened");
+    let mut map = input.as_map().cloned().unwrap_or_default();
+    let notes = map.remove(SEALED);
+    let mut whole = Value::map(map);
+    let mut secrets = Vec::new();
+    for note in notes.as_ref().and_then(Value::as_list).ok_or_else(odd)? {
+        let part = |name: &str| note.get(name).and_then(Value::as_list).ok_or_else(odd);
+        let mut text = String::new();
+        for piece in part("parts")? {
+            match piece.get("text") {
+                Some(plain) => text.push_str(&plain_text(plain)),
+                None => {
+                    let secret = secret(piece, credentials)?;
+                    text.push_str(&secret);
+                    secrets.push(secret);
+                }
+            }
+        }
+        whole = placed(whole, part("at")?, text).ok_or_else(odd)?;
+    }
+    Ok((whole, Redaction::new(secrets)))
+}
+
+fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
+    let text = |name: &str| piece.get(name).and_then(Value::as_str);
+    let alias = text("credential").ok_or_else(|| bad("the name of a credential is no text"))?;
+    let field = text("field").unwrap_or_default();
+    let facts = credentials.find(alias)?;
+    facts.sealed(field).map(str::to_owned).ok_or_else(|| {
+        let what = if field.is_empty() { "secret of its own".to_owned() } else { format!("field `{field}`") };
+        ErrorInfo::new("BadCredential", "auth", format!("the credential `{alias}` has no {what}"))
+            .hint("give it as a JSON object with that field, or as the text itself")
+    })
+}
+
+fn placed(value: Value, at: &[Value], text: String) -> Option<Value> {
+    let Some((step, rest)) = at.split_first() else { return Some(Value::from(text)) };
+    match (value, step) {
+        (Value::Map(map), Value::Str(key)) => {
+            let inner = placed(map.get(key)?.clone(), rest, text)?;
+            let mut map = Map::clone(&map);
+            map.insert(key.clone(), inner);
+            Some(Value::map(map))
+        }
+        (Value::List(items), Value::Int(index)) => {
+            let index = usize::try_from(*index).ok()?;
+            let inner = placed(items.get(index)?.clone(), rest, text)?;
+            let mut items = items.to_vec();
+            items[index] = inner;
+            Some(Value::list(items))
+        }
+        _ => None,
+    }
+}
+
+impl Credential {
+    /// One field; without a name the one that a lone secret is kept under. A credential that is nothing but a text has it
+    /// under every name.
+    fn sealed(&self, field: &str) -> Option<&str> {
+        let lower = field.to_ascii_lowercase();
+        let name = lower.strip_prefix("db_").unwrap_or(&lower);
+        match name {
+            "" => self.field(&["token", "access_token", "value", "api_key", "key", "secret", "password"]),
+            name => self.field(&[name]),
+        }
+        .or_else(|| self.url().filter(|text| matches!(name, "" | "url" | "dsn") || !text.contains("://")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_runtime::{Cancelled, Tools};
+    use windlass_value::{parse_json, to_json};
+
+    use super::*;
+    use crate::NamedCredentials;
+
+    fn known() -> Arc<dyn Credentials> {
+        Arc::new(NamedCredentials::new(|name| match name {
+            "WINDLASS_AUTH_API" => Some(r#"{"api_key": "canary-api-key", "user": "u"}"#.to_owned()),
+            "WINDLASS_AUTH_LONE" => Some("canary-lone-text".to_owned()),
+            "WINDLASS_AUTH_PG" => Some("postgres://u:canary-pg@h/db".to_owned()),
+            _ => None,
+        }))
+    }
+
+    /// What a tool sees, and what is told of it.
+    async fn seen(input: &str) -> (String, TaskOutcome) {
+        let saw: Arc<std::sync::Mutex<String>> = Arc::default();
+        let noted = saw.clone();
+        let tools = Tools::new().with_fn("x", move |call| {
+            *noted.lock().unwrap() = to_json(&call.input);
+            async move { TaskOutcome::success(call.input) }
+        });
+        let tool = Opening::new(Inner(tools), &known());
+        let call = ToolCall {
+            input: parse_json(input).unwrap(),
+            key: "k".into(),
+            attempt: 1,
+            goes_on: false,
+            run: "r".into(),
+            path: "p".into(),
+            timeout: None,
+            cancelled: Cancelled::never(),
+        };
+        let outcome = tool.call(call).await;
+        let saw = saw.lock().unwrap().clone();
+        (saw, outcome)
+    }
+
+    struct Inner(Tools);
+
+    impl Tool for Inner {
+        fn call(&self, call: ToolCall) -> ToolFuture {
+            self.0.get("x").unwrap().call(call)
+        }
+    }
+
+    #[tokio::test]
+    async fn opened_for_the_tool_and_for_nobody_else() {
+        for (input, saw) in [
+            (
+                r#"{"headers": {"authorization": null}, "sealed": [{"at": ["headers", "authorization"], "parts": [{"text": "Bearer "}, {"credential": "api", "field": "api_key"}]}]}"#,
+                r#"{"headers":{"authorization":"Bearer canary-api-key"}}"#,
+            ),
+            (
+                r#"{"params": [1, null], "sealed": [{"at": ["params", 1], "parts": [{"credential": "lone", "field": ""}]}]}"#,
+                r#"{"params":[1,"canary-lone-text"]}"#,
+            ),
+            (
+                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "lone", "field": "api_key"}]}]}"#,
+                r#"{"a":"canary-lone-text"}"#,
+            ),
+            // A part that is text stays text, whatever it looks like.
+            (
+                r#"{"a": null, "b": {"credential": "api", "field": "api_key"}, "sealed": [{"at": ["a"], "parts": [{"text": {"credential": "api", "field": "api_key"}}]}]}"#,
+                r#"{"a":"{\"credential\":\"api\",\"field\":\"api_key\"}","b":{"credential":"api","field":"api_key"}}"#,
+            ),
+        ] {
+            let (told, outcome) = seen(input).await;
+            assert_eq!(told, saw, "{input}");
+            assert!(!to_json(&outcome.output).contains("canary"), "{:?}", outcome.output);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_opened_is_not_called() {
+        for (input, code) in [
+            (
+                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "nobody", "field": "x"}]}]}"#,
+                "UnknownCredential",
+            ),
+            (
+                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "api", "field": "other"}]}]}"#,
+                "BadCredential",
+            ),
+            // An address is no password.
+            (
+                r#"{"a": null, "sealed": [{"at": ["a"], "parts": [{"credential": "pg", "field": "password"}]}]}"#,
+                "BadCredential",
+            ),
+            (
+                r#"{"a": null, "sealed": [{"at": ["b"], "parts": [{"credential": "api", "field": "api_key"}]}]}"#,
+                "BadInput",
+            ),
+            (r#"{"sealed": 1}"#, "BadInput"),
+        ] {
+            let (saw, outcome) = seen(input).await;
+            assert_eq!((saw.as_str(), &*outcome.error.unwrap().code), ("", code), "{input}");
+        }
+    }
+}
