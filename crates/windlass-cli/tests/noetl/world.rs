@@ -1,0 +1,139 @@
+//! What a playbook needs around it: a directory, a database of its own, a scripted service that remembers what it was asked.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+use windlass_syntax::Source;
+use windlass_tools::mock::{MockService, Script};
+use windlass_tools::test_postgres::PostgresServer;
+
+use crate::support::{Done, Place, done};
+
+/// One server for all tests of this file. It ends when they do, however they end.
+static SERVER: LazyLock<PostgresServer> =
+    LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
+
+pub struct World {
+    pub place: Place,
+    database: Database,
+    service: Option<MockService>,
+    served: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World { place: Place::new(), database: Database::new(), service: None, served: Arc::default() }
+    }
+
+    /// Starts a service, in place of the one before. Its memory begins anew.
+    pub fn serve(&mut self, script: &str) {
+        self.service = None;
+        let served: Arc<Mutex<Vec<String>>> = Arc::default();
+        let source = Source::new("service.json", script);
+        let script = Script::parse(&source).unwrap_or_else(|problems| {
+            panic!("{}", problems.render(&source, windlass_syntax::Colour::Never))
+        });
+        let noted = served.clone();
+        let service = MockService::watched(script, 0, move |one| {
+            let line = format!("{} {}", one.path, one.status);
+            noted.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        });
+        self.service = Some(service.expect("a service"));
+        self.served = served;
+    }
+
+    /// What the service was asked so far, and what it said: `/items?page=1 200`.
+    pub fn served(&self) -> Vec<String> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn api_url(&self) -> String {
+        self.service.as_ref().map(|service| service.url("")).unwrap_or_default()
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.place.command(words);
+        command.env("WINDLASS_AUTH_POSTGRES", self.database.url());
+        command
+    }
+
+    pub fn windlass(&self, words: &[&str]) -> Done {
+        done(self.command(words).output().expect("the program starts"))
+    }
+
+    /// Runs a playbook of this directory against the service; waiting takes no time.
+    pub fn run(&self, file: &str, more: &[&str]) -> Done {
+        let api_url = format!("api_url={}", self.api_url());
+        let mut words = vec!["run", file, "--json", "-q", "--virtual-time"];
+        if self.service.is_some() {
+            words.extend(["--set", &api_url]);
+        }
+        words.extend(more);
+        self.windlass(&words)
+    }
+
+    /// All events of the last run, one object each.
+    pub fn events(&self) -> Vec<Value> {
+        self.events_of("last")
+    }
+
+    pub fn events_of(&self, run: &str) -> Vec<Value> {
+        let told = self.windlass(&["events", run, "--json"]);
+        told.exits(0);
+        told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+    }
+
+    pub fn execute(&self, sql: &str) {
+        self.database.ask(sql);
+    }
+
+    /// The rows of a query, each an object.
+    pub fn rows(&self, sql: &str) -> Value {
+        let text = self.database.ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
+        serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
+    }
+}
+
+/// The paths of all events of one kind, in order.
+pub fn told(events: &[Value], kind: &str) -> Vec<String> {
+    let paths = events.iter().filter(|event| event["type"] == kind).map(|event| event["path"].as_str());
+    paths.map(|path| path.unwrap_or_default().to_owned()).collect()
+}
+
+/// A database of the server, for one test.
+struct Database(String);
+
+impl Database {
+    fn new() -> Database {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        query(&SERVER.url(), &format!("CREATE DATABASE {name}"));
+        Database(name)
+    }
+
+    fn url(&self) -> String {
+        let url = SERVER.url();
+        format!("{}/{}", url.rsplit_once('/').map_or("", |(server, _)| server), self.0)
+    }
+
+    fn ask(&self, sql: &str) -> Option<String> {
+        query(&self.url(), sql)
+    }
+}
+
+/// The first value of the answer, if there is one.
+fn query(url: &str, sql: &str) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+    })
+}
