@@ -214,6 +214,12 @@ impl Compiler<'_> {
                 ..Write::new(around.own, task.label.clone(), WriteOp::Set, Some(result))
             });
         }
+        // A sink that looks at `this` is told of the call before it.
+        if !task.labelled && &*task.label == "call" && around.read.contains("this") {
+            let meta = self.made_up("{{ outcome.meta }}", Mode::Value, task.span);
+            let write = Write::new(around.own, "_meta", WriteOp::Set, Some(meta));
+            extra.push(Write { fresh: true, hidden: true, ..write });
+        }
         let keeps = task.keeps_previous.then(|| self.made_up("{{ _prev }}", Mode::Value, task.span));
         let mut rules: Vec<PlanRule> = Vec::new();
         for rule in &task.rules {
