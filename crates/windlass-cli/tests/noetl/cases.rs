@@ -59,8 +59,12 @@ fn check(file: &Path) -> Vec<String> {
     for key in case.keys() {
         assert!(KEYS.contains(&key.as_str()), "{name} has an unknown key `{key}`");
     }
-    let mut world = World::new();
-    world.place.write("playbook.yaml", std::fs::read(file).expect("the playbook"));
+    let playbook = std::fs::read_to_string(file).expect("the playbook");
+    let mut world = match playbook.contains("postgres") {
+        true => World::new().with_database(),
+        false => World::new(),
+    };
+    world.place.write("playbook.yaml", playbook);
     if let Some(script) = case.get("service") {
         world.serve(&script.to_string());
     }

@@ -135,7 +135,7 @@ pub fn batch_rows() -> Value {
 
 /// A world with one of the examples in it, and their service.
 pub fn world_of(name: &str) -> (World, String) {
-    let mut world = World::new();
+    let mut world = World::new().with_database();
     let read = |file: &str| std::fs::read_to_string(format!("{FOLDER}/{file}")).expect("an example");
     let file = format!("{name}.yaml");
     world.place.write(&file, read(&file));

@@ -1,8 +1,7 @@
 //! What a playbook needs around it: a directory, a database of its own, a scripted service that remembers what it was asked.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
@@ -18,14 +17,15 @@ static SERVER: LazyLock<PostgresServer> =
 
 pub struct World {
     pub place: Place,
-    database: Database,
+    /// Made when it is first asked for: most playbooks need none.
+    database: OnceLock<Database>,
     service: Option<MockService>,
     served: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
     pub fn new() -> World {
-        World { place: Place::new(), database: Database::new(), service: None, served: Arc::default() }
+        World { place: Place::new(), database: OnceLock::new(), service: None, served: Arc::default() }
     }
 
     /// Starts a service, in place of the one before. Its memory begins anew.
@@ -54,14 +54,22 @@ impl World {
         self.service.as_ref().map(|service| service.url("")).unwrap_or_default()
     }
 
-    pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.place.command(words);
-        command.env("WINDLASS_AUTH_POSTGRES", self.database.url());
-        command
+    fn database(&self) -> &Database {
+        self.database.get_or_init(Database::new)
+    }
+
+    /// Gives the playbooks of this directory a database, under the alias `postgres`.
+    pub fn with_database(self) -> World {
+        self.database();
+        self
     }
 
     pub fn windlass(&self, words: &[&str]) -> Done {
-        done(self.command(words).output().expect("the program starts"))
+        let mut command = self.place.command(words);
+        if let Some(database) = self.database.get() {
+            command.env("WINDLASS_AUTH_POSTGRES", database.url());
+        }
+        done(command.output().expect("the program starts"))
     }
 
     /// Runs a playbook of this directory against the service; waiting takes no time.
@@ -87,12 +95,12 @@ impl World {
     }
 
     pub fn execute(&self, sql: &str) {
-        self.database.ask(sql);
+        self.database().ask(sql);
     }
 
     /// The rows of a query, each an object.
     pub fn rows(&self, sql: &str) -> Value {
-        let text = self.database.ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
+        let text = self.database().ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
         serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
     }
 }
