@@ -129,7 +129,8 @@ impl Compiler<'_> {
     fn kept_for_next_turn(&mut self, span: Span) -> Task {
         let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
         let write = Write::new(Level::Step, "_last", WriteOp::Set, Some(given));
-        let rule = Rule { writes: vec![Write { fresh: true, hidden: true, ..write }], ..Rule::new(None, Then::Continue) };
+        let rule =
+            Rule { writes: vec![Write { fresh: true, hidden: true, ..write }], ..Rule::new(None, Then::Continue) };
         Task { rules: vec![rule], ..self.evaluates("last", "{{ _prev }}", span) }
     }
 

@@ -21,8 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::world::{World, told};
 
-const KEYS: [&str; 9] =
-    ["service", "database", "set", "output", "error", "events", "requests", "delays", "rows"];
+const KEYS: [&str; 9] = ["service", "database", "set", "output", "error", "events", "requests", "delays", "rows"];
 
 #[test]
 fn all_cases_come_out_as_they_say() {
@@ -44,6 +43,24 @@ fn all_cases_come_out_as_they_say() {
     let problems = problems.into_inner().expect("no panic");
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(!files.is_empty());
+}
+
+/// Every test that the page names is there.
+#[test]
+fn the_page_names_tests_that_exist() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl"));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file of these tests");
+    let code = ["cases.rs", "examples.rs", "kills.rs", "side_by_side.rs"].map(read).concat();
+    let (page, mut named) = (read("README.md"), 0);
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        for test in tests.split('`').skip(1).step_by(2) {
+            let is_case = folder.join(format!("cases/{test}.yaml")).exists();
+            assert!(is_case || code.contains(&format!("fn {test}()")), "there is no `{test}`");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named}");
 }
 
 fn check(file: &Path) -> Vec<String> {

@@ -105,8 +105,9 @@ fn examples() -> Vec<Example> {
 }
 
 /// Queries whose rows tell what an example has done, however often it was interrupted.
-pub const ENDPOINTS: (&str,) =
-    ("SELECT endpoint, page, jsonb_path_query_array(items, '$.name') AS names FROM pagination_test_results ORDER BY 1, 2",);
+pub const ENDPOINTS: (&str,) = (
+    "SELECT endpoint, page, jsonb_path_query_array(items, '$.name') AS names FROM pagination_test_results ORDER BY 1, 2",
+);
 pub const MEDICATIONS: (&str, &str) = (
     "SELECT pcc_patient_id AS id, jsonb_path_query_array(payload, '$.drug') AS drugs FROM patient_medications ORDER BY 1",
     "SELECT DISTINCT total_patients AS total, success_count AS success, failed_count AS failed FROM medication_batch_log",

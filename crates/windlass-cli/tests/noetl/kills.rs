@@ -15,11 +15,7 @@ struct Victim {
 
 fn victims() -> [Victim; 2] {
     [
-        Victim {
-            name: "endpoints",
-            tables: &["pagination_test_results"],
-            rows: vec![(ENDPOINTS.0, endpoint_rows())],
-        },
+        Victim { name: "endpoints", tables: &["pagination_test_results"], rows: vec![(ENDPOINTS.0, endpoint_rows())] },
         Victim {
             name: "medications",
             tables: &["patient_medications", "medication_batch_log"],

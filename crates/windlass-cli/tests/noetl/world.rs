@@ -33,9 +33,8 @@ impl World {
         self.service = None;
         let served: Arc<Mutex<Vec<String>>> = Arc::default();
         let source = Source::new("service.json", script);
-        let script = Script::parse(&source).unwrap_or_else(|problems| {
-            panic!("{}", problems.render(&source, windlass_syntax::Colour::Never))
-        });
+        let script = Script::parse(&source)
+            .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
         let noted = served.clone();
         let service = MockService::watched(script, 0, move |one| {
             let line = format!("{} {}", one.path, one.status);

@@ -110,7 +110,9 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
         }
         (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
         (Root::Error, _) => whole(outcome::error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
-        (Root::Response, _) => whole(bare(name, scope)).or_else(|| outcome::response(scope)).or_else(|| last_turn(scope)),
+        (Root::Response, _) => {
+            whole(bare(name, scope)).or_else(|| outcome::response(scope)).or_else(|| last_turn(scope))
+        }
         (Root::Result, _) => {
             let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome::result(scope));
             whole(bare(name, scope).or_else(last)).or_else(|| last_turn(scope))
