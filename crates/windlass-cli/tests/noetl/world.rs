@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use windlass_syntax::Source;
 use windlass_tools::mock::{MockService, Script};
 use windlass_tools::test_postgres::PostgresServer;
@@ -110,37 +111,48 @@ pub fn told(events: &[Value], kind: &str) -> Vec<String> {
     paths.map(|path| path.unwrap_or_default().to_owned()).collect()
 }
 
-/// A database of the server, for one test.
-struct Database(String);
+/// A database of the server, for one test, and a connection to it.
+struct Database {
+    name: String,
+    runtime: Runtime,
+    client: Client,
+}
 
 impl Database {
     fn new() -> Database {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        query(&SERVER.url(), &format!("CREATE DATABASE {name}"));
-        Database(name)
+        Database::open("postgres").ask(&format!("CREATE DATABASE {name}"));
+        Database::open(&name)
+    }
+
+    fn open(name: &str) -> Database {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let client = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url(name), NoTls).await.expect("a connection");
+            tokio::spawn(connection);
+            client
+        });
+        Database { name: name.to_owned(), runtime, client }
     }
 
     fn url(&self) -> String {
-        let url = SERVER.url();
-        format!("{}/{}", url.rsplit_once('/').map_or("", |(server, _)| server), self.0)
+        url(&self.name)
     }
 
+    /// The first value of the answer, if there is one.
     fn ask(&self, sql: &str) -> Option<String> {
-        query(&self.url(), sql)
-    }
-}
-
-/// The first value of the answer, if there is one.
-fn query(url: &str, sql: &str) -> Option<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
-        tokio::spawn(connection);
-        let messages = client.simple_query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let messages = self.runtime.block_on(self.client.simple_query(sql));
+        let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
         messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
         })
-    })
+    }
+}
+
+fn url(database: &str) -> String {
+    let url = SERVER.url();
+    format!("{}/{database}", url.rsplit_once('/').map_or("", |(server, _)| server))
 }
