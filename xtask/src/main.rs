@@ -1,5 +1,6 @@
 //! The project's own chores. `cargo xtask` lists them.
 
+mod needs;
 mod tidy;
 
 use std::process::{Command, ExitCode};
@@ -7,6 +8,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test     formatting, lints, tidiness, all tests; what CI runs
 cargo xtask bench    the figures of the engine, as ratios where there is something to compare with
+cargo xtask needs    what the tests need of this machine, and how to install what is missing
 cargo xtask tidy     what no other tool checks: dependencies of the core, sizes of files, words
 cargo xtask deny     licences and advisories of the dependencies (needs cargo-deny)";
 
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     let done = match chore.as_str() {
         "test" => test(),
         "bench" => bench(&rest),
+        "needs" => needs::there(),
         "tidy" => tidy::tidy(),
         "deny" => deny(),
         _ => {
@@ -28,7 +31,9 @@ fn main() -> ExitCode {
 }
 
 fn test() -> bool {
-    cargo(&["fmt", "--all", "--check"])
+    // First of all: nobody should wait for a build to hear what is missing.
+    needs::there()
+        && cargo(&["fmt", "--all", "--check"])
         && tidy::tidy()
         && cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
         && deny_if_there()

@@ -88,9 +88,10 @@ impl Compiler<'_> {
 
     fn fill_loop(&mut self, id: NodeId, step: &str, looping: Looping, tasks: Vec<Task>) {
         let body = self.hidden(format!("{step}#body"), "body", id, looping.span);
-        self.fill_pipeline(body, step, Level::Turn, Vec::new(), tasks, Vec::new());
-        let limits = self.limits();
         let bounded = matches!(looping.source, Source::Repeat);
+        let last = (bounded && self.reads_last(step)).then(|| self.kept_for_next_turn(looping.span));
+        self.fill_pipeline(body, step, Level::Turn, Vec::new(), tasks, last.into_iter().collect());
+        let limits = self.limits();
         let kind = Loop {
             kind: looping.kind.into(),
             source: looping.source,
@@ -117,6 +118,20 @@ impl Compiler<'_> {
             item: looping.item,
         };
         self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
+    }
+
+    fn reads_last(&self, step: &str) -> bool {
+        let read = self.read_in(step);
+        read.contains("response") || read.contains("result")
+    }
+
+    /// What a turn gave, for the condition of a `while` and for the next turn.
+    fn kept_for_next_turn(&mut self, span: Span) -> Task {
+        let given = self.made_up("{{ outcome.result }}", Mode::Value, span);
+        let write = Write::new(Level::Step, "_last", WriteOp::Set, Some(given));
+        let rule =
+            Rule { writes: vec![Write { fresh: true, hidden: true, ..write }], ..Rule::new(None, Then::Continue) };
+        Task { rules: vec![rule], ..self.evaluates("last", "{{ _prev }}", span) }
     }
 
     /// `first` are tasks that are made already; then the step's own, then what comes after them.
@@ -219,6 +234,12 @@ impl Compiler<'_> {
                 hidden: true,
                 ..Write::new(around.own, task.label.clone(), WriteOp::Set, Some(result))
             });
+        }
+        // A sink that looks at `this` is told of the call before it.
+        if !task.labelled && &*task.label == "call" && around.read.contains("this") {
+            let meta = self.made_up("{{ outcome.meta }}", Mode::Value, task.span);
+            let write = Write::new(around.own, "_meta", WriteOp::Set, Some(meta));
+            extra.push(Write { fresh: true, hidden: true, ..write });
         }
         let keeps = match task.keeps_previous {
             true => Some(self.made_up("{{ _prev }}", Mode::Value, task.span)),

@@ -40,6 +40,9 @@ impl Compiler<'_> {
             object.take_rest();
             return None;
         }
+        if let Some(condition) = object.take("while") {
+            return self.while_loop(condition, object, TurnFailure::Stop { running_finish: false }, span);
+        }
         let (items, iterator) = (object.take("in"), object.take("iterator"));
         let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
         let in_flight = match spec {
@@ -65,28 +68,12 @@ impl Compiler<'_> {
 
     /// `{collection, element, mode}`, or `{while}`
     fn retry_loop(&mut self, object: &mut Object, span: Span) -> Option<Looping> {
-        let (condition, mode) = (object.take("while"), object.take("mode"));
+        if let Some(condition) = object.take("while") {
+            return self.while_loop(condition, object, TurnFailure::Count, span);
+        }
+        let mode = object.take("mode");
         let (items, element) = (object.take_entry("collection"), object.take("element"));
         let most = object.take("max_in_flight");
-        if let Some(condition) = condition {
-            if let Some((key, _)) = items {
-                let message = "`while` and `collection` exclude each other";
-                self.error(codes::CONFLICT, key.span, message, "keep one of the two");
-            }
-            self.here.in_turn = true;
-            let condition = self.expression(condition, Mode::Condition);
-            let check = Check::Before { condition, stop_when: false };
-            return Some(Looping {
-                kind: "while",
-                source: Source::Repeat,
-                check,
-                item: None,
-                in_flight: Amount::Fixed(1),
-                on_turn_failure: TurnFailure::Count,
-                entry: None,
-                span,
-            });
-        }
         let in_flight = match mode {
             Some(_) => self.in_flight(mode, most, &["sequential", "async"]),
             None => Some(Amount::Fixed(1)),
@@ -97,6 +84,39 @@ impl Compiler<'_> {
         };
         let source = self.items(items.map(|(_, node)| node), "collection", span)?;
         Some(self.over_items(source, item, in_flight?, TurnFailure::Count, span))
+    }
+
+    /// `{while}`: looked at before each turn. What the turn before gave is `response` and `result` there.
+    fn while_loop(
+        &mut self,
+        condition: &Node,
+        object: &mut Object,
+        on_turn_failure: TurnFailure,
+        span: Span,
+    ) -> Option<Looping> {
+        for name in ["in", "collection", "iterator", "element"] {
+            if let Some((key, _)) = object.take_entry(name) {
+                let message = format!("`while` and `{name}` exclude each other");
+                self.error(codes::CONFLICT, key.span, message, "keep one of the two");
+            }
+        }
+        let mode = object.take("mode").or_else(|| object.take("spec").and_then(|spec| spec.get("mode")));
+        if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
+            let hint = "its turns run one after the other: leave `mode` out";
+            self.error(codes::NOT_SUPPORTED, mode.span, "a loop with `while` has only one mode", hint);
+        }
+        self.here.in_turn = true;
+        let condition = self.expression(condition, Mode::Condition);
+        Some(Looping {
+            kind: "while",
+            source: Source::Repeat,
+            check: Check::Before { condition, stop_when: false },
+            item: None,
+            in_flight: Amount::Fixed(1),
+            on_turn_failure,
+            entry: None,
+            span,
+        })
     }
 
     fn over_items(

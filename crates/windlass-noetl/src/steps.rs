@@ -245,7 +245,7 @@ impl<'a> Compiler<'a> {
         mark(Form::Retry, "tool: <name>", tool.filter(|tool| tool.as_str().is_some()));
         mark(Form::Retry, "retry", node.get("retry"));
         mark(Form::Retry, "sink", node.get("sink"));
-        for name in ["collection", "element", "while"] {
+        for name in ["collection", "element"] {
             mark(Form::Retry, "loop.collection", node.get("loop").and_then(|looping| looping.get(name)));
         }
         mark(Form::Eval, "spec.next_mode", node.get("spec").and_then(|spec| spec.get("next_mode")));

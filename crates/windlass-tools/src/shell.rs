@@ -237,7 +237,7 @@ fn failed(status: ExitStatus, shown: &str, err: &Kept) -> Option<ErrorInfo> {
     let told = err.text();
     let last = told.trim().lines().last().map(short).filter(|line| !line.is_empty());
     let message = last.map_or_else(|| format!("{shown} {how}"), |last| format!("{shown} {how}: {last}"));
-    Some(ErrorInfo::new(format!("exit_{code}"), "shell", message))
+    Some(ErrorInfo::new(format!("exit_{code}"), "shell", message).replied())
 }
 
 fn cannot_start(shown: &str, error: &std::io::Error) -> ErrorInfo {

@@ -218,7 +218,7 @@ fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
     };
     let statement = sql.map(|sql| sql.split_whitespace().collect::<Vec<_>>().join(" "));
     let place = statement.map(|sql| format!(" in `{}`", sql.chars().take(80).collect::<String>())).unwrap_or_default();
-    ErrorInfo::new(code, "sqlite", format!("{message}{place}"))
+    ErrorInfo::new(code, "sqlite", format!("{message}{place}")).replied()
 }
 
 /// The names that SQLite's own pages use, of what a definition can do something about.

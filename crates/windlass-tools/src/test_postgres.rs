@@ -1,5 +1,7 @@
 //! A Postgres server of one's own, for tests: made from the system's packages, in a folder of its own, gone when dropped.
 
+mod programs;
+
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
@@ -8,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
-                       or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
+use programs::{INSTALL, programs};
+
 /// Runs the server until the other end of its input is closed, by a drop or by the death of the tests, however they die.
 /// Then the server ends at once, and its folder goes.
 const WATCH: &str =
@@ -93,20 +95,6 @@ impl Drop for PostgresServer {
         let _ = self.server.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// The newest version that the system has.
-fn programs() -> Option<PathBuf> {
-    let is_whole = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
-    if let Some(folder) = std::env::var_os("WINDLASS_TEST_POSTGRES") {
-        return Some(PathBuf::from(folder)).filter(is_whole);
-    }
-    let versions = fs::read_dir("/usr/lib/postgresql").ok().into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).filter(is_whole).collect();
-    let version = |folder: &PathBuf| -> Option<u32> { folder.parent()?.file_name()?.to_str()?.parse().ok() };
-    found.sort_by_key(version);
-    let others = ["/usr/local/pgsql/bin", "/usr/bin", "/opt/homebrew/bin"].into_iter().map(PathBuf::from);
-    found.pop().or_else(|| others.into_iter().find(is_whole))
 }
 
 fn new_folder() -> std::io::Result<PathBuf> {

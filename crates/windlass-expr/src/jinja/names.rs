@@ -121,10 +121,12 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
         })),
         (Root::Payload, _) => whole(bare(name, scope).or_else(|| Some(scope.run().input.clone()))),
         (Root::Error, _) => whole(outcome::error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
-        (Root::Response, _) => whole(bare(name, scope)).or_else(|| outcome::response(scope)),
+        (Root::Response, _) => {
+            whole(bare(name, scope)).or_else(|| outcome::response(scope)).or_else(|| last_turn(scope))
+        }
         (Root::Result, _) => {
             let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome::result(scope));
-            whole(bare(name, scope).or_else(last))
+            whole(bare(name, scope).or_else(last)).or_else(|| last_turn(scope))
         }
         (Root::This, _) => whole(bare(name, scope)).or_else(|| outcome::this(first, scope)),
         (Root::Output, _) => match bare(name, scope) {
@@ -136,6 +138,12 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
         (Root::Local, _) => whole(scope.variable(Level::Any, name).or_else(|| bare(name, scope))),
         (Root::Name, _) => whole(bare(name, scope)),
     }
+}
+
+/// Between the turns of a loop that keeps it: what the last one gave.
+fn last_turn(scope: &dyn Scope) -> Option<Found> {
+    let between = scope.variable(Level::Any, "outcome").is_none();
+    between.then(|| scope.variable(Level::Any, "_last")).flatten().map(Found::whole)
 }
 
 /// Names that can be used here, for messages.

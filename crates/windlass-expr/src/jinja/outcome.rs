@@ -54,8 +54,8 @@ pub(super) fn part(name: &str, scope: &dyn Scope) -> Option<Found> {
 pub(super) fn this(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
     let Some(outcome) = outcome(scope) else {
         let last = scope.variable(Level::Any, "_prev")?;
-        let told =
-            [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", Value::map(Map::new()))];
+        let meta = scope.variable(Level::Any, "_meta").unwrap_or_else(|| Value::map(Map::new()));
+        let told = [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", meta)];
         return Some(Found::whole(Value::object(told)));
     };
     let data = outcome.get("result").cloned().unwrap_or_default();

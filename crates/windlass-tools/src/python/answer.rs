@@ -56,7 +56,8 @@ fn exception(error: &Value) -> TaskOutcome {
         ("line", line.cloned().unwrap_or_default()),
         ("traceback", Value::from(text("traceback"))),
     ]);
-    with_facts(TaskOutcome::failure(ErrorInfo::new(kind, "python", format!("{told}{place}"))), "py", facts)
+    let error = ErrorInfo::new(kind, "python", format!("{told}{place}")).replied();
+    with_facts(TaskOutcome::failure(error), "py", facts)
 }
 
 fn with_decimals(value: &Value) -> Value {

@@ -1,0 +1,128 @@
+//! One playbook and what becomes of it, in `cases`: `NAME.yaml`, and beside it `NAME.json` with any of
+//!
+//! | key | |
+//! |---|---|
+//! | `service` | what the service answers, as for `windlass mock`; the playbook gets its address as `api_url` |
+//! | `database` | statements that are run before |
+//! | `set` | inputs, as for `--set` |
+//! | `output` | what the run gives; without it and without `error` any success will do |
+//! | `error` | the code with which it fails |
+//! | `events` | for a kind of event, the paths of all such events in order |
+//! | `requests` | what the service was asked, in order, and what it said |
+//! | `delays` | milliseconds before each further try |
+//! | `rows` | for a query, its rows |
+//!
+//! All that a case says must be true.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Map, Value};
+
+use crate::world::{World, told};
+
+const KEYS: [&str; 9] = ["service", "database", "set", "output", "error", "events", "requests", "delays", "rows"];
+
+#[test]
+fn all_cases_come_out_as_they_say() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl/cases"));
+    let entries = std::fs::read_dir(folder).expect("the cases").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+    files.sort();
+    let (next, problems) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = check(file);
+                    problems.lock().expect("no panic").extend(found);
+                }
+            });
+        }
+    });
+    let problems = problems.into_inner().expect("no panic");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(!files.is_empty());
+}
+
+/// Every test that the page names is there.
+#[test]
+fn the_page_names_tests_that_exist() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/noetl"));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file of these tests");
+    let code = ["cases.rs", "examples.rs", "kills.rs", "side_by_side.rs"].map(read).concat();
+    let (page, mut named) = (read("README.md"), 0);
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        for test in tests.split('`').skip(1).step_by(2) {
+            let is_case = folder.join(format!("cases/{test}.yaml")).exists();
+            assert!(is_case || code.contains(&format!("fn {test}()")), "there is no `{test}`");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named}");
+}
+
+fn check(file: &Path) -> Vec<String> {
+    let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(file.with_extension("json")).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let case: Map<String, Value> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut problems = Vec::new();
+    let mut wants = |what: &str, found: &Value, wanted: &Value| {
+        if found != wanted {
+            problems.push(format!("{name}, {what}:\n  found  {found}\n  wanted {wanted}"));
+        }
+    };
+    for key in case.keys() {
+        assert!(KEYS.contains(&key.as_str()), "{name} has an unknown key `{key}`");
+    }
+    let playbook = std::fs::read_to_string(file).expect("the playbook");
+    let mut world = match playbook.contains("postgres") {
+        true => World::new().with_database(),
+        false => World::new(),
+    };
+    world.place.write("playbook.yaml", playbook);
+    if let Some(script) = case.get("service") {
+        world.serve(&script.to_string());
+    }
+    for statement in list(&case, "database") {
+        world.execute(statement.as_str().expect("a statement"));
+    }
+    let sets: Vec<String> = object(&case, "set").iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let words: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let done = world.run("playbook.yaml", &words);
+    let Ok(report) = serde_json::from_str::<Value>(&done.out) else {
+        return vec![format!("{name}: {}{}", done.out, done.err)];
+    };
+    let (code, error) = (Value::from(done.code), &report["error"]);
+    wants(&format!("exit code ({error})"), &code, &Value::from(i32::from(case.contains_key("error"))));
+    if let Some(wanted) = case.get("error") {
+        wants("error", &error["code"], wanted);
+    }
+    if let Some(wanted) = case.get("output") {
+        wants("output", &report["output"], wanted);
+    }
+    if let Some(wanted) = case.get("requests") {
+        wants("requests", &Value::from(world.served()), wanted);
+    }
+    let events = world.events();
+    for (kind, wanted) in object(&case, "events") {
+        wants(&kind, &Value::from(told(&events, &kind)), &wanted);
+    }
+    if let Some(wanted) = case.get("delays") {
+        let waits = events.iter().filter(|event| event["type"] == "task.retrying");
+        wants("delays", &Value::from_iter(waits.map(|event| event["delay"].clone())), wanted);
+    }
+    for (query, wanted) in object(&case, "rows") {
+        wants(&query, &world.rows(&query), &wanted);
+    }
+    problems
+}
+
+fn list<'c>(case: &'c Map<String, Value>, key: &str) -> &'c [Value] {
+    case.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn object(case: &Map<String, Value>, key: &str) -> Map<String, Value> {
+    case.get(key).and_then(Value::as_object).cloned().unwrap_or_default()
+}

@@ -1,0 +1,90 @@
+//! A service that lets requests out only in company: whoever calls it must have that many calls under way.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Who is not enough in company by then is sent away with an error.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Gate {
+    address: SocketAddr,
+    hall: Arc<Hall>,
+}
+
+struct Hall {
+    company: usize,
+    state: Mutex<State>,
+    complete: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Waiting for their company.
+    waiting: usize,
+    inside: usize,
+    most: usize,
+    companies: usize,
+}
+
+impl Gate {
+    /// Requests leave in groups of this size.
+    pub fn start(company: usize) -> Gate {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let hall = Arc::new(Hall { company, state: Mutex::default(), complete: Condvar::new() });
+        let shared = hall.clone();
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let hall = shared.clone();
+                std::thread::spawn(move || serve(&connection, &hall));
+            }
+        });
+        Gate { address, hall }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The most requests that were inside at once.
+    pub fn most(&self) -> usize {
+        self.hall.state.lock().expect("no panic").most
+    }
+}
+
+impl Hall {
+    /// Waits until the company is complete. Nobody counts as gone before all of it are.
+    fn pass(&self) -> bool {
+        let mut state = self.state.lock().expect("no panic");
+        state.inside += 1;
+        state.waiting += 1;
+        state.most = state.most.max(state.inside);
+        let companies = state.companies;
+        if state.waiting == self.company {
+            state.inside -= self.company;
+            state.waiting = 0;
+            state.companies += 1;
+            self.complete.notify_all();
+            return true;
+        }
+        let waits = self.complete.wait_timeout_while(state, PATIENCE, |state| state.companies == companies);
+        !waits.expect("no panic").1.timed_out()
+    }
+}
+
+/// Answers the requests of one connection, each with the path that was asked for.
+fn serve(connection: &TcpStream, hall: &Hall) {
+    let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
+    while let Some(first) = lines.next() {
+        let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+        while lines.next().is_some_and(|line| !line.is_empty()) {}
+        let status = if hall.pass() { "200 OK" } else { "500 Alone" };
+        let body = format!("{{\"path\": \"{path}\"}}");
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
+        if (&mut &*connection).write_all(format!("{head}\r\n\r\n{body}").as_bytes()).is_err() {
+            return;
+        }
+    }
+}

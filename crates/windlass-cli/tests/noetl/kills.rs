@@ -1,0 +1,113 @@
+//! Killed around each of its commits in turn, a playbook goes on at the task where it stood: the same rows, and of all
+//! that it did to the world at most the one thing that was under way is done again.
+
+use serde_json::Value;
+
+use crate::examples::{ENDPOINTS, MEDICATIONS, batch_rows, endpoint_rows, medication_rows, world_of};
+use crate::world::World;
+
+struct Victim {
+    name: &'static str,
+    /// Where changes are counted.
+    tables: &'static [&'static str],
+    rows: Vec<(&'static str, Value)>,
+}
+
+fn victims() -> [Victim; 2] {
+    [
+        Victim { name: "endpoints", tables: &["pagination_test_results"], rows: vec![(ENDPOINTS.0, endpoint_rows())] },
+        Victim {
+            name: "medications",
+            tables: &["patient_medications", "medication_batch_log"],
+            rows: vec![(MEDICATIONS.0, medication_rows()), (MEDICATIONS.1, batch_rows())],
+        },
+    ]
+}
+
+/// Everything the run did to the world: requests, and changes of rows.
+fn effects(world: &World) -> usize {
+    let changes = world.rows("SELECT count(*) AS n FROM changes");
+    world.served().len() + changes[0]["n"].as_u64().expect("a number") as usize
+}
+
+/// What has come to a good end, in order: tasks, turns, steps. A try that failed may have been lost with its crash.
+fn ends(events: &[Value]) -> Vec<String> {
+    let good = |event: &&Value| match event["type"].as_str().unwrap_or_default() {
+        "task.processed" => event["outcome"]["status"] == "success",
+        kind => kind.ends_with(".done") || kind == "workflow.finished",
+    };
+    let line = |event: &Value| format!("{} {} {}", event["type"], event["path"], event["task"]);
+    events.iter().filter(good).map(line).collect()
+}
+
+/// The world of an example, in which every change of a row is noted.
+fn watched(victim: &Victim) -> (World, String) {
+    let (world, file) = world_of(victim.name);
+    world.execute(
+        "CREATE TABLE changes (what text);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO changes VALUES (TG_TABLE_NAME); RETURN NEW; END $$;
+         CREATE FUNCTION watch() RETURNS event_trigger LANGUAGE plpgsql AS $$
+             DECLARE made record;
+             BEGIN
+                 FOR made IN SELECT * FROM pg_event_trigger_ddl_commands() WHERE object_type = 'table' LOOP
+                     EXECUTE format('CREATE OR REPLACE TRIGGER note AFTER INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION note()', made.object_identity);
+                 END LOOP;
+             END $$;
+         CREATE EVENT TRIGGER watch ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION watch()",
+    );
+    (world, file)
+}
+
+#[test]
+fn killed_at_any_commit_they_go_on_at_the_task_where_they_stood() {
+    for victim in victims() {
+        let (world, file) = watched(&victim);
+        world.run(&file, &[]).exits(0);
+        let (undisturbed, ends) = (effects(&world), ends(&world.events()));
+        for table in victim.tables {
+            let noted = world.rows(&format!("SELECT count(*) > 0 AS noted FROM changes WHERE what = '{table}'"));
+            assert_eq!(noted[0]["noted"], true, "changes of {table} are not seen");
+        }
+        std::thread::scope(|scope| {
+            for moment in ["before", "after"] {
+                let (victim, file, ends) = (&victim, &file, &ends);
+                scope.spawn(move || killed(victim, file, moment, undisturbed, ends));
+            }
+        });
+    }
+}
+
+fn killed(victim: &Victim, file: &str, moment: &str, undisturbed: usize, wanted: &[String]) {
+    let service = std::fs::read_to_string(format!("{}/service.json", crate::examples::FOLDER)).expect("the service");
+    let (mut world, _) = watched(victim);
+    let mut commits = 0;
+    loop {
+        commits += 1;
+        let place = format!("{}, killed {moment} commit {commits}", victim.name);
+        world.serve(&service);
+        for table in victim.tables {
+            world.execute(&format!("DROP TABLE IF EXISTS {table}; DELETE FROM changes"));
+        }
+        let (id, crash) = (format!("{moment}-{commits}"), format!("{moment}:{commits}"));
+        let done = world.run(file, &["--id", &id, "--crash-at", &crash]);
+        if done.code.is_some() {
+            done.exits(0);
+            break;
+        }
+        // Before the first commit there is nothing yet to go on with.
+        if (moment, commits) == ("before", 1) {
+            continue;
+        }
+        let done = world.windlass(&["resume", &id, "--json", "-q"]);
+        assert_eq!(done.code, Some(0), "{place}: {}{}", done.out, done.err);
+        for (query, wanted) in &victim.rows {
+            assert_eq!(world.rows(query), *wanted, "{place}");
+        }
+        let done = effects(&world);
+        assert!((undisturbed..=undisturbed + 1).contains(&done), "{place}: {done} effects, not {undisturbed}");
+        // No end is told of twice, and none is missing.
+        assert_eq!(ends(&world.events_of(&id)), wanted, "{place}");
+    }
+    assert!(commits > 10, "{} has no more than {commits} commits", victim.name);
+}

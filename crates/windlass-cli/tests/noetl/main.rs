@@ -1,0 +1,11 @@
+//! NoETL playbooks through the real program, with a real Postgres and a service on loopback.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cases;
+mod examples;
+mod gate;
+mod kills;
+mod side_by_side;
+mod world;

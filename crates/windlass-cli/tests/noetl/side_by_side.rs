@@ -1,0 +1,41 @@
+//! Turns side by side: exactly as many as a loop allows, results in the order of the items.
+
+use serde_json::{Value, json};
+
+use crate::gate::Gate;
+use crate::world::World;
+
+const CANONICAL: &str = "tool: [{call: {kind: http, url: '{{ api_url }}/{{ n }}'}}]";
+const RETRY: &str = "tool: http\n    url: '{{ api_url }}/{{ n }}'";
+
+/// How many turns at once, the loop that says so, and its tool.
+const LOOPS: [(usize, &str, &str); 6] = [
+    (1, "{in: '{{ items }}', iterator: n}", CANONICAL),
+    (3, "{spec: {mode: parallel, max_in_flight: 3}, in: '{{ items }}', iterator: n}", CANONICAL),
+    (4, "{spec: {mode: parallel, max_in_flight: '{{ 2 * 2 }}'}, in: '{{ items }}', iterator: n}", CANONICAL),
+    (20, "{spec: {mode: parallel}, in: '{{ items }}', iterator: n}", CANONICAL),
+    (4, "{mode: async, max_in_flight: 4, collection: '{{ items }}', element: n}", RETRY),
+    (20, "{mode: async, collection: '{{ items }}', element: n}", RETRY),
+];
+
+#[test]
+fn exactly_as_many_turns_as_allowed() {
+    // All groups are complete: the number of items is a multiple of each size.
+    const ITEMS: i32 = 60;
+    for (company, looping, tool) in LOOPS {
+        let (gate, world) = (Gate::start(company), World::new());
+        let items: Vec<i32> = (0..ITEMS).collect();
+        let text = format!(
+            "workload: {{items: {items:?}, api_url: ''}}\nworkflow:\n  - step: start\n    loop: {looping}\n    {tool}\n"
+        );
+        world.place.write("playbook.yaml", text);
+        let done = world.run("playbook.yaml", &["--set", &format!("api_url={}", gate.url())]);
+        done.exits(0);
+        let output = &done.json()["output"];
+        let paths = output["results"].as_array().expect("results").iter().map(|one| one["data"]["path"].clone());
+        let wanted: Vec<Value> = items.iter().map(|n| json!(format!("/{n}"))).collect();
+        assert_eq!(paths.collect::<Vec<Value>>(), wanted, "{looping}");
+        assert_eq!(output["stats"], json!({"total": ITEMS, "success": ITEMS, "failed": 0}), "{looping}");
+        assert_eq!(gate.most(), company, "{looping}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What a playbook needs around it: a directory, a database of its own, a scripted service that remembers what it was asked.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use windlass_syntax::Source;
+use windlass_tools::mock::{MockService, Script};
+use windlass_tools::test_postgres::PostgresServer;
+
+use crate::support::{Done, Place, done};
+
+/// One server for all tests of this file. It ends when they do, however they end.
+static SERVER: LazyLock<PostgresServer> =
+    LazyLock::new(|| PostgresServer::start().unwrap_or_else(|problem| panic!("{problem}")));
+
+pub struct World {
+    pub place: Place,
+    /// Made when it is first asked for: most playbooks need none.
+    database: OnceLock<Database>,
+    service: Option<MockService>,
+    served: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World { place: Place::new(), database: OnceLock::new(), service: None, served: Arc::default() }
+    }
+
+    /// Starts a service, in place of the one before. Its memory begins anew.
+    pub fn serve(&mut self, script: &str) {
+        self.service = None;
+        let served: Arc<Mutex<Vec<String>>> = Arc::default();
+        let source = Source::new("service.json", script);
+        let script = Script::parse(&source)
+            .unwrap_or_else(|problems| panic!("{}", problems.render(&source, windlass_syntax::Colour::Never)));
+        let noted = served.clone();
+        let service = MockService::watched(script, 0, move |one| {
+            let line = format!("{} {}", one.path, one.status);
+            noted.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        });
+        self.service = Some(service.expect("a service"));
+        self.served = served;
+    }
+
+    /// What the service was asked so far, and what it said: `/items?page=1 200`.
+    pub fn served(&self) -> Vec<String> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn api_url(&self) -> String {
+        self.service.as_ref().map(|service| service.url("")).unwrap_or_default()
+    }
+
+    fn database(&self) -> &Database {
+        self.database.get_or_init(Database::new)
+    }
+
+    /// Gives the playbooks of this directory a database, under the alias `postgres`.
+    pub fn with_database(self) -> World {
+        self.database();
+        self
+    }
+
+    pub fn windlass(&self, words: &[&str]) -> Done {
+        let mut command = self.place.command(words);
+        if let Some(database) = self.database.get() {
+            command.env("WINDLASS_AUTH_POSTGRES", database.url());
+        }
+        done(command.output().expect("the program starts"))
+    }
+
+    /// Runs a playbook of this directory against the service; waiting takes no time.
+    pub fn run(&self, file: &str, more: &[&str]) -> Done {
+        let api_url = format!("api_url={}", self.api_url());
+        let mut words = vec!["run", file, "--json", "-q", "--virtual-time"];
+        if self.service.is_some() {
+            words.extend(["--set", &api_url]);
+        }
+        words.extend(more);
+        self.windlass(&words)
+    }
+
+    /// All events of the last run, one object each.
+    pub fn events(&self) -> Vec<Value> {
+        self.events_of("last")
+    }
+
+    pub fn events_of(&self, run: &str) -> Vec<Value> {
+        let told = self.windlass(&["events", run, "--json"]);
+        told.exits(0);
+        told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+    }
+
+    pub fn execute(&self, sql: &str) {
+        self.database().ask(sql);
+    }
+
+    /// The rows of a query, each an object.
+    pub fn rows(&self, sql: &str) -> Value {
+        let text = self.database().ask(&format!("SELECT coalesce(json_agg(t), '[]') FROM ({sql}) t"));
+        serde_json::from_str(&text.unwrap_or_default()).expect("JSON from Postgres")
+    }
+}
+
+/// The paths of all events of one kind, in order.
+pub fn told(events: &[Value], kind: &str) -> Vec<String> {
+    let paths = events.iter().filter(|event| event["type"] == kind).map(|event| event["path"].as_str());
+    paths.map(|path| path.unwrap_or_default().to_owned()).collect()
+}
+
+/// A database of the server, for one test, and a connection to it.
+struct Database {
+    name: String,
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Database {
+    fn new() -> Database {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        Database::open("postgres").ask(&format!("CREATE DATABASE {name}"));
+        Database::open(&name)
+    }
+
+    fn open(name: &str) -> Database {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let client = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url(name), NoTls).await.expect("a connection");
+            tokio::spawn(connection);
+            client
+        });
+        Database { name: name.to_owned(), runtime, client }
+    }
+
+    fn url(&self) -> String {
+        url(&self.name)
+    }
+
+    /// The first value of the answer, if there is one.
+    fn ask(&self, sql: &str) -> Option<String> {
+        let messages = self.runtime.block_on(self.client.simple_query(sql));
+        let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+    }
+}
+
+fn url(database: &str) -> String {
+    let url = SERVER.url();
+    format!("{}/{database}", url.rsplit_once('/').map_or("", |(server, _)| server))
+}

@@ -1,0 +1,24 @@
+//! Where a system keeps the programs of Postgres. `cargo xtask` reads this file too, so that it says what is missing
+//! before it runs anything: it must need nothing but std.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// Names a folder that is looked into instead of the usual ones.
+pub const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
+pub const INSTALL: &str = "Postgres is not installed: `apt-get install postgresql` (or `dnf install postgresql-server`), \
+                           or set WINDLASS_TEST_POSTGRES to the folder of initdb and postgres";
+
+/// The newest version that the system has.
+pub fn programs() -> Option<PathBuf> {
+    let is_whole = |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
+    if let Some(folder) = std::env::var_os(VARIABLE) {
+        return Some(PathBuf::from(folder)).filter(is_whole);
+    }
+    let versions = fs::read_dir("/usr/lib/postgresql").ok().into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).filter(is_whole).collect();
+    let version = |folder: &PathBuf| -> Option<u32> { folder.parent()?.file_name()?.to_str()?.parse().ok() };
+    found.sort_by_key(version);
+    let others = ["/usr/local/pgsql/bin", "/usr/bin", "/opt/homebrew/bin"].into_iter().map(PathBuf::from);
+    found.pop().or_else(|| others.into_iter().find(is_whole))
+}
