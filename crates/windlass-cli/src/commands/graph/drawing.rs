@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{
-    Action, Amount, Branch, Check, Effect, ExprId, Graph, Loop, Name, Net, Node, NodeId, NodeKind, Pipeline, Plan, Test,
+    Action, Amount, Branch, Check, Directive, Effect, ExprId, Graph, Loop, Name, Net, Node, NodeId, NodeKind, Pipeline,
+    Plan, Rule, Task, Test,
 };
 use windlass_core::{Status, StatusSet};
 
@@ -54,7 +55,15 @@ impl Drawing {
         let mut painter = Painter { plan, arrows: Vec::new() };
         let mut items = Vec::new();
         painter.node(plan.root, &mut items);
-        Drawing { title: plan.name.clone(), items, arrows: painter.arrows }
+        // One arc may have been written as two: one for success, one for failure.
+        let mut arrows: Vec<Arrow> = Vec::new();
+        for arrow in painter.arrows {
+            let same = |other: &Arrow| (&other.from, &other.to, &other.label) == (&arrow.from, &arrow.to, &arrow.label);
+            if !arrows.iter().any(same) {
+                arrows.push(arrow);
+            }
+        }
+        Drawing { title: plan.name.clone(), items, arrows }
     }
 }
 
@@ -84,7 +93,7 @@ impl Painter<'_> {
     fn inside(&mut self, id: NodeId, into: &mut Vec<Item>) -> Ends {
         match &self.plan.node(id).kind {
             NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
-            NodeKind::Pipeline(pipeline) => self.tasks(pipeline, into),
+            NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, into),
             NodeKind::Graph(graph) => self.graph(graph, into),
             NodeKind::Branch(branch) => self.branch(id, branch, into),
             NodeKind::Loop(looping) => {
@@ -96,14 +105,45 @@ impl Painter<'_> {
         }
     }
 
-    /// Tasks are one box; nodes that some of them enter stand in it, in order.
-    fn tasks(&mut self, pipeline: &Pipeline, into: &mut Vec<Item>) -> Ends {
-        let ends: Vec<Ends> =
-            pipeline.tasks.iter().filter_map(|task| task.action.node()).map(|node| self.node(node, into)).collect();
-        for pair in ends.windows(2) {
+    /// A task alone is its node's own box. Several stand in it one after the other, with the nodes that some of them enter.
+    fn tasks(&mut self, id: NodeId, pipeline: &Pipeline, into: &mut Vec<Item>) -> Ends {
+        let named = |task: &&Task| !task.hidden && !task.label.is_empty() && task.action.node().is_none();
+        let apart = self.plan.node(id).hidden || pipeline.tasks.iter().filter(named).count() > 1;
+        let mut ends: Vec<Option<Ends>> = Vec::new();
+        for (at, task) in pipeline.tasks.iter().enumerate() {
+            ends.push(match task.action.node() {
+                Some(node) => Some(self.node(node, into)),
+                None if apart && named(&task) => Some(self.task(format!("n{}_{at}", id.0), task, into)),
+                None => None,
+            });
+        }
+        let seen: Vec<&Ends> = ends.iter().flatten().collect();
+        for pair in seen.windows(2) {
             self.connect(&pair[0].exits, &pair[1].entries, "", None);
         }
-        Ends { entries: vec![], exits: vec![] }
+        for (task, from) in pipeline.tasks.iter().zip(&ends) {
+            for rule in &task.rules {
+                if let (Directive::Jump(to), Some(from)) = (&rule.directive, from)
+                    && let Some(Some(to)) = ends.get(*to as usize)
+                {
+                    let label = rule.when.map_or_else(String::new, |when| self.source(when));
+                    self.connect(&from.exits, &to.entries, &label, None);
+                }
+            }
+        }
+        Ends {
+            entries: seen.first().map_or_else(Vec::new, |ends| ends.entries.clone()),
+            exits: seen.last().map_or_else(Vec::new, |ends| ends.exits.clone()),
+        }
+    }
+
+    fn task(&mut self, name: String, task: &Task, into: &mut Vec<Item>) -> Ends {
+        let kind = self.tool(&task.action).unwrap_or_else(|| "compute".to_owned());
+        let retries = |rule: &Rule| matches!(rule.directive, Directive::Retry(_));
+        let retried = if task.retry.is_some() || task.rules.iter().any(retries) { ", retried" } else { "" };
+        let (title, detail) = (task.label.to_string(), format!("{kind}{retried}"));
+        into.push(Item { id: name.clone(), title, kind, detail, shape: Shape::Plain, items: Vec::new() });
+        Ends { entries: vec![name.clone()], exits: vec![name] }
     }
 
     fn graph(&mut self, graph: &Graph, into: &mut Vec<Item>) -> Ends {
