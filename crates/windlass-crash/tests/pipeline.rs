@@ -107,7 +107,11 @@ fn what_was_reported_is_not_run_again() {
             assert_eq!(lines.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "killed {point}");
             for line in &reported {
                 // A task whose end was kept by the first life only may have been cut by the second: but never both.
-                assert!(lines[line] < lives, "killed {point}: {line:?} was reported, and was run {} times", lines[line]);
+                assert!(
+                    lines[line] < lives,
+                    "killed {point}: {line:?} was reported, and was run {} times",
+                    lines[line]
+                );
             }
             assert!(lines.values().all(|times| *times <= lives), "killed {point}: {lines:?}");
             kills += lives - 1;
@@ -131,7 +135,8 @@ fn a_kill_between_two_tasks_repeats_neither() {
         for line in &reported {
             assert_eq!((before[line], after[line]), (1, 1), "killed after commit {commit}: {line:?}");
         }
-        let turn = |item: &str| reported.iter().filter(|(_, of, _)| of == item).map(|(task, ..)| task.as_str()).collect();
+        let turn =
+            |item: &str| reported.iter().filter(|(_, of, _)| of == item).map(|(task, ..)| task.as_str()).collect();
         let first: Vec<&str> = turn("a");
         if first == ["one", "two", "two"] {
             assert_eq!(after.values().copied().max(), Some(1), "nothing at all is run twice");
