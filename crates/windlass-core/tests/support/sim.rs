@@ -395,10 +395,8 @@ impl<'p> Sim<'p> {
                 let calls = self.keys.range_mut((effect.clone(), 0)..=(effect, u32::MAX));
                 calls.for_each(|(_, sent)| (sent.open, sent.unanswered) = (false, lost));
             }
-            TickKind::LeaseLost { job, dispatch } => {
-                if self.last.get(job).is_some_and(|(_, last)| last == dispatch) {
-                    self.holders.remove(job);
-                }
+            TickKind::LeaseLost { job, dispatch } if self.last.get(job).is_some_and(|(_, last)| last == dispatch) => {
+                self.holders.remove(job);
             }
             TickKind::Restart => self.holders.clear(),
             _ => {}
