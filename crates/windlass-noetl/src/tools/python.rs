@@ -1,6 +1,8 @@
-//! `kind: python`. Code is no template: values come in as variables, so nothing can break out of a text.
+//! `kind: python`. A template in code becomes a variable of it, so nothing can break out of a text.
 
-use windlass_syntax::{Kind, Node, Span, expect_text};
+mod source;
+
+use windlass_syntax::{Key, Kind, Node, Span, expect_text};
 
 use super::Inputs;
 use super::http::text;
@@ -33,18 +35,72 @@ impl Compiler<'_> {
             self.missing_input("python", "code", span);
             return None;
         };
-        let source = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
-        if let Some(found) = pasted(source) {
-            let message = format!("code is not a template: `{found}` stays as it is");
-            self.no_effect(code.span, message, "pass the value under `input`; it is a variable of the code");
-        }
+        let written = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
+        let (source, given) = self.code(written, code.span, given);
         let source = format!("{imports}{source}");
         let mut entries = vec![("code", text(expr::literal_text(&source), code.span))];
-        if let Some(given) = given.filter(|given| !matches!(given.kind, Kind::Null)) {
+        if let Some(given) = given {
             entries.push(("args", given));
         }
         let input = Node::object(inputs.span, entries);
         self.effect("python", span, &input)
+    }
+
+    /// The code with variables for its templates and for `context`, and what it is given.
+    fn code(&mut self, written: &str, span: Span, given: Option<Node>) -> (String, Option<Node>) {
+        let given = given.filter(|given| !matches!(given.kind, Kind::Null));
+        let found = source::scan(written);
+        for range in &found.in_texts {
+            let message = format!("a template inside a text of the code stays as it is: `{}`", &written[range.clone()]);
+            let hint = "pass the value under `input`, and put the text together in the code";
+            self.no_effect(span, message, hint);
+        }
+        let names: Vec<String> =
+            given.iter().filter_map(Node::as_map).flatten().map(|(key, _)| key.text.clone()).collect();
+        let wants_context = found.words.contains("context") && !names.iter().any(|name| name == "context");
+        if found.templates.is_empty() && !wants_context {
+            return (written.to_owned(), given);
+        }
+        let mut entries: Vec<(Key, Node)> = match &given {
+            None => Vec::new(),
+            Some(Node { kind: Kind::Map(entries), .. }) => entries.clone(),
+            Some(other) => {
+                let hint = "write `input` as an object";
+                self.no_effect(other.span, "templates in code need an `input` with names", hint);
+                return (written.to_owned(), given);
+            }
+        };
+        let mut add = |name: String, value: String| entries.push((Key { text: name, span }, text(value, span)));
+        let (mut source, mut copied) = (String::new(), 0);
+        for (index, range) in found.templates.iter().enumerate() {
+            let name = format!("_template_{}", index + 1);
+            source.push_str(&written[copied..range.start]);
+            source.push_str(&name);
+            copied = range.end;
+            add(name, written[range.clone()].to_owned());
+        }
+        source.push_str(&written[copied..]);
+        if wants_context {
+            let value = self.context();
+            entries.push((Key { text: "context".to_owned(), span }, text(value, span)));
+        }
+        (source, Some(Node::new(span, Kind::Map(entries))))
+    }
+
+    /// All that code once found under `context`: the inputs of the run, its variables, the steps that have ended.
+    fn context(&self) -> String {
+        let plain = |name: &str| {
+            let mut letters = name.chars();
+            letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let workload = self.workload.iter().flat_map(|workload| workload.keys()).filter(|name| plain(name));
+        let workload = workload.map(|name| format!("'{name}': workload.{name} | default(none)"));
+        let steps = self.steps.keys().filter(|name| plain(name));
+        let steps = steps.map(|name| format!("'{name}': {name} | default(none)"));
+        let own = ["'workload': workload", "'ctx': ctx", "'execution_id': execution_id"].map(str::to_owned);
+        let all: Vec<String> = workload.chain(own).chain(steps).collect();
+        format!("{{{{ {{{}}} | present }}}}", all.join(", "))
     }
 
     /// `libs: {np: numpy}` are imports; a list names packages that must be there.
@@ -76,14 +132,4 @@ impl Compiler<'_> {
             }
         }
     }
-}
-
-/// A template in code, as it was once pasted: a name between double braces. f-strings have braces of their own.
-fn pasted(code: &str) -> Option<&str> {
-    let start = code.find("{{ ")?;
-    let end = code[start..].find(" }}")?;
-    let found = &code[start..start + end + 3];
-    let inner = found.trim_matches(|c| c == '{' || c == '}').trim();
-    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '|' | ' ');
-    (!inner.is_empty() && inner.chars().all(is_path)).then_some(found)
 }
