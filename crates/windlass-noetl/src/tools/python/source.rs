@@ -40,8 +40,10 @@ pub(super) fn scan(code: &str) -> Found<'_> {
                 match after.as_bytes().first() {
                     Some(b'\'' | b'"') if is_prefix(word) => {
                         let end = at + text_length(after, word.contains(['r', 'R']));
-                        if !word.contains(['f', 'F', 'b', 'B']) {
-                            found.in_texts.extend(pasted(code, at..end));
+                        match () {
+                            () if word.contains(['f', 'F']) => found.words.extend(names(&code[at..end])),
+                            () if word.contains(['b', 'B']) => {}
+                            () => found.in_texts.extend(pasted(code, at..end)),
                         }
                         at = end;
                     }
@@ -54,6 +56,11 @@ pub(super) fn scan(code: &str) -> Found<'_> {
         }
     }
     found
+}
+
+/// All that may be names in an f-string.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 fn is_prefix(word: &str) -> bool {
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn words_are_names_of_the_code() {
-        let found = scan("context.get('other') # comment\nü = rb'x'\nf(text_1)");
-        assert_eq!(found.words.into_iter().collect::<Vec<_>>(), ["context", "f", "get", "text_1"]);
+        let found = scan("context.get('other') # comment\nü = rb'x'\nf(text_1, f'{in_it}')");
+        assert_eq!(found.words.into_iter().collect::<Vec<_>>(), ["context", "f", "get", "in_it", "text_1"]);
     }
 }
