@@ -24,7 +24,7 @@ impl Compiler<'_> {
             let hint = "let a task of kind `postgres` or `http` do what needs the credential";
             self.error(codes::NOT_SUPPORTED, key.span, "code gets no credentials", hint);
         }
-        let imports = self.libs(inputs);
+        let libs = self.libs(inputs);
         let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
         let given = match (inputs.given, own) {
             (Some(given), Some(own)) => Some(overlaid(given, own)),
@@ -37,11 +37,9 @@ impl Compiler<'_> {
         };
         let written = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
         let (source, given) = self.code(written, code.span, given);
-        let source = format!("{imports}{source}");
         let mut entries = vec![("code", text(expr::literal_text(&source), code.span))];
-        if let Some(given) = given {
-            entries.push(("args", given));
-        }
+        entries.extend(given.map(|given| ("args", given)));
+        entries.extend(libs.map(|libs| ("libs", libs)));
         let input = Node::object(inputs.span, entries);
         self.effect("python", span, &input)
     }
@@ -89,11 +87,6 @@ impl Compiler<'_> {
 
     /// All that code once found under `context`: the inputs of the run, its variables, the steps that have ended.
     fn context(&self) -> String {
-        let plain = |name: &str| {
-            let mut letters = name.chars();
-            letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-                && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
         let workload = self.workload.iter().flat_map(|workload| workload.keys()).filter(|name| plain(name));
         let workload = workload.map(|name| format!("'{name}': workload.{name} | default(none)"));
         let steps = self.steps.keys().filter(|name| plain(name));
@@ -104,32 +97,36 @@ impl Compiler<'_> {
     }
 
     /// `libs: {np: numpy}` are imports; a list names packages that must be there.
-    fn libs(&mut self, inputs: &mut Inputs) -> String {
-        let Some((key, node)) = inputs.object.take_entry("libs") else { return String::new() };
+    fn libs(&mut self, inputs: &mut Inputs) -> Option<Node> {
+        let (key, node) = inputs.object.take_entry("libs")?;
         match &node.kind {
+            Kind::Map(entries) if entries.is_empty() => None,
             Kind::Map(entries) => {
-                let is_name =
-                    |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-                let mut imports = String::new();
+                let mut libs = Vec::new();
                 for (alias, module) in entries {
                     let module = module.as_str().unwrap_or(&alias.text);
-                    match is_name(&alias.text) && is_name(module) {
-                        true => imports.push_str(&format!("import {module} as {}\n", alias.text)),
+                    match plain(&alias.text) && module.split('.').all(plain) {
+                        true => libs.push((alias.clone(), text(module, alias.span))),
                         false => {
                             let message = format!("`{module}` is no module");
                             self.error(codes::BAD_VALUE, alias.span, message, "write `libs: {name: module}`");
                         }
                     }
                 }
-                imports
+                Some(Node::new(node.span, Kind::Map(libs)))
             }
-            Kind::Null => String::new(),
-            Kind::List(items) if items.is_empty() => String::new(),
+            Kind::Null => None,
+            Kind::List(items) if items.is_empty() => None,
             _ => {
                 let hint = "install the packages for the python3 of this machine";
                 self.no_effect(key.span, "`libs` installs nothing", hint);
-                String::new()
+                None
             }
         }
     }
+}
+
+fn plain(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|c| c.is_alphabetic() || c == '_') && letters.all(|c| c.is_alphanumeric() || c == '_')
 }
