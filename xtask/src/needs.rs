@@ -6,8 +6,8 @@ use std::process::Command;
 #[path = "../../crates/windlass-tools/src/test_postgres/programs.rs"]
 mod postgres;
 
-const PYTHON: &str = "python3 (3.8 or later) is not installed: `apt-get install python3` (or `dnf install python3`)";
-const PYTHON_IS_NEW: &str = "import sys; sys.exit(sys.version_info < (3, 8))";
+const PYTHON: &str = "python3 (3.10 or later) is not installed: `apt-get install python3` (or `dnf install python3`)";
+const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
 /// Says what is missing, all of it, and how to install it.
 pub fn there() -> bool {
@@ -15,7 +15,7 @@ pub fn there() -> bool {
         None => postgres::INSTALL.to_owned(),
         Some(folder) => format!("{} is set to {folder:?}, where initdb or postgres is missing", postgres::VARIABLE),
     });
-    let runs = Command::new("python3").args(["-c", PYTHON_IS_NEW]).output();
+    let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
     let missing: Vec<String> = postgres.into_iter().chain(python).collect();
     for one in &missing {

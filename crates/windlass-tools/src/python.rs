@@ -24,6 +24,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         required("code", "text", "assigns `result`, returns, has `def main(...)`, or is one expression"),
         field("args", "object", "values, each a variable of the code; all together as `input_data`"),
         field("input", "object", "the same; a name in both has the value of `input`"),
+        field("libs", "object", "modules by the name they have in the code: {np: numpy}"),
         field("timeout", "number | text", "seconds or PT30S; then the interpreter is killed"),
     ],
     outputs: &[field(
@@ -101,7 +102,7 @@ async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let code = input.text("code")?.filter(|code| !code.trim().is_empty());
     let code = code.ok_or_else(|| bad("`python` has no `code` to run"))?;
     let limit = input.limit(call, pool.options.default_timeout)?;
-    let request = answer::request(code, input.object("args")?, input.object("input")?);
+    let request = answer::request(code, input.object("libs")?, input.object("args")?, input.object("input")?);
     match in_time(call, limit, pool.ask(request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
         Ok(Ok(line)) => answer::outcome(&line),

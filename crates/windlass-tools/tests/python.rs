@@ -133,6 +133,14 @@ async fn exceptions_have_a_type_and_a_line() {
     let traceback = fact(&outcome, "py.traceback");
     assert!(traceback.contains("json.loads('{')") && !traceback.contains("execute"), "{traceback}");
     assert_eq!(fact(&ask(&tool, &input("1", "{}")).await, "py.exception"), "null");
+    // What is imported for the code takes no line of it.
+    let with_libs = |code: &str, libs: &str| format!(r#"{{"code": "{code}", "libs": {libs}}}"#);
+    let outcome = ask(&tool, &with_libs("p.nothing", r#"{"p": "os.path"}"#)).await;
+    assert_eq!(fact(&outcome, "py.line"), "1");
+    let outcome = ask(&tool, &with_libs("p.basename('/a/b') + os.sep", r#"{"p": "os.path", "os": "os"}"#)).await;
+    assert_eq!(to_json(&outcome.output), r#""b/""#);
+    let outcome = ask(&tool, &with_libs("1", r#"{"x": "no_such_module"}"#)).await;
+    assert_eq!(told(&outcome), "ModuleNotFoundError python: ModuleNotFoundError: No module named 'no_such_module'");
 }
 
 #[tokio::test]

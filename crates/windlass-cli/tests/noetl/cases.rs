@@ -5,6 +5,7 @@
 //! | `service` | what the service answers, as for `windlass mock`; the playbook gets its address as `api_url` |
 //! | `database` | statements that are run before |
 //! | `set` | inputs, as for `--set` |
+//! | `auth` | credentials by alias; no secret of them may show up in the report or in an event |
 //! | `output` | what the run gives; without it and without `error` any success will do |
 //! | `error` | the code with which it fails |
 //! | `events` | for a kind of event, the paths of all such events in order |
@@ -21,7 +22,8 @@ use serde_json::{Map, Value};
 
 use crate::world::{World, told};
 
-const KEYS: [&str; 9] = ["service", "database", "set", "output", "error", "events", "requests", "delays", "rows"];
+const KEYS: [&str; 10] =
+    ["service", "database", "set", "auth", "output", "error", "events", "requests", "delays", "rows"];
 
 #[test]
 fn all_cases_come_out_as_they_say() {
@@ -90,6 +92,9 @@ fn check(file: &Path) -> Vec<String> {
     }
     let sets: Vec<String> = object(&case, "set").iter().map(|(key, value)| format!("{key}={value}")).collect();
     let words: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    for (alias, credential) in object(&case, "auth") {
+        world.credentials.push((alias, credential.to_string()));
+    }
     let done = world.run("playbook.yaml", &words);
     let Ok(report) = serde_json::from_str::<Value>(&done.out) else {
         return vec![format!("{name}: {}{}", done.out, done.err)];
@@ -115,6 +120,12 @@ fn check(file: &Path) -> Vec<String> {
     }
     for (query, wanted) in object(&case, "rows") {
         wants(&query, &world.rows(&query), &wanted);
+    }
+    let shown = format!("{report}{}", Value::from(events));
+    for credential in object(&case, "auth").values() {
+        for secret in ["token", "password", "value"].iter().filter_map(|name| credential[name].as_str()) {
+            wants("a secret shows up", &Value::from(shown.contains(secret)), &Value::from(false));
+        }
     }
     problems
 }

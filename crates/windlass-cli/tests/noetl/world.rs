@@ -22,11 +22,14 @@ pub struct World {
     database: OnceLock<Database>,
     service: Option<MockService>,
     served: Arc<Mutex<Vec<String>>>,
+    /// More aliases, and what they stand for.
+    pub credentials: Vec<(String, String)>,
 }
 
 impl World {
     pub fn new() -> World {
-        World { place: Place::new(), database: OnceLock::new(), service: None, served: Arc::default() }
+        let (place, database) = (Place::new(), OnceLock::new());
+        World { place, database, service: None, served: Arc::default(), credentials: Vec::new() }
     }
 
     /// Starts a service, in place of the one before. Its memory begins anew.
@@ -68,6 +71,9 @@ impl World {
         let mut command = self.place.command(words);
         if let Some(database) = self.database.get() {
             command.env("WINDLASS_AUTH_POSTGRES", database.url());
+        }
+        for (alias, credential) in &self.credentials {
+            command.env(format!("WINDLASS_AUTH_{}", alias.to_uppercase()), credential);
         }
         done(command.output().expect("the program starts"))
     }

@@ -29,6 +29,7 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("keys", keys);
     env.add_filter("values", values);
     env.add_filter("get", get);
+    env.add_filter("present", present);
     env.add_filter("len", minijinja::filters::length);
     env.add_filter("safe", |value: Inner| value);
     env.add_filter("__truth", |value: Inner| inner_is_true(&value));
@@ -301,6 +302,16 @@ fn items(state: &mut State, map: Inner) -> Made {
         ValueKind::Map => state.apply_filter("items", &[map]),
         _ => Err(wrong("items", "an object", &map)),
     }
+}
+
+/// An object without the properties that are null.
+fn present(state: &mut State, map: Inner) -> Made {
+    let session = session(state)?;
+    let Value::Map(all) = leave(&map, &session).map_err(carry)? else {
+        return Err(wrong("present", "an object", &map));
+    };
+    let kept = all.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.clone(), value.clone()));
+    Ok(enter(&Value::map(kept.collect()), &session))
 }
 
 /// A property, or the default, or null.

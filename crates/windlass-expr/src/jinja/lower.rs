@@ -105,7 +105,10 @@ impl Lowering {
                 text + ")"
             }
             Expr::IfExpr(choice) => {
-                let test = self.condition(&choice.test_expr);
+                let test = match reads_what_it_asks_for(&choice.test_expr, &choice.true_expr) {
+                    true => format!("({}|__truth)", self.expr(&choice.test_expr, Need::Guarded)),
+                    false => self.condition(&choice.test_expr),
+                };
                 let good = self.expr(&choice.true_expr, need);
                 let other =
                     choice.false_expr.as_ref().map_or_else(|| "none".to_owned(), |other| self.expr(other, need));
@@ -388,6 +391,20 @@ impl Lowering {
     fn targets(&mut self, targets: &[Expr<'_>]) -> String {
         let targets: Vec<String> = targets.iter().map(|target| self.target(target)).collect();
         format!("({})", targets.join(", "))
+    }
+}
+
+/// `x.name if x else …`: whether `x` is there is the question.
+fn reads_what_it_asks_for(test: &Expr<'_>, good: &Expr<'_>) -> bool {
+    let mut read = good;
+    while let Expr::Filter(filter) = read
+        && let Some(inner) = &filter.expr
+    {
+        read = inner;
+    }
+    match (path_of(test), path_of(read)) {
+        (Some((asked, steps)), Some((name, more))) => asked == name && more.starts_with(&steps),
+        _ => false,
     }
 }
 

@@ -64,7 +64,10 @@ impl Path {
                 Some(next) => next,
                 None if self.is_promised(index) => Value::Null,
                 None if self.is_whole(index, scope) => value,
-                None => return Err(self.no_step(&value, index, scope, meter)),
+                None => match self.through_reply(&value, step, scope, meter)? {
+                    Some(next) => next,
+                    None => return Err(self.no_step(&value, index, scope, meter)),
+                },
             };
         }
         Ok(value)
@@ -78,6 +81,25 @@ impl Path {
         }
         let data = self.step(&value, &key("data"), scope, meter)?;
         Ok(data.unwrap_or(value))
+    }
+
+    /// What a reply itself does not have is looked for in its body.
+    fn through_reply(
+        &self,
+        value: &Value,
+        step: &Step,
+        scope: &dyn Scope,
+        meter: &mut Meter,
+    ) -> Result<Option<Value>, EvalError> {
+        let content = match value {
+            Value::Stored(stored) => Context::new(scope, meter).look(stored)?,
+            other => other.clone(),
+        };
+        let is_reply = ["status_code", "headers", "data"].iter().all(|part| content.get(part).is_some());
+        match content.get("data").filter(|_| is_reply) {
+            Some(body) => self.step(body, step, scope, meter),
+            None => Ok(None),
+        }
     }
 
     fn is_promised(&self, index: usize) -> bool {

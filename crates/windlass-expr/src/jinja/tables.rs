@@ -40,6 +40,7 @@ pub(super) const FILTERS: &[&str] = &[
     "map",
     "max",
     "min",
+    "present",
     "reject",
     "rejectattr",
     "replace",

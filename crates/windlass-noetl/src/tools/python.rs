@@ -1,6 +1,8 @@
-//! `kind: python`. Code is no template: values come in as variables, so nothing can break out of a text.
+//! `kind: python`. A template in code becomes a variable of it, so nothing can break out of a text.
 
-use windlass_syntax::{Kind, Node, Span, expect_text};
+mod source;
+
+use windlass_syntax::{Key, Kind, Node, Span, expect_text};
 
 use super::Inputs;
 use super::http::text;
@@ -22,7 +24,7 @@ impl Compiler<'_> {
             let hint = "let a task of kind `postgres` or `http` do what needs the credential";
             self.error(codes::NOT_SUPPORTED, key.span, "code gets no credentials", hint);
         }
-        let imports = self.libs(inputs);
+        let libs = self.libs(inputs);
         let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
         let given = match (inputs.given, own) {
             (Some(given), Some(own)) => Some(overlaid(given, own)),
@@ -33,57 +35,98 @@ impl Compiler<'_> {
             self.missing_input("python", "code", span);
             return None;
         };
-        let source = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
-        if let Some(found) = pasted(source) {
-            let message = format!("code is not a template: `{found}` stays as it is");
-            self.no_effect(code.span, message, "pass the value under `input`; it is a variable of the code");
-        }
-        let source = format!("{imports}{source}");
+        let written = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
+        let (source, given) = self.code(written, code.span, given);
         let mut entries = vec![("code", text(expr::literal_text(&source), code.span))];
-        if let Some(given) = given.filter(|given| !matches!(given.kind, Kind::Null)) {
-            entries.push(("args", given));
-        }
+        entries.extend(given.map(|given| ("args", given)));
+        entries.extend(libs.map(|libs| ("libs", libs)));
         let input = Node::object(inputs.span, entries);
         self.effect("python", span, &input)
     }
 
+    /// The code with variables for its templates and for `context`, and what it is given.
+    fn code(&mut self, written: &str, span: Span, given: Option<Node>) -> (String, Option<Node>) {
+        let given = given.filter(|given| !matches!(given.kind, Kind::Null));
+        let found = source::scan(written);
+        for range in &found.in_texts {
+            let message = format!("a template inside a text of the code stays as it is: `{}`", &written[range.clone()]);
+            let hint = "pass the value under `input`, and put the text together in the code";
+            self.no_effect(span, message, hint);
+        }
+        let names: Vec<String> =
+            given.iter().filter_map(Node::as_map).flatten().map(|(key, _)| key.text.clone()).collect();
+        let wants_context = found.words.contains("context") && !names.iter().any(|name| name == "context");
+        if found.templates.is_empty() && !wants_context {
+            return (written.to_owned(), given);
+        }
+        let mut entries: Vec<(Key, Node)> = match &given {
+            None => Vec::new(),
+            Some(Node { kind: Kind::Map(entries), .. }) => entries.clone(),
+            Some(other) => {
+                let hint = "write `input` as an object";
+                self.no_effect(other.span, "templates in code need an `input` with names", hint);
+                return (written.to_owned(), given);
+            }
+        };
+        let mut add = |name: String, value: String| entries.push((Key { text: name, span }, text(value, span)));
+        let (mut source, mut copied) = (String::new(), 0);
+        for (index, range) in found.templates.iter().enumerate() {
+            let name = format!("_template_{}", index + 1);
+            source.push_str(&written[copied..range.start]);
+            source.push_str(&name);
+            copied = range.end;
+            add(name, written[range.clone()].to_owned());
+        }
+        source.push_str(&written[copied..]);
+        if wants_context {
+            let value = self.context();
+            entries.push((Key { text: "context".to_owned(), span }, text(value, span)));
+        }
+        (source, Some(Node::new(span, Kind::Map(entries))))
+    }
+
+    /// All that code once found under `context`: the inputs of the run, its variables, the steps that have ended.
+    fn context(&self) -> String {
+        let workload = self.workload.iter().flat_map(|workload| workload.keys()).filter(|name| plain(name));
+        let workload = workload.map(|name| format!("'{name}': workload.{name} | default(none)"));
+        let steps = self.steps.keys().filter(|name| plain(name));
+        let steps = steps.map(|name| format!("'{name}': {name} | default(none)"));
+        let own = ["'workload': workload", "'ctx': ctx", "'execution_id': execution_id"].map(str::to_owned);
+        let all: Vec<String> = workload.chain(own).chain(steps).collect();
+        format!("{{{{ {{{}}} | present }}}}", all.join(", "))
+    }
+
     /// `libs: {np: numpy}` are imports; a list names packages that must be there.
-    fn libs(&mut self, inputs: &mut Inputs) -> String {
-        let Some((key, node)) = inputs.object.take_entry("libs") else { return String::new() };
+    fn libs(&mut self, inputs: &mut Inputs) -> Option<Node> {
+        let (key, node) = inputs.object.take_entry("libs")?;
         match &node.kind {
+            Kind::Map(entries) if entries.is_empty() => None,
             Kind::Map(entries) => {
-                let is_name =
-                    |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-                let mut imports = String::new();
+                let mut libs = Vec::new();
                 for (alias, module) in entries {
                     let module = module.as_str().unwrap_or(&alias.text);
-                    match is_name(&alias.text) && is_name(module) {
-                        true => imports.push_str(&format!("import {module} as {}\n", alias.text)),
+                    match plain(&alias.text) && module.split('.').all(plain) {
+                        true => libs.push((alias.clone(), text(module, alias.span))),
                         false => {
                             let message = format!("`{module}` is no module");
                             self.error(codes::BAD_VALUE, alias.span, message, "write `libs: {name: module}`");
                         }
                     }
                 }
-                imports
+                Some(Node::new(node.span, Kind::Map(libs)))
             }
-            Kind::Null => String::new(),
-            Kind::List(items) if items.is_empty() => String::new(),
+            Kind::Null => None,
+            Kind::List(items) if items.is_empty() => None,
             _ => {
                 let hint = "install the packages for the python3 of this machine";
                 self.no_effect(key.span, "`libs` installs nothing", hint);
-                String::new()
+                None
             }
         }
     }
 }
 
-/// A template in code, as it was once pasted: a name between double braces. f-strings have braces of their own.
-fn pasted(code: &str) -> Option<&str> {
-    let start = code.find("{{ ")?;
-    let end = code[start..].find(" }}")?;
-    let found = &code[start..start + end + 3];
-    let inner = found.trim_matches(|c| c == '{' || c == '}').trim();
-    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '|' | ' ');
-    (!inner.is_empty() && inner.chars().all(is_path)).then_some(found)
+fn plain(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|c| c.is_alphabetic() || c == '_') && letters.all(|c| c.is_alphanumeric() || c == '_')
 }

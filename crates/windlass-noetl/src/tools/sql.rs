@@ -62,7 +62,14 @@ impl Compiler<'_> {
 
     fn statement(&mut self, node: &Node, params: Option<(&Key, &Node)>) -> Option<Vec<Node>> {
         let source = &expect_text(node, "a statement", &mut self.diagnostics)?.text;
-        if !expr::is_template(source) {
+        // Nothing but a template can only mean the statement itself: as a value it would be no SQL.
+        let is_whole = expr::whole(source).is_some_and(|inner| !inner.ends_with("raw"));
+        if is_whole {
+            let message = "the whole statement is a template: whoever gives its value says what is run";
+            let hint = "write the statement here, with templates for its values";
+            self.warning(codes::RAW_SQL, node.span, message, hint);
+        }
+        if is_whole || !expr::is_template(source) {
             let mut entry = vec![("sql", node.clone())];
             entry.extend(params.map(|(_, node)| ("params", node.clone())));
             return Some(vec![Node::object(node.span, entry)]);

@@ -9,8 +9,8 @@ use crate::input::with_facts;
 /// replies that say they have some.
 const DECIMAL: char = '\0';
 
-/// One line: the code and its inputs.
-pub(super) fn request(code: &str, args: Option<&Map>, input: Option<&Map>) -> String {
+/// One line: the code, what it imports, and its inputs.
+pub(super) fn request(code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
     let inputs: Map = match (args, input) {
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (args, input) => {
@@ -18,7 +18,9 @@ pub(super) fn request(code: &str, args: Option<&Map>, input: Option<&Map>) -> St
             both.map(|(name, value)| (name.clone(), value.clone())).collect()
         }
     };
-    let mut line = to_json(&Value::object([("code", Value::from(code)), ("inputs", Value::map(inputs))]));
+    let mut whole = vec![("code", Value::from(code)), ("inputs", Value::map(inputs))];
+    whole.extend(libs.map(|libs| ("libs", Value::map(libs.clone()))));
+    let mut line = to_json(&Value::object(whole));
     line.push('\n');
     line
 }

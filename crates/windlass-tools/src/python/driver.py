@@ -270,7 +270,7 @@ def program(code, names):
     return found
 
 
-def execute(code, inputs):
+def execute(code, inputs, libs):
     data = inputs.get("input_data", inputs)
     space = None
     try:
@@ -280,6 +280,9 @@ def execute(code, inputs):
         sys.modules[module.__name__] = module
         space = module.__dict__
         space["__builtins__"] = builtins
+        for name, lib in libs.items():
+            import importlib
+            space[name] = importlib.import_module(lib)
         space.update(inputs)
         space["input_data"] = data
         try:
@@ -312,7 +315,7 @@ def drive():
         request = json.loads(line)
         printed.clear()
         sys.stdout = sys.stderr = printed
-        answer = execute(request["code"], request["inputs"])
+        answer = execute(request["code"], request["inputs"], request.get("libs", {}))
         sys.modules["__main__"] = own
         sys.modules.pop("playbook_code", None)
         text = "".join(printed.parts)
