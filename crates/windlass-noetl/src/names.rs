@@ -17,7 +17,7 @@ pub(crate) struct Use {
 }
 
 /// Names that the language gives a meaning, wherever they stand.
-const WORDS: [&str; 24] = [
+const WORDS: [&str; 27] = [
     "workload",
     "ctx",
     "vars",
@@ -40,6 +40,9 @@ const WORDS: [&str; 24] = [
     "loop_index",
     "execution_id",
     "job",
+    "parent_execution_id",
+    "trace_id",
+    "catalog_id",
     "payload",
     "kind",
 ];

@@ -11,7 +11,8 @@ use crate::compiler::{Compiler, Here};
 use crate::{codes, expr};
 
 /// What a default may read besides other keys.
-const WORDS: [&str; 4] = ["workload", "execution_id", "job", "payload"];
+const WORDS: [&str; 7] =
+    ["workload", "execution_id", "job", "payload", "parent_execution_id", "trace_id", "catalog_id"];
 
 impl Compiler<'_> {
     pub fn workload(&mut self, node: &Node) {

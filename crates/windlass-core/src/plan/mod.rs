@@ -33,7 +33,8 @@ pub const ENCODING_VERSION: u16 = 1;
 /// Goes up when the same plan would be run differently. A plan of an earlier version runs as it did then.
 ///
 /// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
-/// 3: a pipeline is one job, whose lease lasts from task to task.
+/// 3: a pipeline is one job, whose lease lasts from task to task; events tell what a token carries and where a run comes
+/// from.
 pub const SEMANTICS_VERSION: u16 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -181,6 +182,11 @@ impl Plan {
 
     /// A pipeline keeps its job, and its worker, from task to task; what a worker says too late is told of as refused.
     pub(crate) fn leases_pipelines(&self) -> bool {
+        self.semantics >= 3
+    }
+
+    /// Events tell what a token carries and where a run comes from.
+    pub(crate) fn tells_tokens(&self) -> bool {
         self.semantics >= 3
     }
 

@@ -102,6 +102,9 @@ impl Reducer<'_> {
         if let Some(firing) = self.firing_of(frame).filter(|_| self.program.plan.tells_all_of_tasks()) {
             fields.push(("token", Value::Str(firing.token.clone())));
             fields.push(("visit", Value::from(firing.visit)));
+            let scope = self.state.scopes.get(frame.scope).filter(|_| self.program.plan.tells_tokens());
+            let args = scope.and_then(|scope| scope.variables.get("args")).map(|args| args.value.clone());
+            fields.extend(args.filter(|args| !args.is_null()).map(|args| ("args", args)));
         }
         self.publish_at(id, "step.started", fields);
     }

@@ -7,7 +7,8 @@
 //!   `result` is what came last; `this` is the whole of it: `{status, data, error, meta}`. `output` is the result, with
 //!   `status`, `data`, `error`, `meta` and the tool's facts beside its own properties. `input` is another word for
 //!   `args`, `step` for `vars`. See `outcome`.
-//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `payload`.
+//! - `_loop.index`, `_loop.count`, `loop_index`, `execution_id` (`job.uuid`), `parent_execution_id`, `trace_id`,
+//!   `catalog_id`, `payload`.
 //! - Any other name, in this order: the turn's variables and its item, what the tasks of the step wrote under their
 //!   labels, `args`, `ctx`, the results of steps that have ended, `workload`.
 
@@ -30,6 +31,12 @@ pub(super) enum Root {
     Loop,
     LoopIndex,
     RunId,
+    /// `parent_execution_id`: the run that called this one, or null.
+    Parent,
+    /// `trace_id`: the run that all this began with.
+    Trace,
+    /// `catalog_id`: the definition's name.
+    Definition,
     /// `job`: the run as others call it.
     Job,
     /// `payload`: what the run was started with, without any default.
@@ -56,6 +63,9 @@ impl Root {
             "_loop" => Root::Loop,
             "loop_index" => Root::LoopIndex,
             "execution_id" => Root::RunId,
+            "parent_execution_id" => Root::Parent,
+            "trace_id" => Root::Trace,
+            "catalog_id" => Root::Definition,
             "job" => Root::Job,
             "payload" => Root::Payload,
             "error" => Root::Error,
@@ -115,6 +125,12 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
             whole(bare(name, scope).or_else(|| scope.turn(None).map(|turn| Value::from(turn.index))))
         }
         (Root::RunId, _) => whole(Some(Value::from(scope.run().id.clone()))),
+        (Root::Parent, _) => whole(Some(scope.run().parent.clone().map_or(Value::Null, Value::Str))),
+        (Root::Trace, _) => {
+            let run = scope.run();
+            whole(Some(Value::Str(run.trace.clone().unwrap_or_else(|| run.id.clone()))))
+        }
+        (Root::Definition, _) => whole(Some(Value::Str(scope.run().name.clone()))),
         (Root::Job, _) => whole(bare(name, scope).or_else(|| {
             let id = Value::from(scope.run().id.clone());
             Some(Value::object([("uuid", id.clone()), ("id", id)]))

@@ -40,11 +40,12 @@ impl Reducer<'_> {
         self.state.run.input = self.slim_merged(input.clone());
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
-        self.publish(
-            "".into(),
-            "playbook.execution_requested",
-            [("definition", definition.clone()), ("input", self.state.run.input.clone())],
-        );
+        let mut fields = vec![("definition", definition.clone()), ("input", self.state.run.input.clone())];
+        if let Some(origin) = origin.filter(|_| self.program.plan.tells_tokens()) {
+            let (parent, trace) = (origin.parent.clone(), origin.trace.clone());
+            fields.extend([("parent", Value::Str(parent)), ("trace", Value::Str(trace))]);
+        }
+        self.publish("".into(), "playbook.execution_requested", fields);
         match self.program.parameters(input) {
             Ok(parameters) => {
                 self.state.run.parameters = self.slim_merged(parameters);

@@ -1,0 +1,140 @@
+//! Tokens and what is told of them: who they belong to, where they go, what they carry; and the events of a run.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use windlass_core::Event;
+use windlass_value::to_json;
+use world::{obliging, run, run_plans, run_with};
+
+/// Kind and path, one after the other.
+fn told(events: &[Event]) -> Vec<String> {
+    let shown = |event: &Event| format!("{} {}", event.kind, event.path);
+    events.iter().map(|event| shown(event).trim_end().to_owned()).collect()
+}
+
+fn data(events: &[Event], kind: &str, path: &str) -> String {
+    let found = events.iter().find(|event| &*event.kind == kind && &*event.path == path);
+    found.map(|event| to_json(&event.data)).unwrap_or_default()
+}
+
+/// The whole set of events, in their order, of a run with a task, a guard, a loop and a write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_events_of_a_run() {
+    const TEXT: &str = "
+workload: {n: 1}
+workflow:
+  - step: start
+    tool: [{fetch: {kind: http, url: 'http://x', eval: [{else: {do: continue, set_ctx: {c: '{{ outcome.result.status_code }}'}}}]}}]
+    next: [{step: each, args: {x: '{{ ctx.c }}'}}]
+  - step: each
+    loop: {in: [1, 2], iterator: n}
+    tool: [{one: {kind: python, code: x}}]
+    next: [{step: never}]
+  - {step: never, when: '{{ false }}'}
+";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(
+        told(&ran.events),
+        [
+            "playbook.execution_requested",
+            "workflow.started",
+            "step.started start",
+            "task.started start.fetch",
+            "ctx.patched start",
+            "task.processed start",
+            "step.done start",
+            "step.started each",
+            "loop.started each",
+            "loop.iteration.started each[0]",
+            "task.started each[0].one",
+            "task.processed each[0]",
+            "loop.iteration.done each[0]",
+            "loop.iteration.started each[1]",
+            "task.started each[1].one",
+            "task.processed each[1]",
+            "loop.iteration.done each[1]",
+            "loop.done each",
+            "step.done each",
+            "step.skipped never",
+            "workflow.finished",
+        ]
+    );
+    // A change of `ctx` is the change, not the whole of it.
+    assert_eq!(data(&ran.events, "ctx.patched", "start"), r#"{"scope":"run","patch":{"c":200}}"#);
+    // An outcome has its task, its attempt and all that the specification promises.
+    let processed = data(&ran.events, "task.processed", "start");
+    for part in [r#""task":"fetch""#, r#""attempt":1"#, r#""status":"success""#, r#""http":{"status":200"#] {
+        assert!(processed.contains(part), "{part} in {processed}");
+    }
+}
+
+/// What a token carries is told where its step begins: from the first, which carries the run's input, on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_tokens_carry() {
+    const TEXT: &str = "
+workload: {n: 1, m: 2}
+workflow:
+  - step: start
+    next: [{step: work, args: {x: '{{ n }}'}}]
+  - step: work
+    tool: {kind: noop, result: '{{ args.x }}'}
+    next: [{step: work, when: '{{ args.x < 3 }}', args: {x: '{{ args.x + 1 }}'}}]
+";
+    let ran = run(TEXT, r#"{"n": 2}"#).await;
+    let started: Vec<String> =
+        ran.events.iter().filter(|event| &*event.kind == "step.started").map(|event| to_json(&event.data)).collect();
+    assert_eq!(
+        started,
+        [
+            r#"{"kind":"route","token":"start","visit":1,"args":{"n":2,"m":2}}"#,
+            r#"{"kind":"noop","token":"work","visit":1,"args":{"x":2}}"#,
+            r#"{"kind":"noop","token":"work","visit":2,"args":{"x":3}}"#,
+        ]
+    );
+}
+
+/// Two tokens in one step at once have each their own arguments and variables.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_side_by_side() {
+    const TEXT: &str = "
+workflow:
+  - step: start
+    spec: {next_mode: inclusive}
+    next: [{step: work, args: {x: 1}}, {step: work, args: {x: 2}}]
+  - step: work
+    tool:
+      - keep: {kind: python, code: x, args: {gives: '{{ args.x }}'}, eval: [{else: {do: continue, set_vars: {mine: '{{ outcome.result }}'}}}]}
+      - give: {kind: noop, result: '{{ [args.x, vars.mine] }}', eval: [{else: {do: continue, set_shared: {ctx.pairs: {append: '{{ outcome.result }}'}}}}]}
+    next: [{step: end, when: '{{ ctx.pairs | length == 2 }}'}]
+  - step: end
+    tool: {kind: noop, result: '{{ ctx.pairs | sort }}'}
+";
+    assert_eq!(run(TEXT, "{}").await.said(), "[[1,1],[2,2]]");
+}
+
+/// A child knows its parent and the run that all began with; its definition has a name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_a_token_belongs_to() {
+    const IDS: &str = "{kind: noop, result: ['{{ execution_id }}', '{{ parent_execution_id }}', '{{ trace_id }}', '{{ catalog_id }}']}";
+    let alone = format!("metadata: {{name: alone}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
+    assert_eq!(run(&alone, "{}").await.said(), r#"["r",null,"r","alone"]"#);
+    let child = format!("metadata: {{name: child}}\nworkflow: [{{step: start, tool: {IDS}}}]\n");
+    const MIDDLE: &str = "metadata: {name: middle}\nworkflow: [{step: start, tool: {kind: playbook, path: child}}]\n";
+    const TOP: &str = "workflow: [{step: start, tool: {kind: playbook, path: middle}}]\n";
+    let said = run_plans(&[&child, MIDDLE, TOP], "{}", obliging).await.said();
+    let ids: Vec<&str> = said.trim_matches(['[', ']']).split(',').map(|id| id.trim_matches('"')).collect();
+    assert_eq!((ids[2], ids[3]), ("r", "child"), "{said}");
+    assert!(ids[0].starts_with(ids[1]) && ids[1].starts_with('r') && ids[0] != ids[1] && ids[1] != "r", "{said}");
+}
+
+/// Every fact of a failed call is in the event of its task, and the same under `outcome`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcomes_in_events() {
+    const TEXT: &str = "workflow: [{step: start, tool: [{a: {kind: http, url: 'http://x', eval: [{else: {do: continue, set_prev: ['{{ outcome.status }}', '{{ outcome.error.kind }}', '{{ outcome.error.retryable }}', '{{ outcome.http.status }}', '{{ outcome.pg.code }}', '{{ outcome.py.exception }}', '{{ outcome.meta.attempt }}']}}]}}]}]\n";
+    let ran = run_with(TEXT, "{}", |_, _| world::replied(503, "null")).await;
+    assert_eq!(ran.said(), r#"["error","server_error",true,503,null,null,1]"#, "{:?}", ran.report.error);
+    let processed = data(&ran.events, "task.processed", "start");
+    assert!(processed.contains(r#""status":"error""#) && processed.contains("503"), "{processed}");
+}
