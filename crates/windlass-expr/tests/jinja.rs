@@ -394,6 +394,117 @@ fn fuel_and_size_are_bounded() {
     assert_eq!(limited("{{ ctx.name }}", 0, 10), limit);
 }
 
+/// Templates that would keep a run busy for ever, or fill the memory: whatever they do a thousand times is paid for.
+#[test]
+fn hostile_templates_run_out_of_fuel() {
+    let (list, text) = (Value::list((0..5_000).map(Value::Int).collect()), Value::from("x ".repeat(20_000)));
+    let outcome = Value::object([("result", Value::object([("list", list), ("text", text)]))]);
+    let scope = TestScope::new(Some(outcome));
+    let eval = |source: &str| {
+        let source = Value::from(source);
+        let expression = Jinja.compile(&source, Mode::Value).unwrap_or_else(|errors| panic!("{errors:?}"));
+        expression.eval(&scope, &mut Meter::new(100_000, 200_000)).map_err(|error| error.kind)
+    };
+    let text = [
+        "upper",
+        "length",
+        "trim",
+        "title",
+        "reverse",
+        "list",
+        "lower",
+        "int(0)",
+        "capitalize",
+        "string | upper",
+        "unique",
+        "sort",
+        "batch(2)",
+        "urlencode",
+        "b64encode",
+        "tojson",
+        "replace('y', '')",
+        "split(' ')",
+        "lines",
+    ];
+    let list = [
+        "sort",
+        "unique",
+        "string",
+        "tojson",
+        "zip(outcome.result.list)",
+        "batch(3)",
+        "reverse | list",
+        "map('string') | list",
+        "select('odd') | list",
+        "sum",
+        "max",
+        "min",
+        "join",
+        "slice(3)",
+        "list",
+        "groupby('x')",
+    ];
+    let each = |value: &str, filter: &str| format!("{{% set y = outcome.result.{value} | {filter} %}}");
+    let bodies = text.iter().map(|filter| each("text", filter)).chain(list.iter().map(|filter| each("list", filter)));
+    let operations = [
+        "outcome.result.text.upper()",
+        "outcome.result.text.count('y')",
+        "outcome.result.text.find('y')",
+        "outcome.result.text.split(' ')",
+        "'y' in outcome.result.text",
+        "outcome.result.text == outcome.result.text",
+        "outcome.result.text[1:]",
+        "outcome.result.list[1:]",
+        "outcome.result.list == outcome.result.list",
+        "-1 in outcome.result.list",
+        "outcome.result.list + outcome.result.list",
+        "outcome.result.text * 2",
+    ];
+    let bodies = bodies.chain(operations.iter().map(|operation| format!("{{% set y = {operation} %}}")));
+    for body in bodies {
+        let result = eval(&format!("{{% for i in range(5000) %}}{body}{{% endfor %}}"));
+        assert_eq!(result, Err(EvalErrorKind::Limit), "{body}");
+    }
+    for source in [
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
+        "{{ outcome.result.text | replace('', outcome.result.text) }}",
+        "{{ [outcome.result.text, outcome.result.text] | join(outcome.result.text * 9) }}",
+        "{% set a = range(9999) | list %}{% for i in range(999) %}{% set y = a | sort | unique | list %}{% endfor %}",
+        "{% set a = range(9999) | list %}{% for i in range(999) %}{% set y = -1 in a %}{% endfor %}",
+    ] {
+        assert_eq!(eval(source), Err(EvalErrorKind::Limit), "{source}");
+    }
+    // These end by themselves, whichever way.
+    for source in [
+        "{{ 'a' * 999999999999 }}",
+        "{{ range(99999999) | list }}",
+        "{{ 10 ** 10 ** 10 }}",
+        "{{ (9999999999 * 9999999999) ** 99 }}",
+    ] {
+        assert!(eval(source).is_err(), "{source}");
+    }
+}
+
+/// Time and chance come from the tick: the same evaluation gives the same again, and nothing else is random.
+#[test]
+fn nothing_but_the_tick_decides() {
+    for source in ["{{ now() }}", "{{ uuid() }}", "{{ [uuid(), uuid(), now()] }}"] {
+        assert_eq!(eval(source), eval(source), "{source}");
+    }
+    assert_ne!(eval("{{ uuid() }}"), eval("{{ [uuid(), uuid()][1] }}"));
+    for source in [
+        "{{ random() }}",
+        "{{ [1] | random }}",
+        "{{ utcnow() }}",
+        "{{ lipsum() }}",
+        "{{ env('HOME') }}",
+        "{% include 'x' %}",
+        "{% import 'x' as y %}",
+    ] {
+        assert!(Jinja.compile(&Value::from(source), Mode::Value).is_err(), "{source}");
+    }
+}
+
 #[test]
 fn a_value_that_is_not_touched_costs_nothing() {
     let big = Value::list(vec![Value::from("x".repeat(1000)); 10_000]);

@@ -114,7 +114,8 @@ impl Program {
                     }
                     session = Arc::new(session.again(loaded, meter));
                 }
-                result => return result,
+                Ok(value) => return session.overspent().map(|()| value),
+                Err(error) => return Err(error),
             }
         }
         Err(EvalError::new(EvalErrorKind::Limit, "the template reads too many stored values"))

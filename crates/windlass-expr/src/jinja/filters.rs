@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json, to_json, to_json_pretty};
 
-use super::object::{complaint, describe, enter, leave};
+use super::object::{complaint, describe, enter, is_ours, leave};
 use super::path::{Step, missing};
 use super::session::{Session, carry};
 use super::truth::inner_is_true;
@@ -37,6 +37,8 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("__need", need);
     env.add_filter("__attr", attribute);
     env.add_filter("__size", size);
+    env.add_filter("__cost", cost);
+    env.add_filter("__walk", walk);
     env.add_filter("__number", number);
     env.add_filter("__factor", factor);
     env.add_function("now", now);
@@ -356,8 +358,43 @@ fn attribute(state: &mut State, base: Inner, key: Inner, shown: Arc<str>) -> Mad
 
 /// A text or list that has just been made longer.
 fn size(state: &mut State, value: Inner) -> Made {
-    if let Some(text) = value.as_str().filter(|text| text.len() > 1_000) {
-        session(state)?.room_for(text.len()).map_err(carry)?;
+    match value.as_str() {
+        Some(text) if text.len() > SHORT => session(state)?.room_for(text.len()).map_err(carry)?,
+        Some(_) => {}
+        None => return cost(state, value),
+    }
+    Ok(value)
+}
+
+/// What is shorter is not worth counting: the engine's own fuel covers it.
+const SHORT: usize = 1_000;
+
+/// A value that is about to be gone through once by something that takes no fuel itself. Our own lists take it for every
+/// item.
+fn cost(state: &mut State, value: Inner) -> Made {
+    let amount = match (value.as_str(), value.kind()) {
+        (Some(text), _) => text.len() / 16,
+        (None, ValueKind::Seq | ValueKind::Iterable) if !is_ours(&value) => value.len().unwrap_or_default(),
+        _ => 0,
+    };
+    paid(state, value, amount)
+}
+
+/// A value that is about to be taken apart, letter by letter or item by item, perhaps sorted.
+fn walk(state: &mut State, value: Inner) -> Made {
+    let amount = match (value.as_str(), value.kind()) {
+        (Some(text), _) => text.len(),
+        (None, ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => value.len().unwrap_or_default() * 4,
+        _ => 0,
+    };
+    paid(state, value, amount)
+}
+
+fn paid(state: &mut State, value: Inner, amount: usize) -> Made {
+    if amount > SHORT / 16 {
+        session(state)?.paid(amount as u64).map_err(carry)?;
+    } else if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
+        session(state)?.overspent().map_err(carry)?;
     }
     Ok(value)
 }

@@ -84,7 +84,7 @@ impl Lowering {
             Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_) => self.access(expr, need),
             Expr::Const(constant) => literal(&constant.value),
             Expr::Slice(slice) => {
-                let base = self.expr(&slice.expr, Need::Value);
+                let base = format!("({}|__walk)", self.expr(&slice.expr, Need::Value));
                 let mut part = |part: &Option<Expr<'_>>| part.as_ref().map(|part| self.value(part)).unwrap_or_default();
                 format!("({base}[{}:{}:{}])", part(&slice.start), part(&slice.stop), part(&slice.step))
                     .replace(":])", "])")
@@ -95,12 +95,20 @@ impl Lowering {
             },
             Expr::BinOp(op) => {
                 let (left, right) = (self.value(&op.left), self.value(&op.right));
+                // Comparing costs what is compared, looking for something what is looked through.
+                let looks = matches!(op.op, BinOpKind::In);
+                let short = is_short(&op.right) || (!looks && is_short(&op.left));
+                let right = if is_comparison(op.op) && !short { format!("({right}|__cost)") } else { right };
                 binary(op.op, &left, &right)
             }
             Expr::Compare(compare) => {
                 let mut text = format!("({}", self.value(&compare.expr));
                 for op in &compare.ops {
-                    text.push_str(&format!(" {} {}", comparison(op.op), self.value(&op.expr)));
+                    let looks = matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn);
+                    let short = is_short(&op.expr) || (!looks && is_short(&compare.expr));
+                    let value = self.value(&op.expr);
+                    let value = if short { value } else { format!("({value}|__cost)") };
+                    text.push_str(&format!(" {} {value}", comparison(op.op)));
                 }
                 text + ")"
             }
@@ -204,7 +212,11 @@ impl Lowering {
         // Without a value it is applied to a block.
         let base = inner.map(|inner| self.expr(inner, if guard { Need::Guarded } else { Need::Value }));
         let applied = match base {
-            Some(base) => format!("({base}|{name}{})", self.arguments(args, span)),
+            Some(base) if tables::PAYS.contains(&name) => format!("({base}|{name}{})", self.arguments(args, span)),
+            Some(base) if tables::LIGHT.contains(&name) => {
+                format!("({base}|__cost|{name}{})", self.arguments(args, span))
+            }
+            Some(base) => format!("({base}|__walk|{name}{})", self.arguments(args, span)),
             None => format!("{name}{}", self.arguments(args, span)),
         };
         // What these give for an empty list is nothing at all.
@@ -248,7 +260,8 @@ impl Lowering {
                     self.unknown(span, Kind::Method, method);
                 }
                 let base = self.value(base);
-                format!("({base}|__m_{method}{})", self.arguments(&call.args, span))
+                let cost = if matches!(method, "split" | "splitlines" | "title") { "__walk" } else { "__cost" };
+                format!("({base}|{cost}|__m_{method}{})", self.arguments(&call.args, span))
             }
             CallType::Object(_) => {
                 self.problem(span, "this cannot be called", None);
@@ -436,6 +449,16 @@ fn root_span(expr: &Expr<'_>) -> Span {
         Expr::GetAttr(attr) => root_span(&attr.expr),
         Expr::GetItem(item) => root_span(&item.expr),
         other => other.span(),
+    }
+}
+
+/// Whether a value is known to be small.
+fn is_short(expr: &Expr<'_>) -> bool {
+    match expr {
+        Expr::Const(_) => true,
+        Expr::List(list) => list.items.iter().all(is_short),
+        Expr::Tuple(tuple) => tuple.items.iter().all(is_short),
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::value::{Object, ObjectRepr};
@@ -20,6 +20,8 @@ pub(super) struct Session {
     pub now: Timestamp,
     seed: u64,
     draws: AtomicU64,
+    /// The fuel has run out. The engine may take the error for a value, and go on.
+    spent: AtomicBool,
     blobs: Mutex<Blobs>,
 }
 
@@ -50,6 +52,7 @@ impl Session {
             now,
             seed,
             draws: AtomicU64::new(0),
+            spent: AtomicBool::new(false),
             blobs: Mutex::default(),
         }
     }
@@ -62,8 +65,16 @@ impl Session {
     pub fn paid(&self, amount: u64) -> Result<(), EvalError> {
         let mut meter = Meter::new(self.fuel.load(Ordering::Relaxed), self.bytes_max);
         let result = meter.spend(amount);
+        if result.is_err() {
+            self.spent.store(true, Ordering::Relaxed);
+        }
         self.fuel.store(meter.fuel, Ordering::Relaxed);
         result
+    }
+
+    /// The error of an evaluation that should have ended when its fuel did.
+    pub fn overspent(&self) -> Result<(), EvalError> {
+        if self.spent.load(Ordering::Relaxed) { Meter::new(0, self.bytes_max).spend(1) } else { Ok(()) }
     }
 
     pub fn fuel_left(&self) -> u64 {

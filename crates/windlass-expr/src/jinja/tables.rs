@@ -64,6 +64,28 @@ pub(super) const FILTERS: &[&str] = &[
     "zip",
 ];
 
+/// Filters that take fuel for what they look at, or look at next to nothing.
+pub(super) const PAYS: &[&str] = &[
+    "attr", "bool", "d", "default", "first", "fromjson", "get", "join", "keys", "last", "replace", "safe", "tojson",
+    "values",
+];
+
+/// Filters that go through a text once and make little of it.
+pub(super) const LIGHT: &[&str] = &[
+    "b64decode",
+    "b64encode",
+    "count",
+    "float",
+    "int",
+    "len",
+    "length",
+    "lower",
+    "string",
+    "trim",
+    "upper",
+    "urlencode",
+];
+
 pub(super) const TESTS: &[&str] = &[
     "!=",
     "<",
