@@ -31,6 +31,25 @@ fn attempts(sim: &Sim) -> Vec<u32> {
     sim.dispatched.iter().map(|job| job.attempt).collect()
 }
 
+/// Nobody has answered: a rule that only asks again sends the very same; one that writes sends what comes of it, under
+/// another key.
+#[test]
+fn a_rule_that_writes_sends_another_request() {
+    for (writes, second) in [(false, (0, Value::Null)), (true, (1, Value::Int(7)))] {
+        let program = pipeline(|b| {
+            let mut again = rule(None, Directive::Retry(retry(3, Duration::ZERO)));
+            let seven = b.expr("7");
+            again.writes.extend(writes.then(|| Write::new(Level::Step, "hint", WriteOp::Set, Some(seven))));
+            vec![Task { rules: vec![again], ..task("call", b.action(r#"{"$var": "hint"}"#)) }]
+        });
+        let mut sim = begun(&program);
+        sim.reply("pipe.call", TaskOutcome::failure(ErrorInfo::new("lost", "connection", "no answer")));
+        sim.pass(Duration::ZERO);
+        let sent: Vec<_> = sim.dispatched.iter().map(|job| (job.key.group, job.input.clone())).collect();
+        assert_eq!(sent, [(0, Value::Null), second], "{writes}");
+    }
+}
+
 // How often.
 
 /// A page after the other while there is more, at most so many.

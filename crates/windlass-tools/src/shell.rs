@@ -237,7 +237,9 @@ fn failed(status: ExitStatus, shown: &str, err: &Kept) -> Option<ErrorInfo> {
     let told = err.text();
     let last = told.trim().lines().last().map(short).filter(|line| !line.is_empty());
     let message = last.map_or_else(|| format!("{shown} {how}"), |last| format!("{shown} {how}: {last}"));
-    Some(ErrorInfo::new(format!("exit_{code}"), "shell", message).replied())
+    let error = ErrorInfo::new(format!("exit_{code}"), "shell", message);
+    // An exit code is an answer; a program that was killed has given none.
+    Some(if status.code().is_some() { error.replied() } else { error })
 }
 
 fn cannot_start(shown: &str, error: &std::io::Error) -> ErrorInfo {

@@ -58,7 +58,7 @@ async fn the_environment_is_clean() {
 #[tokio::test]
 async fn failures_keep_what_was_written() {
     let outcome = ask(&tool(), r#"{"cmds": ["echo before", "echo no >&2; (exit 7)", "echo after"]}"#).await;
-    assert_eq!(class(&outcome), ("exit_7", "shell", false));
+    assert_eq!(class(&outcome), ("exit_7", "shell", true));
     assert!(error(&outcome).message.ends_with("ended with exit code 7: no"), "{}", error(&outcome).message);
     assert_eq!(told_output(&outcome), r#""before\n" "no\n" 7"#);
     let outcome = ask(&tool(), r#"{"command": "kill -9 $$"}"#).await;

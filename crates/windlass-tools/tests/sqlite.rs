@@ -63,7 +63,7 @@ async fn a_call_is_a_transaction() {
     let make = ask(&tool, &input(&file, "create table t (a primary key); insert into t values (1)", "[]")).await;
     assert_eq!(part(&make, "rowcount"), "1", "{}", told(&make));
     let outcome = ask(&tool, &input(&file, "insert into t values (2); insert into t values (1)", "[]")).await;
-    assert_eq!(class(&outcome), ("SQLITE_CONSTRAINT", "sqlite", false));
+    assert_eq!(class(&outcome), ("SQLITE_CONSTRAINT", "sqlite", true));
     let two = format!(
         r#"{{"database": {file:?}, "numbered": true, "statements": [{{"sql": "insert into t values ($1)", "params": [5]}}, "select a from t"]}}"#
     );

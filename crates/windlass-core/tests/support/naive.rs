@@ -244,6 +244,7 @@ impl<'p> Naive<'p> {
             match next {
                 Next::Fail => return End { status: Status::Failed, output: result },
                 Next::Break => return succeeded(result),
+                Next::Again if rule.is_some_and(|rule| !rule.writes.is_empty()) => resent = None,
                 Next::Again => {}
                 Next::To(to) => {
                     rounds.left(pc, task);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
-use crate::plan::{Directive, Retry, Rule};
+use crate::plan::{Directive, Rule};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, PipelineFrame, ScopeId};
+use crate::state::{FrameId, PipelineFrame};
 use crate::{ErrorInfo, Status, TaskOutcome};
 
 pub(super) enum Next {
@@ -62,8 +62,12 @@ impl<'a> Reducer<'a> {
                 }
                 Directive::Retry(retry) => {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule);
-                    match self.ruled_again(retry, outcome, tries, scope, locals)? {
-                        Some(next) => next,
+                    match self.retry_after(retry, &because(outcome), tries, scope, locals)? {
+                        // What a rule writes can change what is sent: then it is another effect.
+                        Some(wait) if !rule.writes.is_empty() => {
+                            Next::Again { wait: not_before(outcome, wait), same_key: false }
+                        }
+                        Some(wait) => again(outcome, wait),
                         None => continue,
                     }
                 }
@@ -72,18 +76,6 @@ impl<'a> Reducer<'a> {
         }
         let fails = outcome.error.is_some();
         Ok((if fails { Next::Fail { status: Status::Failed, error: None } } else { Next::Continue }, None))
-    }
-
-    fn ruled_again(
-        &mut self,
-        retry: &Retry,
-        outcome: &TaskOutcome,
-        tries: u32,
-        scope: ScopeId,
-        locals: Locals<'_>,
-    ) -> Result<Option<Next>, Stop> {
-        let wait = self.retry_after(retry, &because(outcome), tries, scope, locals)?;
-        Ok(wait.map(|wait| again(outcome, wait)))
     }
 
     /// Tries as this rule counts them: those that rules have led to, or only its own.
