@@ -67,7 +67,7 @@ impl Compiler<'_> {
             self.error(codes::BAD_VALUE, table.span, message, "write schema.table, or a whole `statement`");
             return None;
         }
-        let auth = self.auth(inputs).unwrap_or_else(|| Node::text("postgres", span));
+        let auth = self.database_auth(inputs, span);
         self.input_timeout(inputs);
         let sql = format!("INSERT INTO {name} SELECT * FROM jsonb_populate_recordset(NULL::{name}, $1::jsonb)");
         let rows = "{{ ([result] if result is mapping else result) | tojson }}";

@@ -192,3 +192,14 @@ fn a_failed_loop_is_cleaned_up_after() {
     assert_eq!(delays.collect::<Vec<Value>>(), (0..9).map(|n| json!(1000 * 2_i64.pow(n))).collect::<Vec<Value>>());
     assert_eq!(world.rows("SELECT * FROM pagination_test_results"), json!([]));
 }
+
+/// A credential that nobody has given is told of by `check`, also under the name that is meant without one, and is an
+/// error when it is reached.
+#[test]
+fn a_credential_that_is_missing_is_told_of() {
+    let world = World::new();
+    let text = std::fs::read_to_string(format!("{FOLDER}/events.yaml")).expect("the example");
+    world.place.write("events.yaml", text);
+    world.windlass(&["check", "events.yaml"]).exits(0).has("nothing is known of the credential `postgres`");
+    world.windlass(&["run", "events.yaml", "-q"]).exits(1).has("UnknownCredential").has("WINDLASS_AUTH_POSTGRES");
+}

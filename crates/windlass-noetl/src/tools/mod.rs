@@ -183,6 +183,15 @@ impl Compiler<'_> {
         Some(node.clone())
     }
 
+    /// The same for a database: without a name, the credential is called `postgres`.
+    pub fn database_auth(&mut self, inputs: &mut Inputs<'_>, span: Span) -> Node {
+        self.auth(inputs).unwrap_or_else(|| {
+            let usual = Node::text("postgres", span);
+            self.check_alias(&usual);
+            usual
+        })
+    }
+
     pub fn check_alias(&mut self, node: &Node) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());

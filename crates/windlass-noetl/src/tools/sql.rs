@@ -23,13 +23,13 @@ impl Compiler<'_> {
             inputs.object.take(ignored);
         }
         let mut entries: Vec<(Key, Node)> = Vec::new();
-        let auth = self.auth(inputs);
         match kind {
             ToolKind::Postgres => {
-                let auth = auth.unwrap_or_else(|| text("postgres", span));
+                let auth = self.database_auth(inputs, span);
                 entries.push((key("auth", auth.span), auth));
             }
             _ => {
+                self.auth(inputs);
                 let found = self.one_of(inputs, &["database", "db_path", "db"]);
                 let database = found.map_or_else(|| text(":memory:", span), |(_, node)| node.clone());
                 entries.push((key("database", database.span), database));
