@@ -192,18 +192,20 @@ impl Compiler<'_> {
         })
     }
 
+    /// The text that a template stands for which is nothing but a key of `workload`: its default is as good as a literal.
+    pub fn workload_text(&self, text: &str) -> Option<String> {
+        let name = crate::expr::whole(text)?;
+        let key = name.strip_prefix("workload.").unwrap_or(name);
+        self.workload.as_ref()?.get(key)?.as_str().map(str::to_owned)
+    }
+
     pub fn check_alias(&mut self, node: &Node) {
         let Some(text) = node.as_str() else {
             let message = format!("the alias of a credential is a text, found {}", node.describe());
             self.error(codes::WRONG_KIND, node.span, message, "write its name, or a template that gives it");
             return;
         };
-        // The default of a workload key is as good as a literal.
-        let from_workload = crate::expr::whole(text).and_then(|name| {
-            let key = name.strip_prefix("workload.").unwrap_or(name);
-            self.workload.as_ref()?.get(key)?.as_str().map(str::to_owned)
-        });
-        let alias = match (from_workload, crate::expr::is_template(text)) {
+        let alias = match (self.workload_text(text), crate::expr::is_template(text)) {
             (Some(alias), _) => alias,
             (None, true) => return,
             (None, false) => text.to_owned(),

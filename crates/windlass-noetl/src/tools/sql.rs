@@ -66,8 +66,13 @@ impl Compiler<'_> {
         let is_whole = expr::whole(source).is_some_and(|inner| !inner.ends_with("raw"));
         if is_whole {
             let message = "the whole statement is a template: whoever gives its value says what is run";
-            let hint = "write the statement here, with templates for its values";
-            self.warning(codes::RAW_SQL, node.span, message, hint);
+            // A key of `workload` is the author's own text, unless whoever starts the run has another.
+            if self.workload_text(source).is_none() {
+                let hint = "write the statement here, with templates for its values, or let it in with `| raw`";
+                self.error(codes::RAW_SQL, node.span, message, hint);
+                return None;
+            }
+            self.warning(codes::RAW_SQL, node.span, message, "write the statement here, with templates for its values");
         }
         if is_whole || !expr::is_template(source) {
             let mut entry = vec![("sql", node.clone())];
