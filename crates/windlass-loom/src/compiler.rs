@@ -1,7 +1,6 @@
 //! What the compiler knows while it walks the tree, and how expressions enter the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use windlass_core::plan::{
@@ -9,8 +8,8 @@ use windlass_core::plan::{
     VariableKind, WriteOp,
 };
 use windlass_core::{Limits, Status};
-use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
-use windlass_value::{CompileError, Mode, PathPart, Value};
+use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
+use windlass_value::{CompileError, Mode, Value};
 
 use crate::expr::{self, Languages, Refers, Tongue};
 use crate::scopes::{Named, Place, ScopeId, Scopes};
@@ -231,25 +230,4 @@ pub(crate) fn graph_of(children: Vec<windlass_core::plan::Child>) -> Graph {
 
 pub(crate) fn source_span(span: Span) -> SourceSpan {
     SourceSpan { start: span.start as u32, end: span.end as u32 }
-}
-
-/// The place of a range of a string somewhere below a node. A pointer may end at a key whose own text is meant.
-pub(crate) fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
-    let (mut at, mut key) = (node, None);
-    for part in pointer {
-        let found = match (part, &at.kind) {
-            (PathPart::Key(name), Kind::Map(entries)) => {
-                entries.iter().find(|(entry, _)| entry.text == **name).map(|(entry, below)| (Some(entry), below))
-            }
-            (PathPart::Index(index), Kind::List(items)) => items.get(*index).map(|below| (None, below)),
-            _ => None,
-        };
-        let Some(step) = found else { break };
-        (key, at) = step;
-    }
-    match (&at.kind, key) {
-        (Kind::Str(text), _) if range.end <= text.text.len() => text.span_of(range, at.span),
-        (_, Some(key)) => key.span,
-        _ => at.span,
-    }
 }

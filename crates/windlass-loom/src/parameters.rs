@@ -1,11 +1,11 @@
 //! `parameters`: what a run may be given, and what it has otherwise.
 
 use windlass_core::plan::{Parameter, VariableKind};
-use windlass_syntax::{Node, Object, did_you_mean, expect_list, to_value};
+use windlass_syntax::{Node, Object, did_you_mean, expect_list, locate, to_value};
 use windlass_value::Value;
 
 use crate::codes;
-use crate::compiler::{Compiler, locate};
+use crate::compiler::Compiler;
 use crate::expr;
 use crate::variables::{described, holds, kind_name};
 

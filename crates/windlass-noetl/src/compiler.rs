@@ -1,13 +1,12 @@
 //! What the compiler knows while it walks the tree, and how templates enter the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use windlass_core::Limits;
 use windlass_core::plan::{ExprId, ExpressionSource, Plan, SourceSpan};
-use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Source, Span, to_value};
-use windlass_value::{Mode, PathPart, Value};
+use windlass_syntax::{Diagnostic, Diagnostics, Node, Source, Span, locate, to_value};
+use windlass_value::{Mode, Value};
 
 use crate::keychain::Entry;
 use crate::names::Use;
@@ -168,25 +167,4 @@ impl<'a> Compiler<'a> {
 
 pub(crate) fn source_span(span: Span) -> SourceSpan {
     SourceSpan { start: span.start as u32, end: span.end as u32 }
-}
-
-/// The place of a range of a string somewhere below a node.
-pub(crate) fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
-    let (mut at, mut key) = (node, None);
-    for part in pointer {
-        let found = match (part, &at.kind) {
-            (PathPart::Key(name), Kind::Map(entries)) => {
-                entries.iter().find(|(entry, _)| entry.text == **name).map(|(entry, below)| (Some(entry), below))
-            }
-            (PathPart::Index(index), Kind::List(items)) => items.get(*index).map(|below| (None, below)),
-            _ => None,
-        };
-        let Some(step) = found else { break };
-        (key, at) = step;
-    }
-    match (&at.kind, key) {
-        (Kind::Str(text), _) if range.end <= text.text.len() => text.span_of(range, at.span),
-        (_, Some(key)) => key.span,
-        _ => at.span,
-    }
 }

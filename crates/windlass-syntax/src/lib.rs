@@ -18,5 +18,5 @@ pub use nearest::nearest;
 pub use object::{Object, did_you_mean, expect_bool, expect_list, expect_text, list_of};
 pub use render::Colour;
 pub use source::{Position, Source, Span};
-pub use tree::{Key, Kind, Node, Text, to_value};
+pub use tree::{Key, Kind, Node, Text, locate, to_value};
 pub use yaml::{Scalars, parse_yaml};

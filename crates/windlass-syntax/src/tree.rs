@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use windlass_value::{Map, Value};
+use windlass_value::{Map, PathPart, Value};
 
 use crate::Span;
 
@@ -156,5 +156,26 @@ pub fn to_value(node: &Node) -> Value {
             let map: Map = entries.iter().map(|(key, node)| (key.text.as_str(), to_value(node))).collect();
             Value::map(map)
         }
+    }
+}
+
+/// The place of a range of a string somewhere below a node. A pointer may end at a key whose own text is meant.
+pub fn locate(node: &Node, pointer: &[PathPart], range: Range<usize>) -> Span {
+    let (mut at, mut key) = (node, None);
+    for part in pointer {
+        let found = match (part, &at.kind) {
+            (PathPart::Key(name), Kind::Map(entries)) => {
+                entries.iter().find(|(entry, _)| entry.text == **name).map(|(entry, below)| (Some(entry), below))
+            }
+            (PathPart::Index(index), Kind::List(items)) => items.get(*index).map(|below| (None, below)),
+            _ => None,
+        };
+        let Some(step) = found else { break };
+        (key, at) = step;
+    }
+    match (&at.kind, key) {
+        (Kind::Str(text), _) if range.end <= text.text.len() => text.span_of(range, at.span),
+        (_, Some(key)) => key.span,
+        _ => at.span,
     }
 }
