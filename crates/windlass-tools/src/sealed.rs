@@ -15,6 +15,9 @@ use crate::secret::Redaction;
 /// The key of the inputs that holds the notes.
 const SEALED: &str = "sealed";
 
+/// The key that says which headers of a request hold such texts: they stay with the server they are meant for.
+pub(crate) const SEALED_HEADERS: &str = "sealed_headers";
+
 /// A tool whose inputs may hold sealed texts.
 pub(crate) struct Opening<T> {
     tool: T,
@@ -49,7 +52,7 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactio
     let mut map = input.as_map().cloned().unwrap_or_default();
     let notes = map.remove(SEALED);
     let mut whole = Value::map(map);
-    let mut secrets = Vec::new();
+    let (mut secrets, mut headers) = (Vec::new(), Vec::new());
     for note in notes.as_ref().and_then(Value::as_list).ok_or_else(odd)? {
         let part = |name: &str| note.get(name).and_then(Value::as_list).ok_or_else(odd);
         let mut text = String::new();
@@ -63,7 +66,18 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactio
                 }
             }
         }
-        whole = placed(whole, part("at")?, text).ok_or_else(odd)?;
+        let at = part("at")?;
+        if let [Value::Str(first), name @ Value::Str(_)] = at
+            && &**first == "headers"
+        {
+            headers.push(name.clone());
+        }
+        whole = placed(whole, at, text).ok_or_else(odd)?;
+    }
+    if let (false, Value::Map(map)) = (headers.is_empty(), &whole) {
+        let mut map = Map::clone(map);
+        map.insert(SEALED_HEADERS, Value::list(headers));
+        whole = Value::map(map);
     }
     Ok((whole, Redaction::new(secrets)))
 }
@@ -168,7 +182,7 @@ mod tests {
         for (input, saw) in [
             (
                 r#"{"headers": {"authorization": null}, "sealed": [{"at": ["headers", "authorization"], "parts": [{"text": "Bearer "}, {"credential": "api", "field": "api_key"}]}]}"#,
-                r#"{"headers":{"authorization":"Bearer canary-api-key"}}"#,
+                r#"{"headers":{"authorization":"Bearer canary-api-key"},"sealed_headers":["authorization"]}"#,
             ),
             (
                 r#"{"params": [1, null], "sealed": [{"at": ["params", 1], "parts": [{"credential": "lone", "field": ""}]}]}"#,

@@ -17,6 +17,7 @@ use super::request::{Request, basic, header_name, header_value};
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, span, with_facts};
+use crate::sealed::SEALED_HEADERS;
 use crate::secret::Redaction;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -103,6 +104,10 @@ impl HttpCallTool {
             secrets.insert(0, Redaction::of_values(std::iter::once(value.as_str())));
             request.headers.insert(name.clone(), header_value(name.as_str(), &value.into())?);
             request.configured.push(name);
+        }
+        // Whatever they are called, they do not follow a redirect to another server.
+        for name in input.list(SEALED_HEADERS)?.unwrap_or_default().iter().filter_map(Value::as_str) {
+            request.configured.push(header_name(name)?);
         }
         request.manner = manner;
         Ok((request, secrets))
