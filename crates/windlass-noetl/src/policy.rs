@@ -32,7 +32,7 @@ impl Compiler<'_> {
             entry.finish(codes::UNKNOWN_KEY, "an `else` rule", &mut self.diagnostics);
             let mut inner = Object::read(otherwise, "`else`", &mut self.diagnostics)?;
             let Some(then) = inner.take("then") else {
-                let message = "`else` without `then`: what is written here would be lost";
+                let message = "`else` without `then` is not supported: what is written here would be lost";
                 let problem = Diagnostic::error(codes::OLD_SPELLING, key.span, message);
                 self.push(problem.hint("write `else: {then: {do: continue, set: {…}}}`"));
                 return None;
