@@ -9,6 +9,11 @@ use windlass_value::{
 
 pub struct TestLanguage;
 
+/// As real languages do: a value made of itself twice, turn after turn, would soon be larger than any memory.
+const BYTES_MAX: usize = 100_000;
+
+pub const TOO_LARGE: &str = "the value is too large";
+
 thread_local! {
     static EVALUATIONS: Cell<u64> = const { Cell::new(0) };
 }
@@ -98,7 +103,11 @@ impl Expression for Compiled {
     fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
         EVALUATIONS.set(EVALUATIONS.get() + 1);
         meter.spend(1)?;
-        self.tree.eval(scope, self.mode)
+        let value = self.tree.eval(scope, self.mode)?;
+        match value.size_up_to(BYTES_MAX) > BYTES_MAX {
+            true => Err(EvalError::new(EvalErrorKind::Limit, TOO_LARGE)),
+            false => Ok(value),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use windlass_value::{
     TurnView, Value,
 };
 
+use super::language::TOO_LARGE;
 use super::world::{Counter, call_outcome, outcome_of};
 
 /// How a node ended. A failure always has a cause; which one does not matter here.
@@ -46,24 +47,8 @@ pub struct Naive<'p> {
     pub records: BTreeMap<String, TurnRecords>,
     /// The loop whose turn is being written down: what has no end in it was skipped.
     turn_ended: Option<NodeId>,
-    /// Some value has grown beyond what can be compared: each of its parts holds the one before, twice.
+    /// Some value has grown too large to be compared: each of its parts holds the one before, twice.
     pub heavy: bool,
-}
-
-/// Values with more parts than this are not compared.
-const PARTS_MAX: usize = 50_000;
-
-/// Whether a value has more parts than these; it counts no further than that.
-fn exceeds(value: &Value, left: &mut usize) -> bool {
-    if *left == 0 {
-        return true;
-    }
-    *left -= 1;
-    match value {
-        Value::List(items) => items.iter().any(|item| exceeds(item, left)),
-        Value::Map(map) => map.iter().any(|(_, item)| exceeds(item, left)),
-        _ => false,
-    }
 }
 
 /// Whether a steady plan makes values that cannot be compared in a reasonable time.
@@ -667,9 +652,10 @@ impl<'p> Naive<'p> {
 
     fn try_eval(&mut self, expression: ExprId, names: &Map) -> Result<Value, EvalError> {
         let view = View { naive: self, names };
-        let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20))?;
-        self.heavy |= exceeds(&value, &mut { PARTS_MAX });
-        Ok(if self.heavy { Value::Null } else { value })
+        let value = self.program.expression(expression).eval(&view, &mut Meter::new(1_000, 1 << 20));
+        // The reducer may have the same value in parts, each of them small enough.
+        self.heavy |= value.as_ref().is_err_and(|error| error.message == TOO_LARGE);
+        value
     }
 
     fn truth(&mut self, expression: ExprId) -> Tried<bool> {
