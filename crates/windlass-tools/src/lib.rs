@@ -3,6 +3,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod credentials;
+#[cfg(feature = "duckdb")]
+mod duckdb;
 mod endpoint;
 mod http;
 mod info;
@@ -29,7 +31,7 @@ mod sealed;
 mod secret;
 #[cfg(feature = "shell")]
 mod shell;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "duckdb", feature = "postgres", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -39,6 +41,8 @@ pub mod test_postgres;
 pub mod test_service;
 mod tls;
 
+#[cfg(feature = "duckdb")]
+pub use crate::duckdb::DuckdbTool;
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{HttpCallTool, HttpOptions, HttpTool};
@@ -82,6 +86,8 @@ pub fn playbook_tools(
     };
     #[cfg(feature = "sqlite")]
     let tools = tools.with("sqlite", Opening::new(SqliteTool::new(), credentials));
+    #[cfg(feature = "duckdb")]
+    let tools = tools.with("duckdb", Opening::new(DuckdbTool::new(), credentials));
     #[cfg(feature = "python")]
     let tools = {
         let python = PythonTool::new(PythonOptions::with_environment(&environment));

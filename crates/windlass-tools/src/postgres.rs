@@ -8,7 +8,6 @@ mod connect;
 mod failure;
 mod pool;
 mod rows;
-mod script;
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, in_time};
 use crate::secret::Redaction;
-use crate::sql::{self, OUTPUTS, Table};
+use crate::sql::script::{self, Piece};
+use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table};
 use failure::Failure;
 use pool::{Busy, Connection, Pools};
-use script::Piece;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "postgres",
@@ -62,7 +61,7 @@ impl Default for PostgresOptions {
             connections_max: 10,
             connect_timeout: Duration::from_secs(15),
             default_timeout: Duration::from_secs(3600),
-            rows_bytes_max: 64 << 20,
+            rows_bytes_max: ROWS_BYTES_MAX,
         }
     }
 }

@@ -1,5 +1,13 @@
 //! What the SQL tools have in common: their input, and the form of their result.
 
+#[cfg(any(feature = "sqlite", feature = "duckdb"))]
+pub(crate) mod blocking;
+#[cfg(any(feature = "postgres", feature = "duckdb"))]
+pub(crate) mod cells;
+#[cfg(any(feature = "postgres", feature = "duckdb"))]
+#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "what only a server needs"))]
+pub(crate) mod script;
+
 use std::borrow::Cow;
 
 use windlass_core::ErrorInfo;
@@ -109,4 +117,27 @@ impl Table {
 
 pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
     input.given("numbered").and_then(Value::as_bool) == Some(true)
+}
+
+/// The most bytes of rows that one call may give, if nothing else is said.
+#[cfg(any(feature = "postgres", feature = "duckdb"))]
+pub(crate) const ROWS_BYTES_MAX: usize = 64 << 20;
+
+#[cfg(any(feature = "postgres", feature = "duckdb"))]
+pub(crate) fn too_large(bytes_max: usize) -> ErrorInfo {
+    let message = format!("the statement gives more than {bytes_max} bytes of rows");
+    ErrorInfo::new("ResultTooLarge", "limit", message).hint("ask for less: a page, fewer columns")
+}
+
+#[cfg(any(feature = "postgres", feature = "duckdb"))]
+pub(crate) fn unreadable(kind: &'static str, column: &str, type_name: &str) -> ErrorInfo {
+    let message = format!("the column `{column}` has a value of type {type_name} that cannot be read");
+    ErrorInfo::new("UnreadableValue", kind, message).hint("cast it in the statement: `column::text`")
+}
+
+/// Where a statement failed: how it begins, on one line.
+#[cfg(any(feature = "sqlite", feature = "duckdb"))]
+pub(crate) fn in_statement(sql: &str) -> String {
+    let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!(" in `{}`", line.chars().take(80).collect::<String>())
 }

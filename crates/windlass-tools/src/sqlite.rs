@@ -8,14 +8,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::{ToSqlOutput, Value as Cell, ValueRef};
-use rusqlite::{Batch, Connection, Error, InterruptHandle, Statement};
+use rusqlite::{Batch, Connection, Error, Statement};
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
-use windlass_value::{Duration, Map, Value, to_json};
+use windlass_value::{Map, Value, to_json};
 
 use crate::info::{ToolInfo, field, required};
-use crate::input::{Input, bad, in_time};
-use crate::sql::{self, Entry, OUTPUTS, Table};
+use crate::input::bad;
+use crate::sql::blocking::{self, Session, Stop};
+use crate::sql::{Entry, OUTPUTS, Table, in_statement};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
@@ -56,43 +57,16 @@ impl Tool for SqliteTool {
 }
 
 async fn run(idle: Arc<Idle>, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
-    let input = Input::of("sqlite", &call.input)?;
-    let limit = input.limit(call, Duration::from_secs(3600))?;
-    let database = input.text("database")?.ok_or_else(|| bad("`sqlite` has no `database`"))?.to_owned();
-    sql::entries(&input)?;
-    let whole = call.input.clone();
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let work = tokio::task::spawn_blocking(move || {
-        let mut connection = idle.take(&database)?;
-        // Whoever waits may have gone already.
-        let _ = tell.send(connection.get_interrupt_handle());
-        let input = Input::of("sqlite", &whole)?;
-        let tables = transaction(&mut connection, &sql::entries(&input)?)?;
+    let work = move |database: &str, entries: &[Entry<'_>], stop: &Stop| {
+        let connection = idle.take(database)?;
+        let interrupt = connection.get_interrupt_handle();
+        stop.with(move || interrupt.interrupt());
+        let tables = blocking::transaction(&connection, entries, stop)?;
+        stop.without();
         idle.put(database, connection);
-        Ok(sql::result(tables, sql::is_numbered(&input)))
-    });
-    let watched = async {
-        let mut interrupt = Interrupt(told.await.ok());
-        let result = work.await;
-        interrupt.0 = None;
-        result
+        Ok(tables)
     };
-    match in_time(call, limit, watched).await {
-        Ok(Ok(result)) => result.map(TaskOutcome::success),
-        Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
-        Err(stopped) => Err(stopped.error("the statement")),
-    }
-}
-
-/// Interrupts a statement that nobody waits for any more.
-struct Interrupt(Option<InterruptHandle>);
-
-impl Drop for Interrupt {
-    fn drop(&mut self) {
-        if let Some(handle) = &self.0 {
-            handle.interrupt();
-        }
-    }
+    blocking::call("sqlite", call, work).await
 }
 
 impl Idle {
@@ -109,45 +83,40 @@ impl Idle {
     }
 
     /// A database in memory is its call's own.
-    fn put(&self, database: String, connection: Connection) {
+    fn put(&self, database: &str, connection: Connection) {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.entry(database.clone()).or_default();
+        let kept = idle.entry(database.to_owned()).or_default();
         if database != MEMORY && kept.len() < IDLE_MAX && connection.is_autocommit() {
             kept.push(connection);
         }
     }
 }
 
-fn transaction(connection: &mut Connection, entries: &[Entry<'_>]) -> Result<Vec<Table>, ErrorInfo> {
-    let own = |entry: &Entry<'_>| {
+impl Session for Connection {
+    fn is_alone(entry: &Entry<'_>) -> bool {
         let word = entry.sql.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_ascii_lowercase();
         ["begin", "commit", "rollback", "savepoint", "end", "pragma", "vacuum", "attach", "detach"].contains(&&*word)
-    };
-    if entries.iter().any(own) {
-        return all(connection, entries);
     }
-    let transaction = connection.transaction().map_err(|error| failed(&error, None))?;
-    let tables = all(&transaction, entries)?;
-    transaction.commit().map_err(|error| failed(&error, None))?;
-    Ok(tables)
-}
 
-fn all(connection: &Connection, entries: &[Entry<'_>]) -> Result<Vec<Table>, ErrorInfo> {
-    let mut tables = Vec::new();
-    for entry in entries {
+    fn command(&self, sql: &str) -> Result<(), ErrorInfo> {
+        self.execute_batch(sql).map_err(|error| failed(&error, None))
+    }
+
+    fn run(&self, entry: &Entry<'_>, stop: &Stop, tables: &mut Vec<Table>) -> Result<(), ErrorInfo> {
         let told = |error: Error| failed(&error, Some(entry.sql));
         if !entry.params.is_empty() {
-            let mut statement = connection.prepare_cached(entry.sql).map_err(told)?;
+            let mut statement = self.prepare_cached(entry.sql).map_err(told)?;
             bind(&mut statement, entry)?;
-            tables.push(table(connection, &mut statement).map_err(told)?);
-            continue;
+            tables.push(table(self, &mut statement).map_err(told)?);
+            return Ok(());
         }
-        let mut batch = Batch::new(connection, entry.sql);
+        let mut batch = Batch::new(self, entry.sql);
         while let Some(mut statement) = batch.next().map_err(told)? {
-            tables.push(table(connection, &mut statement).map_err(told)?);
+            stop.check()?;
+            tables.push(table(self, &mut statement).map_err(told)?);
         }
+        Ok(())
     }
-    Ok(tables)
 }
 
 /// `$2` and `?2` are the second value wherever they stand; a bare `?` is the next.
@@ -216,8 +185,7 @@ fn failed(error: &Error, sql: Option<&str>) -> ErrorInfo {
         Error::SqlInputError { msg, .. } => ("SQLITE_ERROR", msg.clone()),
         other => ("SQLITE_ERROR", other.to_string()),
     };
-    let statement = sql.map(|sql| sql.split_whitespace().collect::<Vec<_>>().join(" "));
-    let place = statement.map(|sql| format!(" in `{}`", sql.chars().take(80).collect::<String>())).unwrap_or_default();
+    let place = sql.map(in_statement).unwrap_or_default();
     ErrorInfo::new(code, "sqlite", format!("{message}{place}")).replied()
 }
 

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_core::Stream;
-use jiff::civil::{Date, DateTime, Time};
-use jiff::{SignedDuration, Timestamp, ToSpan};
 use tokio_postgres::types::{FromSql, Kind, Type};
 use tokio_postgres::{Column, RowStream};
-use windlass_core::ErrorInfo;
 use windlass_value::{Map, Value, parse_json};
 
 use super::failure::Failure;
 use super::pool::Prepared;
-use crate::sql::Table;
+use crate::sql::cells::{self, endless, float, number, short_float};
+use crate::sql::{Table, too_large, unreadable};
 
-/// Microseconds from 1970 to 2000, where Postgres begins to count.
-const EPOCH_MICROS: i64 = 946_684_800_000_000;
+/// From 1970 to 2000, where Postgres begins to count.
+const EPOCH_MICROS: i64 = EPOCH_DAYS * 86_400 * MICROS;
+const EPOCH_DAYS: i64 = 10_957;
+const MICROS: i64 = 1_000_000;
 
 /// How the rows of one statement are read: names, made once, and how often each stands before.
 pub(super) struct Reader {
@@ -42,16 +42,14 @@ pub(super) async fn read(rows: RowStream, prepared: &Prepared, bytes_max: usize)
         let row = row?;
         bytes += row.raw_size_bytes();
         if bytes > bytes_max {
-            let message = format!("the statement gives more than {bytes_max} bytes of rows");
-            let error = ErrorInfo::new("ResultTooLarge", "limit", message).hint("ask for less: a page, fewer columns");
-            return Err(error.into());
+            return Err(too_large(bytes_max).into());
         }
         let mut map = Map::with_capacity(reader.names.len());
         for (index, (name, kind)) in reader.names.iter().zip(&reader.kinds).enumerate() {
             let raw: Option<Raw<'_>> = row.try_get(index)?;
             let value = match raw {
                 None => Value::Null,
-                Some(Raw(bytes)) => value(bytes, kind).ok_or_else(|| unreadable(name, kind))?,
+                Some(Raw(bytes)) => value(bytes, kind).ok_or_else(|| unreadable("pg", name, kind.name()))?,
             };
             map.insert(name.clone(), value);
         }
@@ -61,11 +59,6 @@ pub(super) async fn read(rows: RowStream, prepared: &Prepared, bytes_max: usize)
     table.count = affected.unwrap_or(table.rows.len() as u64);
     table.columns = reader.names.iter().cloned().map(Value::from).collect();
     Ok(table)
-}
-
-fn unreadable(name: &str, kind: &Type) -> ErrorInfo {
-    let message = format!("the column `{name}` has a value of type {} that cannot be read", kind.name());
-    ErrorInfo::new("UnreadableValue", "pg", message).hint("cast it in the statement: `column::text`")
 }
 
 /// Whatever the server sent.
@@ -155,35 +148,20 @@ fn value(raw: &[u8], kind: &Type) -> Option<Value> {
         Type::INT4 => Some(i64::from(i32::from_be_bytes(raw.try_into().ok()?)).into()),
         Type::INT8 => Some(i64::from_be_bytes(raw.try_into().ok()?).into()),
         Type::OID => Some(u32::from_be_bytes(raw.try_into().ok()?).into()),
-        // By its text: 0.1 stays 0.1.
-        Type::FLOAT4 => float(f32::from_be_bytes(raw.try_into().ok()?).to_string().parse().ok()?),
-        Type::FLOAT8 => float(f64::from_be_bytes(raw.try_into().ok()?)),
+        Type::FLOAT4 => Some(short_float(f32::from_be_bytes(raw.try_into().ok()?))),
+        Type::FLOAT8 => Some(float(f64::from_be_bytes(raw.try_into().ok()?))),
         Type::NUMERIC => numeric(raw),
         Type::JSON => json(raw),
         Type::JSONB => json(raw.strip_prefix(&[1])?),
         Type::TIMESTAMPTZ => instant(i64::from_be_bytes(raw.try_into().ok()?)),
         Type::TIMESTAMP => date_time(i64::from_be_bytes(raw.try_into().ok()?)),
         Type::DATE => date(i32::from_be_bytes(raw.try_into().ok()?)),
-        Type::TIME => time(i64::from_be_bytes(raw.try_into().ok()?)),
+        Type::TIME => cells::time(i64::from_be_bytes(raw.try_into().ok()?), MICROS),
         Type::UUID => uuid(raw),
         Type::BYTEA => Some(BASE64.encode(raw).into()),
         Type::VOID => Some(Value::Null),
         _ => None,
     }
-}
-
-/// There is no such number in JSON as NaN: it becomes its name.
-fn float(number: f64) -> Option<Value> {
-    let name = || {
-        if number.is_nan() {
-            "NaN"
-        } else if number > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
-        }
-    };
-    Some(Value::float(number).unwrap_or_else(|| name().into()))
 }
 
 fn json(raw: &[u8]) -> Option<Value> {
@@ -220,42 +198,21 @@ fn numeric(raw: &[u8]) -> Option<Value> {
     if sign == 0x4000 {
         text.insert(0, '-');
     }
-    let whole = if scale == 0 { text.parse().ok().map(Value::Int) } else { None };
-    Some(whole.unwrap_or_else(|| Value::Big(text.into())))
-}
-
-fn endless(most: bool, least: bool) -> Option<Value> {
-    if most { Some("infinity".into()) } else { least.then(|| "-infinity".into()) }
+    Some(number(text))
 }
 
 fn instant(micros: i64) -> Option<Value> {
-    endless(micros == i64::MAX, micros == i64::MIN).or_else(|| {
-        let instant = Timestamp::from_microsecond(micros.checked_add(EPOCH_MICROS)?).ok()?;
-        Some(instant.to_string().into())
-    })
+    endless(micros == i64::MAX, micros == i64::MIN)
+        .or_else(|| cells::instant(micros.checked_add(EPOCH_MICROS)?, MICROS))
 }
 
-/// Without a zone, as there is none.
 fn date_time(micros: i64) -> Option<Value> {
-    endless(micros == i64::MAX, micros == i64::MIN).or_else(|| {
-        let begin: DateTime = jiff::civil::date(2000, 1, 1).at(0, 0, 0, 0);
-        Some(begin.checked_add(SignedDuration::from_micros(micros)).ok()?.to_string().into())
-    })
+    endless(micros == i64::MAX, micros == i64::MIN)
+        .or_else(|| cells::date_time(micros.checked_add(EPOCH_MICROS)?, MICROS))
 }
 
 fn date(days: i32) -> Option<Value> {
-    endless(days == i32::MAX, days == i32::MIN).or_else(|| {
-        let date: Date = jiff::civil::date(2000, 1, 1).checked_add(i64::from(days).days()).ok()?;
-        Some(date.to_string().into())
-    })
-}
-
-fn time(micros: i64) -> Option<Value> {
-    const DAY: i64 = 86_400_000_000;
-    if micros == DAY {
-        return Some("24:00:00".into());
-    }
-    Some(Time::midnight().checked_add(SignedDuration::from_micros(micros)).ok()?.to_string().into())
+    endless(days == i32::MAX, days == i32::MIN).or_else(|| cells::date(i64::from(days) + EPOCH_DAYS))
 }
 
 fn uuid(raw: &[u8]) -> Option<Value> {

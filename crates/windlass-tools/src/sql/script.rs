@@ -1,4 +1,5 @@
-//! A text of several statements, cut into its statements by the rules of Postgres for quotes and comments.
+//! A text of several statements, cut into its statements by the rules for quotes and comments that Postgres and
+//! DuckDB share.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,25 +11,25 @@ use crate::input::bad;
 
 /// One statement with the values of its own parameters.
 #[derive(Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) sql: Cow<'a, str>,
-    pub(super) params: Vec<Value>,
+pub(crate) struct Piece<'a> {
+    pub(crate) sql: Cow<'a, str>,
+    pub(crate) params: Vec<Value>,
     /// Which number each parameter has in the text as it was written.
     numbers: Vec<usize>,
     words: [String; 2],
 }
 
 impl Piece<'_> {
-    pub(super) fn number(&self, index: usize) -> usize {
+    pub(crate) fn number(&self, index: usize) -> usize {
         self.numbers.get(index).copied().unwrap_or(index + 1)
     }
 
-    fn begins(&self, words: &[&str]) -> bool {
+    pub(crate) fn begins(&self, words: &[&str]) -> bool {
         words.contains(&self.words[0].as_str())
     }
 
     /// It makes transactions itself, or cannot be in one.
-    pub(super) fn needs_no_transaction(&self) -> bool {
+    pub(crate) fn needs_no_transaction(&self) -> bool {
         let control = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "vacuum"];
         let databases = ["create", "drop", "alter"];
         let whole = ["database", "tablespace", "system"];
@@ -36,7 +37,7 @@ impl Piece<'_> {
     }
 
     /// What it does stays with the connection.
-    pub(super) fn leaves_traces(&self) -> bool {
+    pub(crate) fn leaves_traces(&self) -> bool {
         let session = ["set", "reset", "listen", "load", "prepare", "declare", "lock", "discard"];
         let temporary = ["temp", "temporary"];
         self.needs_no_transaction()
@@ -47,15 +48,41 @@ impl Piece<'_> {
     }
 
     /// Its plan may be used again.
-    pub(super) fn keeps_plan(&self) -> bool {
+    pub(crate) fn keeps_plan(&self) -> bool {
         self.begins(&["select", "insert", "update", "delete", "with", "values", "merge"])
     }
 }
 
-pub(super) fn pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
+/// A statement that is alone keeps the numbers of its parameters.
+pub(crate) fn pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
     let parts = cut(sql);
     let alone = parts.len() == 1;
     parts.into_iter().map(|part| piece(sql, part, params, alone)).collect()
+}
+
+/// The parameters of every statement are numbered anew: none has a gap.
+pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
+    cut(sql).into_iter().map(|part| piece(sql, part, params, false)).collect()
+}
+
+/// Whether one of the statements begins with one of the words.
+pub(crate) fn begin(sql: &str, words: &[&str]) -> bool {
+    cut(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
+}
+
+/// The words that stand outside of quotes and comments.
+pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
+    let (bytes, mut at) = (sql.as_bytes(), 0);
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let (start, next) = (at, token(bytes, at));
+            at = next;
+            if is_word(bytes[start]) {
+                return sql.get(start..next);
+            }
+        }
+        None
+    })
 }
 
 fn piece<'a>(sql: &'a str, part: Part, params: &[Value], alone: bool) -> Result<Piece<'a>, ErrorInfo> {

@@ -1,0 +1,154 @@
+//! Databases inside the program: a call runs on a thread that may wait, its statements are one transaction, and they are
+//! interrupted when nobody waits for them any more.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration as StdDuration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::ToolCall;
+use windlass_value::{Duration, Value};
+
+use super::{Entry, Table};
+use crate::input::{Input, Stopped, bad, in_time};
+
+/// How long until what still runs is interrupted again.
+const AGAIN: StdDuration = StdDuration::from_millis(50);
+
+/// A connection that runs statements while its thread waits.
+pub(crate) trait Session {
+    /// It makes transactions itself, or cannot be in one.
+    fn is_alone(entry: &Entry<'_>) -> bool;
+
+    /// A statement without values and without rows.
+    fn command(&self, sql: &str) -> Result<(), ErrorInfo>;
+
+    /// All statements of one entry, each with a table.
+    fn run(&self, entry: &Entry<'_>, stop: &Stop, tables: &mut Vec<Table>) -> Result<(), ErrorInfo>;
+}
+
+/// Tells the thread that nobody waits any more.
+#[derive(Clone, Default)]
+pub(crate) struct Stop(Arc<Told>);
+
+#[derive(Default)]
+struct Told {
+    is_over: AtomicBool,
+    interrupt: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Stop {
+    /// From now on there is something to interrupt.
+    pub(crate) fn with(&self, interrupt: impl Fn() + Send + 'static) {
+        *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(interrupt));
+    }
+
+    /// From now on there is nothing to interrupt: the connection may become another call's.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "only some connections are kept"))]
+    pub(crate) fn without(&self) {
+        *self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Between two statements nothing runs that could be interrupted: the thread asks.
+    pub(crate) fn check(&self) -> Result<(), ErrorInfo> {
+        match self.0.is_over.load(Ordering::Acquire) {
+            true => Err(Stopped::Cancelled.error("the statement")),
+            false => Ok(()),
+        }
+    }
+
+    fn stop(&self) {
+        self.0.is_over.store(true, Ordering::Release);
+        if let Some(interrupt) = &*self.0.interrupt.lock().unwrap_or_else(PoisonError::into_inner) {
+            interrupt();
+        }
+    }
+}
+
+/// Work that is stopped when nobody waits for it any more.
+struct Watched {
+    work: JoinHandle<Result<Value, ErrorInfo>>,
+    stop: Stop,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.work.is_finished() {
+            return;
+        }
+        self.stop.stop();
+        // If it has not begun, it never will.
+        self.work.abort();
+        // A statement that began at this very moment has not heard of it.
+        if let Ok(runtime) = Handle::try_current() {
+            let (work, stop) = (self.work.abort_handle(), self.stop.clone());
+            runtime.spawn(async move {
+                while !work.is_finished() {
+                    stop.stop();
+                    tokio::time::sleep(AGAIN).await;
+                }
+            });
+        }
+    }
+}
+
+/// One call of a tool with `database` and `statements`; `work` gets both on its own thread.
+pub(crate) async fn call<W>(tool: &'static str, call: &ToolCall, work: W) -> Result<TaskOutcome, ErrorInfo>
+where
+    W: FnOnce(&str, &[Entry<'_>], &Stop) -> Result<Vec<Table>, ErrorInfo> + Send + 'static,
+{
+    let input = Input::of(tool, &call.input)?;
+    let limit = input.limit(call, Duration::from_secs(3600))?;
+    input.text("database")?.ok_or_else(|| bad(format!("`{tool}` has no `database`")))?;
+    super::entries(&input)?;
+    let (whole, stop) = (call.input.clone(), Stop::default());
+    let told = stop.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        let input = Input::of(tool, &whole)?;
+        let database = input.text("database")?.unwrap_or_default();
+        let tables = work(database, &super::entries(&input)?, &told)?;
+        Ok(super::result(tables, super::is_numbered(&input)))
+    });
+    let mut watched = Watched { work, stop };
+    match in_time(call, limit, &mut watched.work).await {
+        Ok(Ok(result)) => result.map(TaskOutcome::success),
+        Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
+        Err(stopped) => Err(stopped.error("the statement")),
+    }
+}
+
+/// All entries in one transaction, unless they make their own.
+pub(crate) fn transaction<S: Session>(
+    session: &S,
+    entries: &[Entry<'_>],
+    stop: &Stop,
+) -> Result<Vec<Table>, ErrorInfo> {
+    let together = !entries.iter().any(S::is_alone);
+    if together {
+        session.command("BEGIN")?;
+    }
+    let done = all(session, entries, stop).and_then(|tables| {
+        if together {
+            session.command("COMMIT")?;
+        }
+        Ok(tables)
+    });
+    if done.is_err() && together {
+        // A commit that failed may have ended it already.
+        let _ = session.command("ROLLBACK");
+    }
+    done
+}
+
+fn all<S: Session>(session: &S, entries: &[Entry<'_>], stop: &Stop) -> Result<Vec<Table>, ErrorInfo> {
+    let mut tables = Vec::new();
+    for entry in entries {
+        stop.check()?;
+        session.run(entry, stop, &mut tables)?;
+    }
+    // What nobody waits for has failed, and leaves nothing behind.
+    stop.check()?;
+    Ok(tables)
+}
