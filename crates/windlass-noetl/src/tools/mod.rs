@@ -114,7 +114,12 @@ impl Compiler<'_> {
         if !self.options.tools.iter().any(|name| name == tool) {
             let names = self.options.tools.iter().map(String::as_str);
             let message = format!("this engine has no tool `{tool}`");
-            self.error(codes::UNKNOWN_TOOL, span, message, format!("it has {}", list_of(names)));
+            let mut hint = format!("it has {}", list_of(names));
+            // Supported, but not built by itself.
+            if tool == "duckdb" {
+                hint = format!("build the program with it: cargo build --release --features duckdb; {hint}");
+            }
+            self.error(codes::UNKNOWN_TOOL, span, message, hint);
             return None;
         }
         Some(Work::Effect { tool: tool.into(), input })

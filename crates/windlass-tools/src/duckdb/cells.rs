@@ -56,6 +56,10 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
     if array.is_null(row) {
         return Some(Value::Null);
     }
+    // They come without their zone, or as bytes of DuckDB's own: what could be read of them would be wrong.
+    if kind.is_some_and(|kind| matches!(kind.id, LogicalTypeId::TimeTZ | LogicalTypeId::Bignum)) {
+        return None;
+    }
     let inner = |index: usize| kind.and_then(|kind| kind.inner.get(index));
     match array.data_type() {
         DataType::Null => Some(Value::Null),
@@ -84,10 +88,10 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
         DataType::Utf8 => text(array.as_string::<i32>().value(row), kind),
         DataType::LargeUtf8 => text(array.as_string::<i64>().value(row), kind),
         DataType::Utf8View => text(array.as_string_view().value(row), kind),
-        DataType::Binary => Some(BASE64.encode(array.as_binary::<i32>().value(row)).into()),
-        DataType::LargeBinary => Some(BASE64.encode(array.as_binary::<i64>().value(row)).into()),
-        DataType::BinaryView => Some(BASE64.encode(array.as_binary_view().value(row)).into()),
-        DataType::FixedSizeBinary(_) => Some(BASE64.encode(array.as_fixed_size_binary().value(row)).into()),
+        DataType::Binary => Some(blob(array.as_binary::<i32>().value(row), kind)),
+        DataType::LargeBinary => Some(blob(array.as_binary::<i64>().value(row), kind)),
+        DataType::BinaryView => Some(blob(array.as_binary_view().value(row), kind)),
+        DataType::FixedSizeBinary(_) => Some(blob(array.as_fixed_size_binary().value(row), kind)),
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().value(row);
             endless(days == i32::MAX, days == -i32::MAX).or_else(|| date(days.into()))
@@ -154,6 +158,17 @@ fn text(text: &str, kind: Option<&Kind>) -> Option<Value> {
     match kind.is_some_and(|kind| kind.is_json) {
         true => parse_json(text).ok(),
         false => Some(text.into()),
+    }
+}
+
+/// Bits are text, as they are written: how many of the first byte are none of them, then all.
+fn blob(bytes: &[u8], kind: Option<&Kind>) -> Value {
+    match (kind.map(|kind| kind.id), bytes.split_first()) {
+        (Some(LogicalTypeId::Bit), Some((padding, bits))) => {
+            let bits: String = bits.iter().map(|byte| format!("{byte:08b}")).collect();
+            bits.get(usize::from(*padding)..).unwrap_or_default().into()
+        }
+        _ => BASE64.encode(bytes).into(),
     }
 }
 

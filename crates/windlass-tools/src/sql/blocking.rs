@@ -16,6 +16,8 @@ use crate::input::{Input, Stopped, bad, in_time};
 
 /// How long until what still runs is interrupted again.
 const AGAIN: StdDuration = StdDuration::from_millis(50);
+/// How often, before the call is given up while it still runs.
+const AGAIN_MAX: usize = 20;
 
 /// A connection that runs statements while its thread waits.
 pub(crate) trait Session {
@@ -73,6 +75,20 @@ struct Watched {
     stop: Stop,
 }
 
+impl Watched {
+    /// Stops it, and waits a little until it has ended: the next try should not meet this one. If all was done already,
+    /// its result is the truth.
+    async fn end(&mut self) -> Option<Value> {
+        for _ in 0..AGAIN_MAX {
+            self.stop.stop();
+            if let Ok(ended) = tokio::time::timeout(AGAIN, &mut self.work).await {
+                return ended.ok()?.ok();
+            }
+        }
+        None
+    }
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
         if self.work.is_finished() {
@@ -115,7 +131,7 @@ where
     match in_time(call, limit, &mut watched.work).await {
         Ok(Ok(result)) => result.map(TaskOutcome::success),
         Ok(Err(_)) => Err(ErrorInfo::new("Panic", "tool", "the statement's thread ended without an answer")),
-        Err(stopped) => Err(stopped.error("the statement")),
+        Err(stopped) => watched.end().await.map(TaskOutcome::success).ok_or_else(|| stopped.error("the statement")),
     }
 }
 
