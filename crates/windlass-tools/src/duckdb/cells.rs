@@ -118,6 +118,8 @@ fn value(array: &ArrayRef, row: usize, kind: Option<&Kind>) -> Option<Value> {
         }
         DataType::List(_) => list(&array.as_list::<i32>().value(row), inner(0)),
         DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), inner(0)),
+        DataType::ListView(_) => list(&array.as_list_view::<i32>().value(row), inner(0)),
+        DataType::LargeListView(_) => list(&array.as_list_view::<i64>().value(row), inner(0)),
         DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row), inner(0)),
         DataType::Struct(fields) => {
             let mut map = Map::with_capacity(fields.len());
