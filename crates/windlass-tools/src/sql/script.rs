@@ -61,16 +61,19 @@ pub(crate) fn pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>
 }
 
 /// The parameters of every statement are numbered anew: none has a gap.
+#[cfg(feature = "duckdb")]
 pub(crate) fn numbered_pieces<'a>(sql: &'a str, params: &[Value]) -> Result<Vec<Piece<'a>>, ErrorInfo> {
     cut(sql).into_iter().map(|part| piece(sql, part, params, false)).collect()
 }
 
 /// Whether one of the statements begins with one of the words.
+#[cfg(feature = "duckdb")]
 pub(crate) fn begin(sql: &str, words: &[&str]) -> bool {
     cut(sql).iter().any(|part| words.contains(&part.words[0].as_str()))
 }
 
 /// The words that stand outside of quotes and comments.
+#[cfg(feature = "duckdb")]
 pub(crate) fn words(sql: &str) -> impl Iterator<Item = &str> {
     let (bytes, mut at) = (sql.as_bytes(), 0);
     std::iter::from_fn(move || {
