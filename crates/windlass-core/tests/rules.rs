@@ -423,3 +423,24 @@ fn lists_are_extended_by_what_is_stored_elsewhere() {
     sim.start().run();
     assert_eq!(sim.output().get("length"), Some(&Value::Int(80)));
 }
+
+/// The place of an error is the task; what is told of a task has one path. A lone task without a label is its node.
+#[test]
+fn what_fails_is_named_with_its_task() {
+    let failing = |label: &'static str| {
+        pipeline(move |b| vec![Task { retry: Some(retry(2, secs(1))), ..task(label, b.action("1")) }])
+    };
+    for (label, path) in [("load", "pipe.load"), ("", "pipe")] {
+        let program = failing(label);
+        let mut sim = begun(&program);
+        sim.reply(path, refused("500")).pass(secs(1)).reply(path, refused("500"));
+        for kind in ["task.started", "task.processed"] {
+            assert_eq!(sim.paths(kind), [path, path], "{kind}");
+        }
+        assert_eq!(sim.paths("task.retrying"), [path]);
+        let failed = sim.events_of("step.failed");
+        assert_eq!(failed.first().map(|event| &*event.path), Some("pipe"), "the step is still told of as itself");
+        let told = failed.first().and_then(|event| event.data.get("error")?.get("path"));
+        assert_eq!(told, Some(&Value::from(path)));
+    }
+}

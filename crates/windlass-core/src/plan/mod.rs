@@ -34,7 +34,7 @@ pub const ENCODING_VERSION: u16 = 1;
 ///
 /// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
 /// 3: a pipeline is one job, whose lease lasts from task to task; events tell what a token carries and where a run comes
-/// from.
+/// from; a task's errors and events have the task's own path.
 pub const SEMANTICS_VERSION: u16 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -182,6 +182,11 @@ impl Plan {
 
     /// A pipeline keeps its job, and its worker, from task to task; what a worker says too late is told of as refused.
     pub(crate) fn leases_pipelines(&self) -> bool {
+        self.semantics >= 3
+    }
+
+    /// What a task says, and what it fails with, has the path of the task, not that of its pipeline.
+    pub(crate) fn places_tasks(&self) -> bool {
         self.semantics >= 3
     }
 

@@ -136,7 +136,7 @@ impl Reducer<'_> {
         if let Some(error) = &mut ended.error
             && error.path.is_empty()
         {
-            error.path = self.path(id);
+            error.path = self.task_path(id);
         }
         let Some(frame) = self.state.frames.get(id) else { return };
         let node = self.program.node(frame.node);
@@ -322,7 +322,7 @@ impl Reducer<'_> {
         if let Some(error) = &mut error
             && error.path.is_empty()
         {
-            error.path = self.path(id);
+            error.path = self.task_path(id);
         }
         self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
     }

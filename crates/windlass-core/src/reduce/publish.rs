@@ -95,6 +95,25 @@ impl Reducer<'_> {
         text.into()
     }
 
+    /// The path of the task that a pipeline is at; for anything else its own.
+    pub(crate) fn task_path(&self, id: FrameId) -> Arc<str> {
+        let mut text = String::new();
+        self.write_path(id, &mut text);
+        if let Some(label) = self.state.frames.get(id).and_then(|frame| self.current_label(frame)) {
+            push_name(&mut text, label);
+        }
+        text.into()
+    }
+
+    fn current_label(&self, frame: &Frame) -> Option<&str> {
+        let (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) = (&self.program.node(frame.node).kind, &frame.body)
+        else {
+            return None;
+        };
+        let task = pipeline.tasks.get(body.pc as usize).filter(|task| !task.hidden && !task.label.is_empty());
+        task.filter(|_| self.program.plan.places_tasks()).map(|task| &*task.label)
+    }
+
     pub(crate) fn child_path(&self, parent: FrameId, node: NodeId) -> Arc<str> {
         let mut text = String::new();
         self.write_path(parent, &mut text);

@@ -1,5 +1,7 @@
 //! The one retry: whether, and after how long.
 
+use std::sync::Arc;
+
 use windlass_value::{Duration, Value};
 
 use super::{
@@ -58,7 +60,7 @@ impl Reducer<'_> {
     /// Puts a failed node off to be entered anew, as a new generation.
     pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) {
         let tries = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        self.tell_retrying(id, tries, wait, error);
+        self.tell_retrying(self.path(id), tries, wait, error);
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
@@ -72,9 +74,9 @@ impl Reducer<'_> {
         }
     }
 
-    pub(crate) fn tell_retrying(&mut self, id: FrameId, tries: u32, wait: Duration, error: &ErrorInfo) {
-        self.publish_at(
-            id,
+    pub(crate) fn tell_retrying(&mut self, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {
+        self.publish(
+            path,
             "task.retrying",
             [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", error.to_value())],
         );

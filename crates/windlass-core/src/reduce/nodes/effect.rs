@@ -58,7 +58,8 @@ impl Reducer<'_> {
             let label = Value::Str(task.label.clone());
             let fields =
                 [("task", label), ("attempt", Value::from(attempt)), ("until", Value::from(until.to_string()))];
-            self.publish_at(id, "task.waiting", fields);
+            let path = self.task_path(id);
+            self.publish(path, "task.waiting", fields);
         }
         let input = self.slim(again.input.clone());
         let key = self.set_timer(until, Timer::Alarm(id));

@@ -261,7 +261,8 @@ impl<'a> Reducer<'a> {
             ("attempt", Value::from(attempt)),
             ("outcome", Value::map(told)),
         ];
-        self.publish_at(id, "task.processed", fields);
+        let path = self.task_path(id);
+        self.publish(path, "task.processed", fields);
     }
 
     fn go(&mut self, id: FrameId, next: Next, previous: Value, outcome: &TaskOutcome) {
@@ -302,7 +303,7 @@ impl<'a> Reducer<'a> {
     fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
         let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
         if !self.program_task(id).is_some_and(|task| task.hidden) {
-            self.tell_retrying(id, tries, wait, &because(outcome));
+            self.tell_retrying(self.task_path(id), tries, wait, &because(outcome));
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         if let Some(frame) = self.state.frames.get_mut(id) {
@@ -331,7 +332,7 @@ impl<'a> Reducer<'a> {
         let otherwise = ErrorInfo::new("Terminated", "terminate", message);
         let mut info = (status != Status::Succeeded).then(|| written(error.unwrap_or(&Value::Null), otherwise));
         if let Some(info) = &mut info {
-            info.path = self.path(id);
+            info.path = self.task_path(id);
         }
         self.end_with(id, Status::Succeeded, Value::Null, None);
         self.end_early(Closing { status, error: info, output: Value::Null, own: false });
