@@ -3,6 +3,7 @@
 use windlass_value::Timestamp;
 
 use super::Reducer;
+use crate::plan::Amount;
 use crate::state::{Body, Closing, Frame, FrameId, Item, Timer, TimerKey};
 use crate::{ErrorInfo, Status};
 
@@ -36,8 +37,12 @@ impl Reducer<'_> {
         frame.deadline = None;
         let node = self.program.node(frame.node);
         let Some(timeout) = &node.timeout else { return };
-        let error =
-            ErrorInfo::new("ActionTimedOut", "timeout", format!("`{}` took longer than its timeout allows", node.name));
+        let told = match &timeout.after {
+            Amount::Fixed(after) if self.program.plan.places_tasks() => format!("of {after} allows"),
+            _ => "allows".to_owned(),
+        };
+        let message = format!("`{}` took longer than its timeout {told}", node.name);
+        let error = ErrorInfo::new("ActionTimedOut", "timeout", message);
         self.close(id, Closing::failed(timeout.status, error));
     }
 
