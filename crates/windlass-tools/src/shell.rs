@@ -37,7 +37,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("stderr", "text", "what it wrote as errors, up to the limit"),
         field("exit_code", "number", "0 is success; 128 and the signal's number if a signal ended it"),
     ],
-    errors: &[("shell", "`exit_N`: it ended with N; the output is kept"), ("timeout", "it was killed"), ("input", "")],
+    errors: &[
+        ("shell", "`exit_N`: it ended with N; the output is kept"),
+        ("timeout", "it was killed"),
+        ("input", "what it is given cannot be run"),
+    ],
 };
 
 /// What one engine gives to the programs it starts.
@@ -172,7 +176,17 @@ fn command(input: &Input<'_>) -> Result<(Command, String), ErrorInfo> {
     let mut command = Command::new(shell);
     // Stops at the first command that fails, as a list of commands must.
     command.args(["-e", "-c", &text]);
-    Ok((command, format!("`{}`", short(&text))))
+    Ok((command, format!("`{}`", short(&as_written(text, input)?))))
+}
+
+/// For messages: variables that stand for templates look like those. What they hold may be nobody's business.
+fn as_written(mut text: String, input: &Input<'_>) -> Result<String, ErrorInfo> {
+    for (name, _) in input.object("values")?.into_iter().flat_map(Map::iter) {
+        for spelled in [format!("'\"${{{name}}}\"'"), format!("\"${{{name}}}\""), format!("${{{name}}}")] {
+            text = text.replace(&spelled, "{{ … }}");
+        }
+    }
+    Ok(text)
 }
 
 fn text(input: &Input<'_>) -> Result<String, ErrorInfo> {

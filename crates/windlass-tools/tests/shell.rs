@@ -63,6 +63,9 @@ async fn failures_keep_what_was_written() {
     assert_eq!(told_output(&outcome), r#""before\n" "no\n" 7"#);
     let outcome = ask(&tool(), r#"{"command": "kill -9 $$"}"#).await;
     assert_eq!(class(&outcome), ("exit_137", "shell", false));
+    let quoted = r#"{"command": "test \"${W1}\" = '\"${W2}\"'", "values": {"W1": "a", "W2": "hush"}}"#;
+    let outcome = ask(&tool(), quoted).await;
+    assert_eq!(&*error(&outcome).message, "`test {{ … }} = {{ … }}` ended with exit code 1");
     for (input, code) in [
         (r#"{"argv": ["no-such-program-at-all"]}"#, "CannotStart"),
         (r#"{"command": "  "}"#, "BadInput"),
