@@ -57,7 +57,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     errors: &[
         ("http", "a status that is no success is the code; the reply is kept"),
         ("connection", "no reply"),
-        ("timeout", ""),
+        ("timeout", "no complete reply in time"),
         ("input", "the request cannot be sent"),
     ],
 };

@@ -170,7 +170,7 @@ async fn other_statuses_fail_with_their_output() {
     let outcome = get(&service.url("/status/503?retry-after=2&sig=hush")).await;
     assert_eq!(class(&outcome), ("503", "http", true));
     let shown = service.url("/status/503?…");
-    assert_eq!(&*error(&outcome).message, format!("GET {shown} answered 503 Service Unavailable"));
+    assert_eq!(&*error(&outcome).message, format!("GET {shown} answered 503 Service Unavailable: {{\"status\":503}}"));
     assert_eq!(part(&outcome, "statusCode"), "503");
     assert_eq!(part(&outcome, "body"), r#"{"status":503}"#);
     assert_eq!(part(&outcome, "headers.vary"), r#""accept, origin""#);

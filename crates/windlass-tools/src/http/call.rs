@@ -44,7 +44,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
     errors: &[
         ("http", "a status that is no success is the code; the reply is kept"),
         ("connection", "no reply"),
-        ("timeout", ""),
+        ("timeout", "no complete reply in time"),
         ("auth", "the alias is not known here"),
         ("input", "the request cannot be sent"),
     ],

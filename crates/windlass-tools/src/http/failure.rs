@@ -25,9 +25,11 @@ pub(super) fn timeout(method: &Method, uri: &Uri, limit: Duration) -> ErrorInfo 
     ErrorInfo::new("timeout", "timeout", message)
 }
 
-pub(super) fn status(request: &Request, status: StatusCode) -> ErrorInfo {
+/// `body` is what may be shown of it.
+pub(super) fn status(request: &Request, status: StatusCode, body: &str) -> ErrorInfo {
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
-    let message = format!("{} {} answered {}{reason}", request.method, shown(&request.uri), status.as_str());
+    let body = if body.is_empty() { String::new() } else { format!(": {body}") };
+    let message = format!("{} {} answered {}{reason}{body}", request.method, shown(&request.uri), status.as_str());
     ErrorInfo::new(status.as_str(), "http", message).replied()
 }
 

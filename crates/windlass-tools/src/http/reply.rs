@@ -10,7 +10,7 @@ use hyper::Response;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_value::{Map, Timestamp, Value};
+use windlass_value::{Map, Timestamp, Value, to_json};
 
 use super::content::{NotJson, body_value};
 use super::failure;
@@ -20,6 +20,10 @@ use super::request::Request;
 /// Bodies beyond this are parsed off the async threads: other calls should not wait for them.
 const PARSE_INLINE_BYTES: usize = 256 << 10;
 const EXCERPT_CHARS: usize = 80;
+
+/// How much of the body of a refusal is shown, and how much is looked at for that.
+const BODY_CHARS: usize = 200;
+const BODY_READ: usize = 16 << 10;
 
 /// What came of a request.
 pub(crate) struct Reply {
@@ -59,7 +63,8 @@ async fn outcome(request: &Request, response: Response<Incoming>, bytes_max: usi
         Err(error) if !error.replied => return TaskOutcome::failure(error),
         Err(error) => (Value::Null, Some(error)),
     };
-    let error = problem.or_else(|| (!head.status.is_success()).then(|| failure::status(request, head.status)));
+    let refused = || failure::status(request, head.status, &beginning(request, &body));
+    let error = problem.or_else(|| (!head.status.is_success()).then(refused));
     let mut output = Map::with_capacity(3);
     output.insert("statusCode", i64::from(head.status.as_u16()));
     output.insert("headers", headers_value(&head.headers));
@@ -91,7 +96,31 @@ async fn parse(content_type: Option<String>, bytes: Vec<u8>) -> Result<Value, No
 }
 
 fn excerpt(request: &Request, start: &str) -> String {
-    request.redaction.text(start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+    one_line(request, start).take(EXCERPT_CHARS).collect()
+}
+
+fn one_line(request: &Request, text: &str) -> impl Iterator<Item = char> {
+    let clean: Vec<char> = request.redaction.text(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clean.into_iter()
+}
+
+/// What a server says with its refusal is most often why. Bytes, and what is very long, say nothing.
+fn beginning(request: &Request, body: &Value) -> String {
+    let whole = match body {
+        Value::Str(text) => text.trim().to_owned(),
+        Value::List(_) | Value::Map(_) if body.get("$content").is_none() && body.size_up_to(BODY_READ) <= BODY_READ => {
+            to_json(body)
+        }
+        _ => return String::new(),
+    };
+    // Cut only after secrets are taken out: half of one is still one.
+    let read: String = whole.chars().take(BODY_READ).collect();
+    let mut shown: String = one_line(request, &read).take(BODY_CHARS + 1).collect();
+    if let Some((at, _)) = shown.char_indices().nth(BODY_CHARS) {
+        shown.truncate(at);
+        shown.push('…');
+    }
+    shown
 }
 
 async fn read(request: &Request, headers: &HeaderMap, mut body: Incoming, max: usize) -> Result<Vec<u8>, ErrorInfo> {
