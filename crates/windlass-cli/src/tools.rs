@@ -72,8 +72,9 @@ pub fn aliases(settings: &Settings) -> Vec<String> {
 
 /// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
 fn credentials(settings: &Settings) -> NamedCredentials {
-    let entries = settings.auth.clone();
+    let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
+        .with_reasons(move |name| reasons.reason(name))
 }
 
 /// What the file itself says is known to whoever reads it; what it takes from the environment is not.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use windlass_core::ErrorInfo;
@@ -22,6 +21,8 @@ pub trait Credentials: Send + Sync {
 /// Facts by name, such as `host`, `user`, `password`, `token`; or one address that holds them all.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
+    /// What it was found under.
+    alias: Option<String>,
     url: Option<Secret>,
     fields: BTreeMap<String, Secret>,
 }
@@ -43,7 +44,7 @@ impl Credential {
     pub fn from_text(text: &str) -> Result<Credential, ErrorInfo> {
         let text = text.trim();
         if !text.starts_with('{') {
-            return Ok(Credential { url: Some(Secret::new(text)), fields: BTreeMap::new() });
+            return Ok(Credential { alias: None, url: Some(Secret::new(text)), fields: BTreeMap::new() });
         }
         // The text is a secret: not even the parser's own words about it are safe to repeat.
         let value = parse_json(text).map_err(|error| {
@@ -63,7 +64,12 @@ impl Credential {
             }
         }
         let url = ["url", "dsn", "connection_string"].iter().find_map(|name| fields.remove(*name));
-        Credential { url, fields }
+        Credential { alias: None, url, fields }
+    }
+
+    /// For messages: the credential, and its alias if there is one.
+    pub(crate) fn called(&self) -> String {
+        self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
 
     pub(crate) fn url(&self) -> Option<&str> {
@@ -117,57 +123,51 @@ impl Credential {
 
 type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// Aliases from variables of the environment, `WINDLASS_AUTH_<ALIAS>`, and from a file: a JSON object of aliases, each with
-/// a URL or an object. The variables win.
+/// Aliases from variables, `WINDLASS_AUTH_<ALIAS>`: each with a URL or a JSON object.
 #[derive(Clone)]
 pub struct NamedCredentials {
     lookup: Arc<Lookup>,
-    file: Option<PathBuf>,
+    reason: Option<Arc<Lookup>>,
 }
 
 impl NamedCredentials {
-    /// `lookup` finds a variable of the environment.
+    /// `lookup` finds what a variable holds: in the environment, or in settings. Asked at every call, so that a changed
+    /// password needs no restart.
     pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
-        NamedCredentials { lookup: Arc::new(lookup), file: None }
+        NamedCredentials { lookup: Arc::new(lookup), reason: None }
     }
 
-    /// Read at every call, so that a changed password needs no restart.
+    /// Why a variable that is there for somebody holds nothing, in half a sentence: `the variable PGPW is not set`.
     #[must_use]
-    pub fn with_file(self, path: impl Into<PathBuf>) -> NamedCredentials {
-        NamedCredentials { file: Some(path.into()), ..self }
+    pub fn with_reasons(self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> NamedCredentials {
+        NamedCredentials { reason: Some(Arc::new(reason)), ..self }
     }
 
     /// Whether an alias is known, for `check`.
     pub fn knows(&self, alias: &str) -> bool {
         self.find(alias).is_ok()
     }
-
-    fn in_file(&self, alias: &str) -> Result<Option<Credential>, ErrorInfo> {
-        let Some(path) = &self.file else { return Ok(None) };
-        let problem = |what: String| bad(format!("the file of credentials {} {what}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
-        let parsed = parse_json(&text)
-            .map_err(|error| problem(format!("is no JSON (line {}, column {})", error.line, error.column)))?;
-        match parsed.get(alias) {
-            None => Ok(None),
-            Some(Value::Str(text)) => Credential::from_text(text).map(Some),
-            Some(Value::Map(map)) => Ok(Some(Credential::from_map(map))),
-            Some(_) => Err(problem(format!("has neither text nor an object for `{alias}`"))),
-        }
-    }
 }
 
 impl Credentials for NamedCredentials {
     fn find(&self, alias: &str) -> Result<Credential, ErrorInfo> {
         let variable = auth_variable(alias);
+        let shown: String = alias.chars().filter(|c| !c.is_control()).take(60).collect();
         if let Some(text) = (self.lookup)(&variable).filter(|text| !text.trim().is_empty()) {
-            return Credential::from_text(&text);
+            let named = |error: ErrorInfo| {
+                let message = error.message.replacen("the credential", &format!("the credential `{shown}`"), 1);
+                ErrorInfo { message: message.into(), ..error }
+            };
+            let found = Credential::from_text(&text).map_err(named)?;
+            return Ok(Credential { alias: Some(shown), ..found });
         }
-        self.in_file(alias)?.ok_or_else(|| {
-            let shown: String = alias.chars().filter(|c| !c.is_control()).take(60).collect();
-            ErrorInfo::new("UnknownCredential", "auth", format!("the credential `{shown}` is not known here")).hint(
-                format!("set {variable} to a URL or a JSON object, or put `{shown}` into the file of credentials"),
-            )
+        let error = |message: String| ErrorInfo::new("UnknownCredential", "auth", message);
+        Err(match self.reason.as_ref().and_then(|reason| reason(&variable)) {
+            Some(reason) => error(format!("the credential `{shown}` cannot be used: {reason}"))
+                .hint("set it before the run is started or resumed"),
+            None => error(format!("the credential `{shown}` is not known here")).hint(format!(
+                "put `{shown}` into [auth] of windlass.toml, or set {variable} to a URL or a JSON object"
+            )),
         })
     }
 }
@@ -205,6 +205,10 @@ mod tests {
         let error = known().find("other one").unwrap_err();
         assert_eq!(&*error.code, "UnknownCredential");
         assert!(error.hint.unwrap().contains("WINDLASS_AUTH_OTHER_ONE"));
+        let explained = known().with_reasons(|variable| Some(format!("{variable} wants PGPW")));
+        let error = explained.find("other").unwrap_err();
+        assert_eq!(&*error.message, "the credential `other` cannot be used: WINDLASS_AUTH_OTHER wants PGPW");
+        assert!(known().find("bad").unwrap_err().message.contains("the credential `bad` is no JSON"));
     }
 
     #[test]

@@ -90,10 +90,40 @@ impl Auth {
         self.0.keys().map(String::as_str)
     }
 
+    /// Variables of the environment that this alias needs and that are not set.
+    pub fn unset(&self, alias: &str) -> Vec<&str> {
+        let secrets: Vec<&Secret> = match self.entry(&auth_variable(alias)) {
+            None => Vec::new(),
+            Some(AuthEntry::Address(secret)) => vec![secret],
+            Some(AuthEntry::Facts(facts)) => {
+                let texts =
+                    facts.values().filter_map(|fact| if let Fact::Text(text) = fact { Some(text) } else { None });
+                texts.collect()
+            }
+        };
+        let names = secrets.into_iter().filter_map(|secret| match secret {
+            Secret::Environment { env } if std::env::var(env).is_err() => Some(env.as_str()),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// Why the variable of an alias holds nothing, in half a sentence.
+    pub fn reason(&self, variable: &str) -> Option<String> {
+        let alias = self.aliases().find(|alias| auth_variable(alias) == variable)?;
+        let unset = self.unset(alias);
+        let (what, is) = if unset.len() == 1 { ("variable", "is") } else { ("variables", "are") };
+        (!unset.is_empty())
+            .then(|| format!("[auth] of windlass.toml names the {what} {}, which {is} not set", unset.join(", ")))
+    }
+
+    fn entry(&self, variable: &str) -> Option<&AuthEntry> {
+        self.0.iter().find(|(alias, _)| auth_variable(alias) == variable).map(|(_, entry)| entry)
+    }
+
     /// What the environment variable of an alias would hold. What cannot be read is not known.
     pub fn text(&self, variable: &str) -> Option<String> {
-        let (_, entry) = self.0.iter().find(|(alias, _)| auth_variable(alias) == variable)?;
-        match entry {
+        match self.entry(variable)? {
             AuthEntry::Address(secret) => secret.read().ok(),
             AuthEntry::Facts(facts) => {
                 let facts = facts.iter().map(|(name, fact)| {
