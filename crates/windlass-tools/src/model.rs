@@ -35,7 +35,7 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("model, finishReason", "text", "which model, and why it stopped"),
         field("usage", "object", "promptTokens, completionTokens, totalTokens"),
     ],
-    errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "")],
+    errors: &[("http", "the service refused"), ("connection", "no reply"), ("timeout", "no complete reply in time")],
 };
 
 /// Where the model is. The caller reads settings and environment; nothing is read here.

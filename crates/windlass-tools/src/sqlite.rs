@@ -28,7 +28,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("timeout", "number | text", "seconds or PT30S; then the statement is interrupted"),
     ],
     outputs: OUTPUTS,
-    errors: &[("sqlite", "the statement failed: SQLITE_CONSTRAINT…"), ("timeout", ""), ("input", "")],
+    errors: &[
+        ("sqlite", "the statement failed: SQLITE_CONSTRAINT…"),
+        ("timeout", "no complete reply in time"),
+        ("input", ""),
+    ],
 };
 
 /// How long a statement waits for another one's lock.

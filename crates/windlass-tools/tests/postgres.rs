@@ -119,24 +119,62 @@ async fn values_are_typed_both_ways() {
 #[tokio::test]
 async fn a_value_that_does_not_fit_names_its_parameter() {
     let table = [
-        ("select 1, $1::int4", r#"["x"]"#, r#"parameter $1 is the string "x", which is no int4"#),
-        ("select $1::int4, $2::int2", "[1, 70000]", "parameter $2 is the integer 70000, which is no int2"),
-        ("select $1::int4", "[1.5]", "parameter $1 is the float 1.5, which is no int4"),
-        ("select $1::int4", "[{}]", "parameter $1 is an object, which is no int4"),
-        ("select $1::bool", r#"["maybe"]"#, r#"parameter $1 is the string "maybe", which is no bool"#),
-        ("select $1::jsonb", r#"["Bob"]"#, r#"parameter $1 is the string "Bob", which is no jsonb"#),
-        ("select $1::timestamptz", "[5]", "parameter $1 is the integer 5, which is no timestamptz"),
-        ("select $1::uuid", r#"["x"]"#, r#"parameter $1 is the string "x", which is no uuid"#),
-        ("select $1::bytea", r#"["%"]"#, r#"parameter $1 is the string "%", which is no bytea"#),
-        ("select $1::int[]", "[[1, \"x\"]]", "parameter $1 is an array, which is no _int4"),
-        ("select $1::text", r#"["a\u0000b"]"#, "parameter $1 holds a NUL, which no text in Postgres can"),
+        (
+            "select 1, $1::int4",
+            r#"["x"]"#,
+            r#"the 1st value of the statement ($1) is the string "x", which is no int4"#,
+        ),
+        (
+            "select $1::int4, $2::int2",
+            "[1, 70000]",
+            "the 2nd value of the statement ($2) is the integer 70000, which is no int2",
+        ),
+        ("select $1::int4", "[1.5]", "the 1st value of the statement ($1) is the float 1.5, which is no int4"),
+        ("select $1::int4", "[{}]", "the 1st value of the statement ($1) is an object, which is no int4"),
+        (
+            "select $1::bool",
+            r#"["maybe"]"#,
+            r#"the 1st value of the statement ($1) is the string "maybe", which is no bool"#,
+        ),
+        (
+            "select $1::jsonb",
+            r#"["Bob"]"#,
+            r#"the 1st value of the statement ($1) is the string "Bob", which is no jsonb"#,
+        ),
+        (
+            "select $1::timestamptz",
+            "[5]",
+            "the 1st value of the statement ($1) is the integer 5, which is no timestamptz",
+        ),
+        ("select $1::uuid", r#"["x"]"#, r#"the 1st value of the statement ($1) is the string "x", which is no uuid"#),
+        ("select $1::bytea", r#"["%"]"#, r#"the 1st value of the statement ($1) is the string "%", which is no bytea"#),
+        ("select $1::int[]", "[[1, \"x\"]]", "the 1st value of the statement ($1) is an array, which is no _int4"),
+        (
+            "select $1::text",
+            r#"["a\u0000b"]"#,
+            "the 1st value of the statement ($1) holds a NUL, which no text in Postgres can",
+        ),
         ("select $1::int4", "[1, 2]", "the statement has 1 parameters, but 2 values"),
-        ("select 1; select $2::int4", r#"[1, "x"]"#, r#"parameter $2 is the string "x", which is no int4"#),
+        (
+            "select 1; select $2::int4",
+            r#"[1, "x"]"#,
+            r#"the 2nd value of the statement ($2) is the string "x", which is no int4"#,
+        ),
     ];
     let tool = tool();
     for (sql, params, expected) in table {
         let outcome = ask(&tool, &input(sql, params)).await;
         assert_eq!(told(&outcome), format!("BadInput input: {expected}"), "{sql} {params}");
+    }
+    let hints = [
+        ("select 1 where 1 in ($1)", "[[1, 2]]", "= ANY("),
+        ("select 1 where 1 < $1", "[1.5]", "::numeric"),
+        ("select 1 where 1 < $1", r#"["x"]"#, "whole number"),
+    ];
+    for (sql, params, hint) in hints {
+        let outcome = ask(&tool, &input(sql, params)).await;
+        let told = error(&outcome).hint.clone().unwrap_or_default();
+        assert!(told.contains(hint), "{sql}: {told}");
     }
     let outcome = ask(&tool, &input("select $1::date, $2::timestamp", r#"["2026-01-01", "soon"]"#)).await;
     assert_eq!(class(&outcome), ("22007", "pg", true));
@@ -229,6 +267,9 @@ async fn credentials_lead_in_and_are_never_shown() {
         let outcome = ask_as(&format!("{auth:?}")).await;
         assert_eq!((class(&outcome).0, class(&outcome).1), (code, kind), "{auth}");
         assert!(!all_of(&outcome).contains("canary"), "{}", all_of(&outcome));
+        let message = &error(&outcome).message;
+        assert!(message.contains(&format!("the credential `{auth}`")), "{message}");
+        assert_eq!(message.contains("127.0.0.1:"), auth != "broken", "{message}");
     }
     assert_eq!(fact(&ask_as(r#""nobody""#).await, "pg.code"), r#""08001""#);
 }

@@ -38,13 +38,39 @@ impl ToSql for Bound {
 pub(super) fn bind(value: &Value, kind: &Type, number: usize) -> Result<Bound, ErrorInfo> {
     match text(value, kind) {
         Ok(Some(text)) if text.contains('\0') => {
-            Err(bad(format!("parameter ${number} holds a NUL, which no text in Postgres can")))
+            Err(bad(format!("{} holds a NUL, which no text in Postgres can", place(number))))
         }
         Ok(text) => Ok(Bound(text)),
         Err(hint) => {
-            let message = format!("parameter ${number} is {}, which is no {}", shown(value), kind.name());
-            Err(bad(message).hint(hint))
+            let message = format!("{} is {}, which is no {}", place(number), shown(value), kind.name());
+            Err(bad(message).hint(cast_hint(value, kind).unwrap_or_else(|| hint.to_owned())))
         }
+    }
+}
+
+/// Playbooks write templates, and each becomes a parameter: people count those.
+fn place(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("the {number}{ending} value of the statement (${number})")
+}
+
+/// The type comes from what stands beside the parameter: the statement can say another one.
+fn cast_hint(value: &Value, kind: &Type) -> Option<String> {
+    let whole = matches!(*kind, Type::INT2 | Type::INT4 | Type::INT8);
+    match value {
+        Value::List(_) if !matches!(kind.kind(), Kind::Array(_)) => Some(
+            "for a list write `= ANY({{ … }})` in place of `IN ({{ … }})`, or make it text with `| tojson`".to_owned(),
+        ),
+        Value::Float(number) if whole && number.fract() != 0.0 => {
+            Some("the place takes whole numbers: write `{{ … }}::numeric`, or round the value".to_owned())
+        }
+        _ => None,
     }
 }
 

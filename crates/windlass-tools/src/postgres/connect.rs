@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use windlass_core::ErrorInfo;
 
@@ -21,6 +21,7 @@ const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require,
 
 /// Where to connect, and how.
 pub(super) fn target(facts: &Credential) -> Result<(Config, Tls), ErrorInfo> {
+    let unusable = |what: &str| unusable(facts, what);
     let (mut config, mode) = match facts.url() {
         Some(url) => {
             let (url, mode) = without_mode(url);
@@ -30,7 +31,9 @@ pub(super) fn target(facts: &Credential) -> Result<(Config, Tls), ErrorInfo> {
         None => (from_fields(facts)?, None),
     };
     let mode = mode.or_else(|| facts.field(&["sslmode"]).map(str::to_owned));
-    let mode = mode.map_or(Ok(Mode::Prefer), |mode| Mode::named(&mode))?;
+    let mode = mode.map_or(Ok(Mode::Prefer), |mode| {
+        Mode::named(&mode).ok_or_else(|| unusable("its `sslmode` is none of disable, prefer, require, verify-full"))
+    })?;
     config.ssl_mode(match mode {
         Mode::Disable => SslMode::Disable,
         Mode::Prefer => SslMode::Prefer,
@@ -43,6 +46,7 @@ pub(super) fn target(facts: &Credential) -> Result<(Config, Tls), ErrorInfo> {
 }
 
 fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
+    let unusable = |what: &str| unusable(facts, what);
     let mut config = Config::new();
     config.host(facts.field(&["host", "hostname", "server"]).ok_or_else(|| unusable("it has no `host`"))?);
     let port = facts.field(&["port"]).map(|port| port.trim().parse::<u16>());
@@ -57,9 +61,21 @@ fn from_fields(facts: &Credential) -> Result<Config, ErrorInfo> {
     Ok(config)
 }
 
-fn unusable(what: &str) -> ErrorInfo {
-    ErrorInfo::new("BadCredential", "auth", format!("the credential does not lead to a Postgres database: {what}"))
-        .hint(HINT)
+fn unusable(facts: &Credential, what: &str) -> ErrorInfo {
+    let message = format!("{} does not lead to a Postgres database: {what}", facts.called());
+    ErrorInfo::new("BadCredential", "auth", message).hint(HINT)
+}
+
+/// `db.example:5432 (the credential `pg`)`, for messages.
+pub(super) fn place(config: &Config, facts: &Credential) -> String {
+    let hosts = config.get_hosts().iter().map(|host| match host {
+        Host::Tcp(host) => host.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    });
+    let ports = config.get_ports();
+    let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+    let places: Vec<String> = hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(at))).collect();
+    format!("{} ({})", places.join(", "), facts.called())
 }
 
 enum Mode {
@@ -70,13 +86,13 @@ enum Mode {
 }
 
 impl Mode {
-    fn named(name: &str) -> Result<Mode, ErrorInfo> {
+    fn named(name: &str) -> Option<Mode> {
         match name.trim() {
-            "disable" => Ok(Mode::Disable),
-            "allow" | "prefer" => Ok(Mode::Prefer),
-            "require" => Ok(Mode::Require),
-            "verify-ca" | "verify-full" => Ok(Mode::Verify),
-            _ => Err(unusable("its `sslmode` is none of disable, prefer, require, verify-full")),
+            "disable" => Some(Mode::Disable),
+            "allow" | "prefer" => Some(Mode::Prefer),
+            "require" => Some(Mode::Require),
+            "verify-ca" | "verify-full" => Some(Mode::Verify),
+            _ => None,
         }
     }
 }

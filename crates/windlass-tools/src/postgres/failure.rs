@@ -65,17 +65,18 @@ impl Failure {
         Failure { state: Some(LOST.to_owned()), ..ErrorInfo::new("connection", "connection", message).into() }
     }
 
-    pub(super) fn unreachable(reason: String) -> Failure {
-        let error = ErrorInfo::new("connection", "connection", format!("Postgres cannot be reached: {reason}"))
+    pub(super) fn unreachable(place: &str, reason: &str) -> Failure {
+        let message = format!("Postgres cannot be reached at {place}: {reason}");
+        let error = ErrorInfo::new("connection", "connection", message)
             .hint("is the server running, and are host and port of the credential right?");
         Failure { state: Some(UNREACHABLE.to_owned()), ..error.into() }
     }
 
     /// A refusal at the door, such as a wrong password, is a refusal; anything else is no connection.
-    pub(super) fn from_connecting(error: Error) -> Failure {
+    pub(super) fn from_connecting(error: Error, place: &str) -> Failure {
         match error.as_db_error() {
-            Some(_) => error.into(),
-            None => Failure::unreachable(cause(&error)),
+            Some(_) => Failure::from(error).said_at(place),
+            None => Failure::unreachable(place, &cause(&error)),
         }
     }
 
@@ -101,6 +102,12 @@ impl Failure {
         let (_, rest) = self.message.split_once('$')?;
         let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
         digits.parse().ok()
+    }
+
+    /// Says at which server.
+    fn said_at(mut self, place: &str) -> Failure {
+        self.error.message = format!("{} at {place}", self.error.message).into();
+        self
     }
 
     pub(super) fn map_text(mut self, change: impl Fn(&str) -> String) -> Failure {

@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
 use super::PostgresOptions;
-use super::connect::{Tls, target};
+use super::connect::{Tls, place, target};
 use super::failure::Failure;
 use super::rows::{self, Reader};
 use crate::credentials::Credential;
@@ -31,7 +31,8 @@ impl Pools {
         let (config, tls) = target(facts)?;
         let slots = Arc::new(Semaphore::new(options.connections_max.max(1)));
         let connect_timeout = options.connect_timeout.to_std();
-        let pool = Arc::new(Pool { config, tls, slots, connect_timeout, idle: Mutex::default() });
+        let place = place(&config, facts);
+        let pool = Arc::new(Pool { place, config, tls, slots, connect_timeout, idle: Mutex::default() });
         if pools.len() >= POOLS_MAX {
             pools.remove(0);
         }
@@ -41,6 +42,8 @@ impl Pools {
 }
 
 pub(super) struct Pool {
+    /// Host, port and alias, for messages.
+    place: String,
     config: Config,
     tls: Tls,
     slots: Arc<Semaphore>,
@@ -77,8 +80,10 @@ impl Pool {
         let connecting = self.config.connect(self.tls.clone());
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;
         let (client, wire) = connected
-            .map_err(|_| Failure::unreachable(format!("no connection within {:?}", self.connect_timeout)))?
-            .map_err(Failure::from_connecting)?;
+            .map_err(|_| {
+                Failure::unreachable(&self.place, &format!("no connection within {:?}", self.connect_timeout))
+            })?
+            .map_err(|error| Failure::from_connecting(error, &self.place))?;
         // Ends with the connection; what goes wrong there, the client says as well.
         tokio::spawn(async move {
             let _ = wire.await;
