@@ -12,6 +12,7 @@ use crate::args::Global;
 use crate::failure::{Exit, Failure};
 use crate::loop_facts::{self, Facts};
 use crate::out::{self, Paint};
+use crate::places;
 use crate::stores;
 use crate::text;
 
@@ -82,9 +83,28 @@ impl<'a> Ended<'a> {
         let took = took.map(|took| format!(" in {took}")).unwrap_or_default();
         let mut parts = vec![format!("{}{took}", paint.status(status, &text::sentence_case(status)))];
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
+        parts.extend(self.failed_turns(global));
         parts.extend(self.outputs());
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
+    }
+
+    /// A run that succeeds may have turns that did not: nobody should have to look for that.
+    fn failed_turns(&self, global: &Global) -> Option<String> {
+        if self.report.status != Status::Succeeded {
+            return None;
+        }
+        let loops = self.report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
+        let failed = loops.filter(|(_, looping)| looping.failed > 0);
+        let told: Vec<String> = failed
+            .map(|(name, looping)| {
+                let turns = text::count(looping.turns, "turn");
+                let command = stores::command(global, &format!("turns {} {name}", self.run));
+                let next = if self.ephemeral { String::new() } else { format!("\n  next: {command}") };
+                format!("warning: {name}: {} of {turns} failed{next}", looping.failed)
+            })
+            .collect();
+        (!told.is_empty()).then(|| told.join("\n"))
     }
 
     fn outputs(&self) -> Option<String> {
@@ -106,11 +126,12 @@ impl<'a> Ended<'a> {
     fn error(&self, error: &ErrorInfo, global: &Global) -> String {
         let mut lines = vec![format!("error: {} [{}]", error.message, error.code)];
         if !error.path.is_empty() {
-            lines.push(format!("  where: {}", error.path));
+            let line = places::line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
+            lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
         lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
         lines.push(match self.ephemeral {
-            true => "  next: run it without --ephemeral, then `windlass events RUN` shows what happened".to_owned(),
+            true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
             false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),
         });
         lines.join("\n")
@@ -153,8 +174,18 @@ fn turns_line(plan: &Plan, facts: &Facts, name: &str, looping: &LoopSummary) -> 
         Reason::Items | Reason::Count => Some(looping.turns),
         _ => fact.and_then(|fact| fact.most).or_else(|| loop_facts::turns_most(plan, name)),
     };
-    let failed = if looping.failed > 0 { format!(", {} failed", looping.failed) } else { String::new() };
     let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.turns);
+    if looping.failed == 0 && cut_off == 0 {
+        return format!("{} {}", text::of(looping.turns, most), looping.reason.as_str());
+    }
+    // `2 of 3 turns, 1 failed, 1 cut off`; why it stopped, unless that says it.
+    let of = most.map_or_else(
+        || text::count(looping.turns, "turn"),
+        |most| format!("{} of {}", looping.turns, text::count(most, "turn")),
+    );
+    let said = matches!(looping.reason, Reason::Items | Reason::Failed);
+    let why = if said { String::new() } else { format!(", {}", looping.reason.as_str()) };
+    let failed = if looping.failed > 0 { format!(", {} failed", looping.failed) } else { String::new() };
     let broken = if cut_off > 0 { format!(", {cut_off} cut off") } else { String::new() };
-    format!("{} {}{failed}{broken}", text::of(looping.turns - cut_off, most), looping.reason.as_str())
+    format!("{of}{why}{failed}{broken}")
 }

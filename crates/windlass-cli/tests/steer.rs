@@ -175,6 +175,6 @@ fn turns_side_by_side_are_counted_by_their_ends() {
     assert!(!paused.out.contains("running"), "{}", paused.out);
     place.windlass(&["cancel", "b1"]).exits(0);
     let done = run.finish();
-    done.exits(1).has("each  cancelled  3/9 cancelled, 3 cut off").has("does not read the input `manny`");
+    done.exits(1).has("each  cancelled  6 of 9 turns, cancelled, 3 cut off").has("does not read the input `manny`");
     done.has("did you mean `many`?");
 }

@@ -10,7 +10,7 @@ use windlass_core::{Event, Program};
 use windlass_value::Value;
 
 use super::loops::{Change, Loops};
-use super::{Begun, is_top};
+use super::{Begun, is_inside, is_top};
 use crate::text;
 
 /// Lines drawn at once; the rest is there, only not shown.
@@ -77,7 +77,9 @@ impl Bars {
             "workflow.resumed" => self.pause(false),
             "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.remove(&event.path),
             "task.retrying" => {
-                if let Some(bar) = self.shown.get(&event.path) {
+                // The path is that of the task; the bar may be its step's.
+                let around = |shown: &str| *shown == *event.path || is_inside(&event.path, shown);
+                if let Some((_, bar)) = self.shown.iter().rfind(|(shown, _)| around(shown)) {
                     let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
                     bar.set_message(format!("{} (try {})", event.path, attempt + 1));
                 }
@@ -151,8 +153,7 @@ impl Bars {
     }
 
     fn remove_inside(&mut self, path: &str) {
-        let inside = |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
-        let gone: Vec<Arc<str>> = self.loops.0.keys().filter(|other| inside(other)).cloned().collect();
+        let gone: Vec<Arc<str>> = self.loops.0.keys().filter(|other| is_inside(other, path)).cloned().collect();
         for path in gone {
             self.loops.0.remove(&path);
             self.remove(&path);

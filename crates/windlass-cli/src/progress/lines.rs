@@ -7,7 +7,7 @@ use windlass_core::Event;
 use windlass_value::{Timestamp, Value};
 
 use super::loops::Loops;
-use super::{Begun, is_top};
+use super::{Begun, is_inside, is_top};
 use crate::out;
 use crate::text;
 
@@ -34,6 +34,8 @@ pub struct Lines {
 impl Lines {
     pub fn seed(&mut self, begun: Begun) {
         self.seen = begun.events;
+        // The clock is the run's own, also for those who come later.
+        self.begun_at = Some(begun.at);
         // Outer loops come first.
         for (path, seen) in begun.loops.iter().take(LOOPS_MAX) {
             out::note(&format!("{path} goes on at {}", seen.count()));
@@ -72,10 +74,14 @@ impl Lines {
 
     pub fn beat(&mut self) {
         let told: Vec<_> = self.begun.extract_if(.., |(_, _, since)| since.elapsed() >= MOMENT).collect();
-        told.iter().for_each(|(path, kind, _)| self.tell(&format!("{path} started ({kind})")));
+        self.tell_begun(&told);
         if self.loops_told.is_none_or(|told| told.elapsed() >= EACH_LOOP) {
             self.tell_loops();
         }
+    }
+
+    fn tell_begun(&self, begun: &[(Arc<str>, String, Instant)]) {
+        begun.iter().for_each(|(path, kind, _)| self.tell(&format!("{path} started ({kind})")));
     }
 
     fn tell_loops(&mut self) {
@@ -103,7 +109,11 @@ impl Lines {
         self.tell(&format!("{} {}{why}", event.path, field("status")));
     }
 
-    fn retrying(&self, event: &Event) {
+    fn retrying(&mut self, event: &Event) {
+        // What is tried again has begun: that is said first.
+        let around = |path: &str| *path == *event.path || is_inside(&event.path, path);
+        let begun: Vec<_> = self.begun.extract_if(.., |(path, _, _)| around(path)).collect();
+        self.tell_begun(&begun);
         let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
         let delay = event.data.get("delay").and_then(Value::as_int).unwrap_or(0).max(0) as u64;
         let because = event.data.get("because").and_then(|because| because.get("message"));

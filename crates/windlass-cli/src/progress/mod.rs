@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
+use windlass_value::Timestamp;
 
 use crate::image::Seen;
 use bars::Bars;
@@ -38,13 +39,13 @@ impl Progress {
 
     /// A run that had begun before anybody looked: what it is doing by now, and where its loops stand.
     pub fn seed(&mut self, begun: Option<&Seen>) {
-        let Some(Seen { program, image, .. }) = begun else { return };
+        let Some(Seen { program, image, row }) = begun else { return };
         let state = &image.state;
         let frames = match self {
             Progress::Quiet => return,
             Progress::Lines(_) | Progress::Bars(_) => frame_tree(program, state),
         };
-        let begun = Begun::of(&frames, state);
+        let begun = Begun::of(&frames, state, row.created_at);
         match self {
             Progress::Quiet => {}
             Progress::Lines(lines) => lines.seed(begun),
@@ -81,6 +82,8 @@ impl Progress {
 pub struct Begun {
     /// The number of the last event that this has in it already.
     events: u64,
+    /// When the run began.
+    at: Timestamp,
     paused: bool,
     /// Path and kind of the live top-level steps.
     steps: Vec<(Arc<str>, Arc<str>)>,
@@ -88,11 +91,11 @@ pub struct Begun {
 }
 
 impl Begun {
-    fn of(frames: &[FrameView], state: &State) -> Begun {
+    fn of(frames: &[FrameView], state: &State, at: Timestamp) -> Begun {
         let steps = frames.iter().map(|view| (view.name.clone(), view.label.clone())).collect();
         let mut loops = Vec::new();
         live_loops(frames, "", &mut loops);
-        Begun { events: state.events, paused: state.paused, steps, loops }
+        Begun { events: state.events, at, paused: state.paused, steps, loops }
     }
 }
 
@@ -113,6 +116,11 @@ fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, Loop
 /// A step of the definition's top level has neither a parent nor a turn in its path.
 fn is_top(path: &str) -> bool {
     !path.is_empty() && !path.contains(['.', '['])
+}
+
+/// Whether a path leads further than another one: into its turns, tasks or children.
+fn is_inside(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
 /// The path of the loop that a turn's path `sync[3]` belongs to.

@@ -1,0 +1,37 @@
+//! From the path of something that ran to its line in the definition.
+
+use windlass_core::plan::{Action, Node, NodeKind, Plan, SourceSpan};
+
+/// The line of the step or task that a path such as `pages[3].save` names; none where that is not certain.
+pub fn line_of(plan: &Plan, path: &str) -> Option<usize> {
+    let names: Vec<&str> = path.split('.').map(|part| part.split('[').next().unwrap_or(part)).collect();
+    let last = *names.last()?;
+    let step = names.len().checked_sub(2).map(|at| names[at]);
+    let tasks = plan.nodes.iter().filter(|node| step.is_some_and(|step| stands_in(plan, node, step)));
+    let tasks: Vec<SourceSpan> = tasks.filter_map(|node| task_span(plan, node, last)).collect();
+    let nodes = || plan.nodes.iter().filter(|node| !node.hidden && *node.name == *last).map(|node| node.span);
+    let found = if tasks.is_empty() { nodes().collect() } else { tasks };
+    let [span] = found.as_slice() else { return None };
+    let before = plan.source.get(..span.start as usize).filter(|_| span.end > span.start)?;
+    Some(before.matches('\n').count() + 1)
+}
+
+/// It has this name, or is machinery inside of what has it.
+fn stands_in(plan: &Plan, node: &Node, name: &str) -> bool {
+    let parent = |node: &&Node| node.parent.map(|parent| plan.node(parent));
+    let mut around = std::iter::successors(Some(node), |node| parent(node).filter(|_| node.hidden));
+    around.any(|node| *node.name == *name)
+}
+
+/// Tasks have no span of their own: what they are given stands where they do.
+fn task_span(plan: &Plan, node: &Node, label: &str) -> Option<SourceSpan> {
+    let NodeKind::Pipeline(pipeline) = &node.kind else { return None };
+    let task = pipeline.tasks.iter().find(|task| *task.label == *label)?;
+    let expression = match &task.action {
+        Action::Effect(effect) => effect.input,
+        Action::Evaluate(expression) => *expression,
+        Action::Node(inner) => return Some(plan.node(*inner).span),
+        Action::Write(_) | Action::End { .. } | Action::Reply { .. } => return None,
+    };
+    plan.expressions.get(expression.0 as usize).map(|expression| expression.span)
+}
