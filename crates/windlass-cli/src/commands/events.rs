@@ -88,12 +88,32 @@ fn human(piece: &Piece) -> String {
     }
 }
 
+/// Where an event says what went wrong.
+const ERRORS: [&str; 2] = ["error", "because"];
+
+/// Letters of an error that are shown: its message matters more than anything else of the event.
+const ERROR_CHARS: usize = 200;
+
+/// `error=42P01: relation "x" does not exist`, also where it is inside an outcome.
+fn error_of(event: &Event) -> Option<String> {
+    let own = ERRORS.iter().find_map(|name| Some((*name, event.data.get(name)?)));
+    let inside = || Some(("error", event.data.get("outcome")?.get("error")?));
+    let (name, error) = own.or_else(inside).filter(|(_, error)| !error.is_null())?;
+    let text = |key: &str| error.get(key).and_then(Value::as_str);
+    let told = match (text("code"), text("message")) {
+        (Some(code), Some(message)) => format!("{code}: {}", text::one_line(message)),
+        _ => text::short(error, ERROR_CHARS),
+    };
+    Some(format!("{name}={}", text::cut(&told, ERROR_CHARS)))
+}
+
 fn human_event(event: &Event) -> String {
     let time = event.at.to_string();
     let clock = time.get(11..23).unwrap_or(&time);
+    let mut fields: Vec<String> = error_of(event).into_iter().collect();
     let field = |(key, value): (&Arc<str>, &Value)| format!("{key}={}", text::short(value, 60));
-    let fields: Vec<String> =
-        event.data.as_map().into_iter().flat_map(Map::iter).filter(|(_, value)| !value.is_null()).map(field).collect();
+    let others = event.data.as_map().into_iter().flat_map(Map::iter);
+    fields.extend(others.filter(|(key, value)| !value.is_null() && !ERRORS.contains(&&***key)).map(field));
     let line = format!("{:>6}  {clock}  {:<22}  {:<24}  {}", event.seq, event.kind, event.path, fields.join(" "));
     line.trim_end().to_owned()
 }
