@@ -101,7 +101,7 @@ pub enum Dialect {
 pub struct Run {
     #[command(flatten)]
     pub source: Source,
-    /// One input; the value is JSON if it can be read as such, else text
+    /// One input; the value is JSON if it can be read as such, else text. KEY may lead into an object: base.b.c
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// The input as JSON, or `-` for standard input

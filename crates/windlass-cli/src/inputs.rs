@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use windlass_core::plan::{ExpressionSource, Plan};
+use windlass_core::plan::{ExpressionSource, Parameter, Plan};
 use windlass_syntax::nearest;
 use windlass_value::{Map, Value, parse_json, to_json};
 
@@ -24,7 +24,7 @@ pub fn check_stdin(args: &args::Run) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn gather(args: &args::Run) -> Result<Value, Failure> {
+pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failure> {
     let mut whole = None;
     if let Some(path) = &args.input_file {
         merge(&mut whole, parsed(&read(path)?, &format!("--input-file {}", path.display()))?)?;
@@ -34,29 +34,63 @@ pub fn gather(args: &args::Run) -> Result<Value, Failure> {
         merge(&mut whole, parsed(&text, "--input")?)?;
     }
     if !args.set.is_empty() {
-        merge(&mut whole, Value::map(singles(&args.set)?))?;
+        let set = singles(&args.set, parameters, whole.as_ref().and_then(Value::as_map))?;
+        merge(&mut whole, Value::map(set))?;
     }
     Ok(whole.unwrap_or_else(|| Value::map(Map::new())))
 }
 
 /// What is given and never read is most likely a slip. Only a definition that declares parameters says what it reads,
-/// and one that reads its trigger may read anything.
+/// and one that reads all of its input may read anything.
 pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
     let Value::Map(given) = input else { return Vec::new() };
-    let reads_trigger = |expression: &ExpressionSource| to_json(&expression.source).to_lowercase().contains("trigger");
-    if !declares_parameters(plan) || plan.expressions.iter().any(reads_trigger) {
+    let known = match &*plan.dialect {
+        "noetl" => plan.parameters.is_empty() || written(plan).any(|text| reads_whole(&text)),
+        _ => !declares_parameters(plan) || written(plan).any(|text| text.to_lowercase().contains("trigger")),
+    };
+    if known {
         return Vec::new();
     }
-    let names = || plan.parameters.iter().map(|parameter| &*parameter.name);
-    let unknown = given.iter().filter(|(key, _)| names().all(|name| *name != ***key));
+    // A template may name what nobody has declared.
+    let named = |key: &str| &*plan.dialect == "noetl" && written(plan).any(|text| names(&text, key));
+    let declared = || plan.parameters.iter().map(|parameter| &*parameter.name);
+    let unknown = given.iter().filter(|(key, _)| declared().all(|name| *name != ***key) && !named(key));
     let told = unknown.map(|(key, _)| {
-        let hint = nearest(key, names()).map_or_else(
-            || format!("its parameters: {}", names().collect::<Vec<_>>().join(", ")),
+        let hint = nearest(key, declared()).map_or_else(
+            || format!("its parameters: {}", declared().collect::<Vec<_>>().join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
         format!("warning: the definition does not read the input `{key}`\n  hint: {hint}")
     });
     told.collect()
+}
+
+/// The expressions that the definition itself has; others are made by its front.
+fn written(plan: &Plan) -> impl Iterator<Item = String> {
+    let own = |expression: &&ExpressionSource| expression.span.end > expression.span.start;
+    plan.expressions.iter().filter(own).map(|expression| to_json(&expression.source))
+}
+
+/// The words of an expression, each with what follows it.
+fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|letter| !part(letter));
+        let end = rest.find(|letter| !part(letter)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        (!word.is_empty()).then_some((word, after))
+    })
+}
+
+fn names(text: &str, name: &str) -> bool {
+    words(text).any(|(word, _)| word == name)
+}
+
+/// `workload` and `payload` hold all that is given; followed by a name, only that is read.
+fn reads_whole(text: &str) -> bool {
+    words(text).any(|(word, after)| matches!(word, "workload" | "payload") && !after.starts_with('.'))
 }
 
 /// A single action, or actions alone, take whatever they read from the input, variables too.
@@ -79,15 +113,43 @@ pub fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
     parse_json(text).map_err(|error| Failure::usage(error.to_string()).place(place))
 }
 
-fn singles(set: &[String]) -> Result<Map, Failure> {
+fn singles(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Result<Map, Failure> {
     let mut map = Map::new();
     for pair in set {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
             return Err(Failure::usage(format!("--set takes key=value; `{pair}` has no key or no `=`")));
         };
-        map.insert(key, parse_json(value).unwrap_or_else(|_| Value::from(value)));
+        let value = parse_json(value).unwrap_or_else(|_| Value::from(value));
+        match path_of(key, parameters) {
+            None => map.insert(key, value),
+            Some((parameter, path)) => {
+                let name = &*parameter.name;
+                // What is laid over the default needs no copy of it.
+                let default = parameter.default.as_ref().filter(|_| !parameter.merge);
+                let before = map.get(name).or_else(|| given?.get(name)).or(default);
+                let changed = with(before, &path, value);
+                map.insert(name, changed)
+            }
+        };
     }
     Ok(map)
+}
+
+/// `base.b.c` where `base` is a parameter that is an object, and nothing is called by the whole of it.
+fn path_of<'a, 'b>(key: &'b str, parameters: &'a [Parameter]) -> Option<(&'a Parameter, Vec<&'b str>)> {
+    let (first, rest) = key.split_once('.').filter(|(_, rest)| rest.split('.').all(|part| !part.is_empty()))?;
+    let named = |name: &str| parameters.iter().find(|parameter| *parameter.name == *name);
+    let is_object = |parameter: &&Parameter| matches!(parameter.default, Some(Value::Map(_)));
+    let parameter = named(first).filter(is_object).filter(|_| named(key).is_none())?;
+    Some((parameter, rest.split('.').collect()))
+}
+
+fn with(before: Option<&Value>, path: &[&str], value: Value) -> Value {
+    let Some((first, rest)) = path.split_first() else { return value };
+    let mut map = before.and_then(Value::as_map).cloned().unwrap_or_default();
+    let changed = with(map.get(first), rest, value);
+    map.insert(*first, changed);
+    Value::map(map)
 }
 
 /// Properties of objects come together; anything else stands alone.
@@ -114,14 +176,34 @@ fn merge(whole: &mut Option<Value>, part: Value) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_core::plan::VariableKind;
 
     #[test]
     fn single_values_are_json_or_text() {
         let set = ["a=1", "b=x y", "c={\"d\":[true]}", "e=", "f=a=b"].map(str::to_owned);
-        let map = Value::map(singles(&set).expect("valid"));
+        let map = Value::map(singles(&set, &[], None).expect("valid"));
         assert_eq!(windlass_value::to_json(&map), r#"{"a":1,"b":"x y","c":{"d":[true]},"e":"","f":"a=b"}"#);
-        assert!(singles(&["a".to_owned()]).is_err());
-        assert!(singles(&["=a".to_owned()]).is_err());
+        assert!(singles(&["a".to_owned()], &[], None).is_err());
+        assert!(singles(&["=a".to_owned()], &[], None).is_err());
+    }
+
+    #[test]
+    fn a_dotted_key_leads_into_an_object() {
+        let declared = |default: &str, merge| {
+            let default = Some(parse_json(default).expect("JSON"));
+            [Parameter { default, merge, ..Parameter::new("base", VariableKind::Any) }]
+        };
+        let set = ["base.b.c=9", "base.b.d=1", "other.b=2"].map(str::to_owned);
+        let all = |parameters: &[Parameter], given: Option<&Map>| {
+            to_json(&Value::map(singles(&set, parameters, given).expect("valid")))
+        };
+        let layered = declared(r#"{"a": 1, "b": {"c": 2}}"#, true);
+        assert_eq!(all(&layered, None), r#"{"base":{"b":{"c":9,"d":1}},"other.b":2}"#, "laid over the default later");
+        let whole = declared(r#"{"a": 1, "b": {"c": 2}}"#, false);
+        assert_eq!(all(&whole, None), r#"{"base":{"a":1,"b":{"c":9,"d":1}},"other.b":2}"#);
+        let given = parse_json(r#"{"base": {"z": 0}}"#).expect("JSON");
+        assert_eq!(all(&layered, given.as_map()), r#"{"base":{"z":0,"b":{"c":9,"d":1}},"other.b":2}"#);
+        assert_eq!(all(&declared("1", true), None), r#"{"base.b.c":9,"base.b.d":1,"other.b":2}"#);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
-    let input = inputs::gather(args)?;
+    let input = inputs::gather(args, &project.plan()?.parameters)?;
     inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     let trigger = delivery::trigger_of(project.plan()?, args.trigger.as_deref())?;
