@@ -23,6 +23,11 @@ pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     if let Some(report) = image::report_of(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         tell_id(global, &row.run)?;
+        out::note(&format!(
+            "the run has ended already ({}) and cannot go on; this is how it ended. To do it again, start a new run: \
+             windlass run FILE",
+            report.status.as_str()
+        ));
         let exit = Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
         if children::any(&*store, &row.run, &program.plan)? {
             host::runtime()?.block_on(look_after(global, args, &settings, &store, (&row.run, &program)))?;
