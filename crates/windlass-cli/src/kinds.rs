@@ -1,0 +1,104 @@
+//! What tasks of playbooks are made of: their kinds, and what each takes there. The tools below them take other fields.
+
+pub struct Kind {
+    pub name: &'static str,
+    pub what: &'static str,
+    /// Name, and what it is; other spellings are named there.
+    pub fields: &'static [(&'static str, &'static str)],
+    pub gives: &'static str,
+}
+
+const SQL: &[(&str, &str)] = &[
+    (
+        "command",
+        "a statement, or a list of them; also `query`, `statement`, `commands`, `sql`. Templates become values",
+    ),
+    ("params", "values of the statement's own places, where it has such"),
+];
+
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "artifact",
+        what: "Reads what a reference stands for.",
+        fields: &[("action", "`get`"), ("input", "{result_ref}")],
+        gives: "the value",
+    },
+    Kind {
+        name: "http",
+        what: "Calls a service.",
+        fields: &[
+            ("url", "the address; also `endpoint`, `uri`"),
+            ("method", "GET if nothing is said"),
+            ("headers", "an object"),
+            ("params", "an object: the query of the address"),
+            ("json", "the body; also `data`, `payload`, `body`, `form`: one of them"),
+            ("auth", "the alias of a credential"),
+            ("timeout", "seconds, or PT30S"),
+            ("verify_ssl", "false takes any certificate"),
+            ("follow_redirects", "true or false"),
+        ],
+        gives: "{status_code, headers, data}",
+    },
+    Kind {
+        name: "noop",
+        what: "Does nothing; its rules decide and set.",
+        fields: &[("result", "what it gives"), ("message", "the same, as {message}")],
+        gives: "`result`; else `_prev` stays as it is",
+    },
+    Kind {
+        name: "playbook",
+        what: "Runs another playbook as a child.",
+        fields: &[
+            ("path", "its file beside this one, or the path it goes by; also `name`"),
+            ("input", "its workload; also `payload`, `args`, `workload`"),
+            ("return_step", "the step whose result is wanted"),
+            ("timeout", "seconds, or PT30S"),
+        ],
+        gives: "the child's output, or that of `return_step`",
+    },
+    Kind {
+        name: "postgres",
+        what: "Runs SQL over Postgres, all statements of a task in one transaction.",
+        fields: &[("auth", "the alias of a credential: `postgres` if nothing is said"), SQL[0], SQL[1]],
+        gives: "{rows, rowcount, columns, command_0, …}",
+    },
+    Kind {
+        name: "python",
+        what: "Runs Python code.",
+        fields: &[
+            ("code", "the code: it sets `result`, returns it, or defines `main`"),
+            ("input", "names that the code has; also `args`"),
+            ("libs", "{name: module}"),
+            ("timeout", "seconds, or PT30S"),
+        ],
+        gives: "the result",
+    },
+    Kind {
+        name: "shell",
+        what: "Runs commands.",
+        fields: &[
+            ("cmd", "a text; also `command`, or `cmds` for several. Templates become variables"),
+            ("argv", "a program and its arguments, without a shell"),
+            ("env", "an object: variables"),
+            ("cwd", "the folder"),
+            ("stdin", "a text"),
+        ],
+        gives: "{stdout, stderr, exit_code}",
+    },
+    Kind {
+        name: "sqlite",
+        what: "Runs SQL over a SQLite file, all statements of a task in one transaction.",
+        fields: &[("database", "the file; also `db_path`, `db`"), SQL[0], SQL[1]],
+        gives: "{rows, rowcount, columns, command_0, …}",
+    },
+    Kind {
+        name: "workbook",
+        what: "Runs a task that the playbook names under `workbook`.",
+        fields: &[("name", "which"), ("input", "what it is given")],
+        gives: "what that task gives",
+    },
+];
+
+pub fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
