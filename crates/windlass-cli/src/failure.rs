@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
+use windlass_syntax::Report;
 
 /// The exit codes of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +39,13 @@ pub struct Failure {
     message: Option<String>,
     place: Option<String>,
     hint: Option<String>,
+    /// What is wrong in files, as `check` reports it.
+    problems: Option<serde_json::Value>,
 }
 
 impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
-        Failure { exit, message: Some(message.into()), place: None, hint: None }
+        Failure { exit, message: Some(message.into()), place: None, hint: None, problems: None }
     }
 
     pub fn usage(message: impl Into<String>) -> Failure {
@@ -51,7 +54,7 @@ impl Failure {
 
     /// Everything was said already, or nobody listens.
     pub fn silent(exit: Exit) -> Failure {
-        Failure { exit, message: None, place: None, hint: None }
+        Failure { exit, message: None, place: None, hint: None, problems: None }
     }
 
     #[must_use]
@@ -64,6 +67,24 @@ impl Failure {
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
+    }
+
+    #[must_use]
+    pub fn problems(mut self, problems: &[Report]) -> Failure {
+        self.problems = serde_json::to_value(problems).ok();
+        self
+    }
+
+    /// What programs get instead of a result: `{"error": {message, where?, hint?, problems?}}`.
+    pub fn to_value(&self) -> Option<serde_json::Value> {
+        let mut error = serde_json::Map::new();
+        error.insert("message".to_owned(), self.message.as_ref()?.trim_end().into());
+        let more = [("where", &self.place), ("hint", &self.hint)];
+        for (key, text) in more {
+            error.extend(text.as_ref().map(|text| (key.to_owned(), text.as_str().into())));
+        }
+        error.extend(self.problems.clone().map(|problems| ("problems".to_owned(), problems)));
+        Some(serde_json::json!({ "error": error }))
     }
 
     pub fn exit(&self) -> Exit {
@@ -101,7 +122,7 @@ impl From<StoreError> for Failure {
 
 fn store_hint(kind: StoreErrorKind) -> &'static str {
     match kind {
-        StoreErrorKind::Full => "free some space, then `windlass resume RUN`; nothing acknowledged is lost",
+        StoreErrorKind::Full => "free some space, then resume the run by its id; nothing acknowledged is lost",
         StoreErrorKind::Io => "look at the disk and the permissions, or choose another place with --store",
         StoreErrorKind::Damaged => "copy the directory, then `windlass doctor`",
         StoreErrorKind::Busy => "another process writes for very long; try again",

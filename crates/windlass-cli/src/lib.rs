@@ -3,7 +3,7 @@
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
 //!   and environment · `stores` opening a store, finding a run · `definition`, `project`, `inputs` what a run is made of · `host`,
 //!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
-//!   `loop_facts`, `out`, `text` what people see.
+//!   `places`, `kinds`, `loop_facts`, `out`, `text` what people see.
 
 mod args;
 mod children;
@@ -15,8 +15,10 @@ mod follow;
 mod host;
 mod image;
 mod inputs;
+mod kinds;
 mod loop_facts;
 mod out;
+mod places;
 mod progress;
 mod project;
 mod report;
@@ -38,10 +40,15 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
+    let json = parsed.global.json;
     match commands::run(parsed) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             failure.show();
+            if let Some(value) = failure.to_value().filter(|_| json) {
+                // Whoever reads has been told on stderr, too.
+                let _ = out::print(&format!("{value:#}"));
+            }
             failure.exit().into()
         }
     }

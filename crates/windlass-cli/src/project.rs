@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::Engine;
-use windlass_syntax::{Diagnostic, Diagnostics, Severity, Source, Span, nearest};
+use windlass_syntax::{Diagnostic, Diagnostics, Report, Severity, Source, Span, nearest};
 use windlass_value::BlobHash;
 
 use crate::args::Dialect;
@@ -20,6 +20,9 @@ use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
 const NO_SUCH_WORKFLOW: &str = "WND-1116";
+
+/// A credential that needs a variable of the environment which is not set; as for one that nobody knows.
+const UNSET_CREDENTIAL: &str = "WND-1290";
 
 /// How many playbooks beside one that calls another are looked into, and how far.
 const REGISTERED_MAX: usize = 1_000;
@@ -61,7 +64,9 @@ impl Project {
             Some((source, found)) => {
                 let errors = found.iter().filter(|problem| problem.severity == Severity::Error).count();
                 let what = if errors == 1 { "1 problem".to_owned() } else { format!("{errors} problems") };
-                Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)))
+                let reports: Vec<Report> =
+                    self.found.iter().flat_map(|(source, found)| found.reports(source)).collect();
+                Err(Failure::new(Exit::Invalid, format!("{} has {what}", source.name)).problems(&reports))
             }
         }
     }
@@ -104,6 +109,7 @@ impl Reader<'_> {
             Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls),
             Err(problems) => (None, problems, Vec::new()),
         };
+        unset_credentials(&source, self.settings).into_iter().for_each(|warning| found.push(warning));
         self.open.extend(path.clone().map(same_file));
         let at = self.project.found.len();
         self.project.found.push((source, Diagnostics::new()));
@@ -207,6 +213,39 @@ impl Reader<'_> {
         places.extend(registered(&folder, name));
         places
     }
+}
+
+/// Credentials of the settings that a definition names, and that need variables which are not set.
+fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
+    let mut warnings = Vec::new();
+    for alias in settings.auth.aliases() {
+        let Some(reason) = settings.auth.reason(&windlass_tools::auth_variable(alias)) else { continue };
+        let Some(at) = named_at(&source.text, alias) else { continue };
+        let message = format!("the credential `{alias}` cannot be used yet: {reason}");
+        let warning = Diagnostic::warning(UNSET_CREDENTIAL, Span::new(at, at + alias.len()), message);
+        warnings.push(warning.hint("set it before the run reaches it"));
+    }
+    warnings
+}
+
+/// Where an alias stands in a line about credentials.
+fn named_at(text: &str, alias: &str) -> Option<usize> {
+    let part = |letter: char| letter.is_alphanumeric() || "_-".contains(letter);
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let about = ["auth", "credential", "alias"].iter().any(|word| line.contains(word));
+        let places = line.match_indices(alias).map(|(at, _)| at).filter(|_| about);
+        let whole = |at: &usize| {
+            let (before, after) = (line[..*at].chars().next_back(), line[at + alias.len()..].chars().next());
+            !before.is_some_and(part) && !after.is_some_and(part)
+        };
+        // The last one: what stands before it is the key.
+        if let Some(at) = places.filter(whole).last() {
+            return Some(start + at);
+        }
+        start += line.len();
+    }
+    None
 }
 
 /// The playbooks of a folder that say of themselves that they go by this path.
