@@ -24,6 +24,12 @@ pub const KINDS: &[Kind] = &[
         gives: "the value",
     },
     Kind {
+        name: "duckdb",
+        what: "Runs SQL over DuckDB, in programs that are built with it.",
+        fields: &[("database", "the file; in memory if nothing is said; also `db_path`, `db`"), SQL[0], SQL[1]],
+        gives: "{rows, rowcount, columns, command_0, …}",
+    },
+    Kind {
         name: "http",
         what: "Calls a service.",
         fields: &[
@@ -101,4 +107,38 @@ pub const KINDS: &[Kind] = &[
 
 pub fn find(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use windlass_syntax::Source;
+
+    /// The codes of all problems of a task of this kind that has only this field.
+    fn codes(kind: &str, field: &str) -> Vec<&'static str> {
+        let head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t}\nworkflow:\n  - step: start\n";
+        let text = format!("{head}    tool: {{kind: {kind}, {field}: x}}\n");
+        let settings = crate::config::Settings::default();
+        let source = Source::new("t.yaml", text);
+        let compiled = crate::definition::compile(&source, None, &settings, BTreeMap::new(), BTreeMap::new());
+        match compiled {
+            Ok(compiled) => compiled.warnings.iter().map(|problem| problem.code).collect(),
+            Err(problems) => problems.iter().map(|problem| problem.code).collect(),
+        }
+    }
+
+    #[test]
+    fn playbooks_know_every_kind_and_field() {
+        assert!(KINDS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        let slip = codes("http", "ulr");
+        let unknown = ["WND-1020", codes("htp", "url")[0]];
+        assert!(slip.contains(&unknown[0]), "{slip:?}");
+        for kind in KINDS {
+            for (field, _) in kind.fields {
+                let found = codes(kind.name, field);
+                assert!(!found.iter().any(|code| unknown.contains(code)), "{} {field}: {found:?}", kind.name);
+            }
+        }
+    }
 }
