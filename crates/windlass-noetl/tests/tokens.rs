@@ -43,17 +43,17 @@ workflow:
             "step.started start",
             "task.started start.fetch",
             "ctx.patched start",
-            "task.processed start",
+            "task.processed start.fetch",
             "step.done start",
             "step.started each",
             "loop.started each",
             "loop.iteration.started each[0]",
             "task.started each[0].one",
-            "task.processed each[0]",
+            "task.processed each[0].one",
             "loop.iteration.done each[0]",
             "loop.iteration.started each[1]",
             "task.started each[1].one",
-            "task.processed each[1]",
+            "task.processed each[1].one",
             "loop.iteration.done each[1]",
             "loop.done each",
             "step.done each",
@@ -64,7 +64,7 @@ workflow:
     // A change of `ctx` is the change, not the whole of it.
     assert_eq!(data(&ran.events, "ctx.patched", "start"), r#"{"scope":"run","patch":{"c":200}}"#);
     // An outcome has its task, its attempt and all that the specification promises.
-    let processed = data(&ran.events, "task.processed", "start");
+    let processed = data(&ran.events, "task.processed", "start.fetch");
     for part in [r#""task":"fetch""#, r#""attempt":1"#, r#""status":"success""#, r#""http":{"status":200"#] {
         assert!(processed.contains(part), "{part} in {processed}");
     }
@@ -135,6 +135,6 @@ async fn outcomes_in_events() {
     const TEXT: &str = "workflow: [{step: start, tool: [{a: {kind: http, url: 'http://x', eval: [{else: {do: continue, set_prev: ['{{ outcome.status }}', '{{ outcome.error.kind }}', '{{ outcome.error.retryable }}', '{{ outcome.http.status }}', '{{ outcome.pg.code }}', '{{ outcome.py.exception }}', '{{ outcome.meta.attempt }}']}}]}}]}]\n";
     let ran = run_with(TEXT, "{}", |_, _| world::replied(503, "null")).await;
     assert_eq!(ran.said(), r#"["error","server_error",true,503,null,null,1]"#, "{:?}", ran.report.error);
-    let processed = data(&ran.events, "task.processed", "start");
+    let processed = data(&ran.events, "task.processed", "start.a");
     assert!(processed.contains(r#""status":"error""#) && processed.contains("503"), "{processed}");
 }
