@@ -43,7 +43,8 @@ fn of_kind_model(error: ErrorInfo) -> ErrorInfo {
 fn refused(error: ErrorInfo, status: i64, body: &Value) -> ErrorInfo {
     let own = service_message(body).or_else(|| body.as_str().map(excerpt));
     let message = match own {
-        Some(own) => format!("{}: {own}", error.message),
+        // Its own words take the place of the body as it came.
+        Some(own) => format!("{}: {own}", without_body(&error.message)),
         None => error.message.to_string(),
     };
     let refused = ErrorInfo::new(error.code, KIND, message).replied();
@@ -51,6 +52,12 @@ fn refused(error: ErrorInfo, status: i64, body: &Value) -> ErrorInfo {
         Some(hint) => refused.hint(hint),
         None => refused,
     }
+}
+
+/// `POST … answered 429 Too Many Requests`
+fn without_body(message: &str) -> &str {
+    let answered = message.find(" answered ").unwrap_or(0);
+    message[answered..].find(": ").map_or(message, |body| &message[..answered + body])
 }
 
 fn hint_for(status: i64) -> Option<&'static str> {
