@@ -21,6 +21,10 @@ pub struct ErrorInfo {
     pub path: Arc<str>,
     /// A reply was received: the receiver has seen the request, so another try is a new one.
     pub replied: bool,
+    /// What else the tool has told of the failed try, for whoever looks at the error later: `http`, `pg`. No part of its
+    /// value.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub facts: Value,
 }
 
 impl ErrorInfo {
@@ -32,6 +36,7 @@ impl ErrorInfo {
             hint: None,
             path: "".into(),
             replied: false,
+            facts: Value::Null,
         }
     }
 

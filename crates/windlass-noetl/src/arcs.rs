@@ -102,7 +102,7 @@ impl Compiler<'_> {
     fn plain_arc(&mut self, node: &Node) -> Option<Route> {
         let step = self.target(node)?;
         self.hands_over(&step, Some(BTreeSet::new()));
-        Some(Route { step, span: node.span, when: None, payload: None, writes: Vec::new() })
+        Some(Route { step, span: node.span, when: None, payload: None, writes: Vec::new(), keys: Vec::new() })
     }
 
     fn arc(&mut self, node: &Node) -> Option<Route> {
@@ -145,8 +145,9 @@ impl Compiler<'_> {
         };
         let payload = payload.map(|payload| self.value(&payload));
         let step = step?;
-        self.hands_over(&step, keys);
-        Some(Route { step, span: node.span, when, payload, writes })
+        self.hands_over(&step, keys.clone());
+        let keys = keys.into_iter().flatten().collect();
+        Some(Route { step, span: node.span, when, payload, writes, keys })
     }
 
     /// A condition over an event that never comes would never be met.

@@ -52,7 +52,7 @@ impl Compiler<'_> {
         self.plan.nodes[body.0 as usize].timeout = timeout;
         let arcs = arcs.into_iter().flat_map(|arc| self.net_arcs(&name, arc, joins)).collect();
         let (accepts, join) = match joins.get(&*name) {
-            Some(kinds) => (kinds.iter().map(|kind| kind.as_str().into()).collect(), Join::All),
+            Some(kinds) => (kinds.iter().map(|kind| kind.as_str().into()).collect(), Join::Merged),
             None => (vec![name.clone()], Join::None),
         };
         let workers = u32::try_from(self.limits().loop_in_flight_max).unwrap_or(u32::MAX).max(1);

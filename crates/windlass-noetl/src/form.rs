@@ -98,6 +98,8 @@ pub(crate) struct Route {
     pub when: Option<(ExprId, ExprId)>,
     pub payload: Option<ExprId>,
     pub writes: Vec<Write>,
+    /// The names that the token carries, as far as they are written down.
+    pub keys: Vec<String>,
 }
 
 impl Task {

@@ -19,6 +19,7 @@ mod eval;
 mod expr;
 mod fates;
 mod form;
+mod joins;
 mod keychain;
 mod loops;
 mod names;

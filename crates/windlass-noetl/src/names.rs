@@ -17,7 +17,7 @@ pub(crate) struct Use {
 }
 
 /// Names that the language gives a meaning, wherever they stand.
-const WORDS: [&str; 27] = [
+const WORDS: [&str; 26] = [
     "workload",
     "ctx",
     "vars",
@@ -44,12 +44,18 @@ const WORDS: [&str; 27] = [
     "trace_id",
     "catalog_id",
     "payload",
-    "kind",
+];
+
+/// Words that hide a name of the author's where the place gives them a meaning.
+const PLACE_WORDS: [&str; 13] = [
+    "args", "input", "event", "outcome", "output", "error", "response", "result", "this", "_prev", "_task", "_attempt",
+    "_visit",
 ];
 
 impl Compiler<'_> {
     pub fn check_names(&mut self) {
         self.warn_of_clashes();
+        self.warn_of_words();
         let uses = std::mem::take(&mut self.uses);
         let mut said: BTreeSet<(usize, usize)> = BTreeSet::new();
         for found in uses.iter().filter(|found| !found.guarded) {
@@ -200,6 +206,31 @@ impl Compiler<'_> {
                 self.warning(codes::NAME_CLASH, span, message, "the bare name means `ctx`: rename one of them");
             }
         }
+    }
+
+    /// A name of the author's that is also a word: read bare, it is the word wherever that has a meaning.
+    fn warn_of_words(&mut self) {
+        let mut said: BTreeSet<&str> = BTreeSet::new();
+        let mut problems = Vec::new();
+        for found in self.uses.iter().filter(|found| PLACE_WORDS.contains(&found.name.as_str())) {
+            let (name, here) = (found.name.as_str(), &found.here);
+            let (what, instead) = match () {
+                () if here.iterator.as_deref() == Some(name) => ("the loop's item", format!("write `iter.{name}`")),
+                () if self.of_step(here, true).contains(name) => ("a name of the turn", format!("write `iter.{name}`")),
+                () if self.of_step(here, false).contains(name) => ("a name of the step", format!("write `vars.{name}`")),
+                () if self.declared.ctx.contains(name) => ("written to `ctx`", format!("write `ctx.{name}`")),
+                () if self.steps.contains_key(name) => ("a step", "give the step another name".to_owned()),
+                () if self.workload.as_ref().is_some_and(|workload| workload.contains_key(name)) => {
+                    ("a key of `workload`", format!("write `workload.{name}`"))
+                }
+                () => continue,
+            };
+            if said.insert(name) {
+                let message = format!("`{name}` is {what} and a word of the language: bare, it means the word");
+                problems.push(Diagnostic::warning(codes::NAME_CLASH, found.span, message).hint(instead));
+            }
+        }
+        problems.into_iter().for_each(|problem| self.push(problem));
     }
 
     /// Where such a name is read bare; if nowhere, there is nothing to say.

@@ -224,6 +224,7 @@ impl<'a> Compiler<'a> {
             let problem = Diagnostic::error(codes::CONFLICT, step.span, message);
             self.push(problem.hint("leave `join` out, or let another step be the first"));
         }
+        self.check_joins(&steps);
         let root = self.plan.root;
         let places: Vec<Place> = steps.into_iter().map(|step| self.place(step, root, &joins)).collect();
         // The first token carries what the run was started with, over the defaults.

@@ -149,7 +149,7 @@ impl<'a> Compiler<'a> {
     fn with_entry(&mut self, mut looping: Looping, form: Form) -> Looping {
         if form == Form::Retry {
             let item = looping.item.as_ref().map(|item| format!("'{item}': iter.{item}, ")).unwrap_or_default();
-            let entry = |name: &str, value: &str| format!("{{{item}'status': status, '{name}': {value}}}");
+            let entry = |name: &str, value: &str| format!("{{{item}'status': _status, '{name}': {value}}}");
             let (mut good, bad) = (entry("data", "output"), entry("error", "error"));
             let step = self.here.step.as_deref().unwrap_or_default();
             // One that was cut short says so.
@@ -157,7 +157,7 @@ impl<'a> Compiler<'a> {
                 let cut = format!("{}, 'reason': iter.{REASON}}}", good.trim_end_matches('}'));
                 good = format!("({cut} if iter.{REASON} is defined else {good})");
             }
-            let text = format!("{{{{ {good} if status == 'success' else {bad} }}}}");
+            let text = format!("{{{{ {good} if _status == 'success' else {bad} }}}}");
             looping.entry = Some(self.made_up(text, Mode::Value, looping.span));
         }
         looping

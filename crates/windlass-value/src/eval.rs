@@ -91,6 +91,11 @@ pub enum Level {
 /// What an expression can see. Getting a value costs a reference count.
 pub trait Scope {
     fn variable(&self, level: Level, name: &str) -> Option<Value>;
+    /// A name that the place of the expression gives a meaning: no variable can hide it, and it hides none, since a
+    /// language says which of its words mean such a name. [`Level::Any`] has them too, for languages without such words.
+    fn local(&self, _name: &str) -> Option<Value> {
+        None
+    }
     /// A node that has ended in this scope or an enclosing one: the exact name first, then in any letter case.
     fn node(&self, name: &str) -> Option<NodeView>;
     /// A node inside a loop that has ended, if the loop wrote it down. Asked after [`Scope::node`]; a name that means a

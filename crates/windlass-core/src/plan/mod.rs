@@ -195,6 +195,11 @@ impl Plan {
         self.semantics >= 3
     }
 
+    /// What fails at a place of a net, and not inside its body, is told with the body's path.
+    pub(crate) fn tells_places(&self) -> bool {
+        self.semantics >= 3
+    }
+
     /// An empty plan of a dialect, to be filled by its compiler.
     pub fn new(name: impl Into<Arc<str>>, dialect: impl Into<Arc<str>>, source: impl Into<Arc<str>>) -> Plan {
         Plan {

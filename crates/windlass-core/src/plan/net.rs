@@ -53,6 +53,8 @@ pub enum Join {
     None,
     /// One token of each accepted kind; surplus ones wait for the next set.
     All,
+    /// The same, and what the tokens carry is laid over each other, in the order of the kinds: one object.
+    Merged,
     /// All members of the fan-out that the tokens come from; fires once when it has closed.
     FanOut,
 }

@@ -165,6 +165,12 @@ impl<'a> View<'a> {
         })
     }
 
+    /// A name that only this evaluation sees.
+    fn own_name(&self, name: &str) -> Option<Value> {
+        let named = self.locals.names.and_then(|names| names.get(name).cloned());
+        named.or_else(|| self.locals.task.and_then(|task| task.get(name)))
+    }
+
     fn find_node(&self, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
         let own =
             self.locals.own.filter(|(node, _)| self.program.named(self.program.facts(*node).home, name) == Some(*node));
@@ -242,20 +248,27 @@ impl<'a> View<'a> {
 
 impl ScopeTrait for View<'_> {
     fn variable(&self, level: Level, name: &str) -> Option<Value> {
-        if matches!(level, Level::Any | Level::Step) {
-            let named = self.locals.names.and_then(|names| names.get(name).cloned());
-            let local = named.or_else(|| self.locals.task.and_then(|task| task.get(name)));
-            if local.is_some() {
-                return local;
-            }
+        if level == Level::Any
+            && let Some(local) = self.own_name(name)
+        {
+            return Some(local);
         }
         let found = match level {
             Level::Run => self.state.scopes.get(self.state.root_scope)?.variables.get(name),
             Level::Turn => self.chain().find(|scope| scope.turn.is_some())?.variables.get(name),
             Level::Step => self.chain().find(|scope| scope.turn.is_none())?.variables.get(name),
-            Level::Any => self.chain().find_map(|scope| scope.variables.get(name)),
+            Level::Any => {
+                let carried = |scope: &Scope| scope.carried.as_ref().and_then(|carried| carried.get(name));
+                let own = |scope: &Scope| scope.variables.get(name).map(|variable| variable.value.clone());
+                return self.chain().find_map(|scope| own(scope).or_else(|| carried(scope)));
+            }
         };
         found.map(|variable| variable.value.clone())
+    }
+
+    fn local(&self, name: &str) -> Option<Value> {
+        let carried = || self.chain().find_map(|scope| scope.carried.as_ref()).and_then(|carried| carried.get(name));
+        self.own_name(name).or_else(carried)
     }
 
     fn node(&self, name: &str) -> Option<NodeView> {
@@ -336,7 +349,7 @@ impl ScopeTrait for View<'_> {
 
     fn variables(&self, level: Level) -> Vec<(Arc<str>, Value)> {
         let mut found: Vec<(Arc<str>, Value)> = Vec::new();
-        let locals = self.locals.names.filter(|_| matches!(level, Level::Any | Level::Step));
+        let locals = self.locals.names.filter(|_| level == Level::Any);
         found.extend(locals.into_iter().flat_map(Map::iter).map(|(name, value)| (name.clone(), value.clone())));
         let mut add = |scope: &Scope| {
             for (name, variable) in &scope.variables {

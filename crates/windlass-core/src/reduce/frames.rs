@@ -103,7 +103,7 @@ impl Reducer<'_> {
             fields.push(("token", Value::Str(firing.token.clone())));
             fields.push(("visit", Value::from(firing.visit)));
             let scope = self.state.scopes.get(frame.scope).filter(|_| self.program.plan.tells_tokens());
-            let args = scope.and_then(|scope| scope.variables.get("args")).map(|args| args.value.clone());
+            let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
             fields.extend(args.filter(|args| !args.is_null()).map(|args| ("args", args)));
         }
         self.publish_at(id, "step.started", fields);

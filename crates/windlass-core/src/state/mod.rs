@@ -97,6 +97,26 @@ pub struct Scope {
     /// Ends of the nodes that belong to this scope, sorted by node.
     pub outcomes: Vec<(NodeId, Arc<Outcome>)>,
     pub turn: Option<Turn>,
+    /// What a place was given. It is no variable, so nothing that is written can take its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Carried>,
+}
+
+/// A token as the body of its place sees it: `kind` and `args`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Carried {
+    pub kind: Arc<str>,
+    pub args: Value,
+}
+
+impl Carried {
+    pub fn get(&self, name: &str) -> Option<Value> {
+        match name {
+            "args" => Some(self.args.clone()),
+            "kind" => Some(Value::Str(self.kind.clone())),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -299,7 +319,7 @@ impl State {
 
 impl Scope {
     pub fn new(parent: Option<ScopeId>, owner: Option<NodeId>) -> Scope {
-        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), turn: None }
+        Scope { parent, owner, variables: BTreeMap::new(), outcomes: Vec::new(), turn: None, carried: None }
     }
 
     pub fn outcome(&self, node: NodeId) -> Option<&Arc<Outcome>> {

@@ -74,7 +74,7 @@ impl Root {
             "this" => Root::This,
             "output" => Root::Output,
             "input" => Root::Input,
-            "outcome" | "args" | "event" | "kind" | "_prev" | "_task" | "_attempt" | "_visit" => Root::Local,
+            "outcome" | "args" | "event" | "_status" | "_prev" | "_task" | "_attempt" | "_visit" => Root::Local,
             _ => Root::Name,
         }
     }
@@ -115,8 +115,8 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
         (Root::Run, Some(key)) => stepped(scope.variable(Level::Run, key)),
         (Root::Step, Some(key)) => stepped(scope.variable(Level::Step, key).or_else(|| run_var(key, scope))),
         (Root::Turn, Some(key)) => stepped(of_turn(key, scope)),
-        (Root::Run, None) => whole(Some(object(scope.variables(Level::Run)))),
-        (Root::Step, None) => whole(Some(object(scope.variables(Level::Step)))),
+        (Root::Run, None) => whole(Some(object(variables(Level::Run, scope)))),
+        (Root::Step, None) => whole(Some(object(variables(Level::Step, scope)))),
         (Root::Turn, None) => whole(whole_turn(scope)),
         (Root::Loop, _) => whole(scope.turn(None).map(|turn| {
             Value::object([("index", Value::from(turn.index)), ("count", turn.count.map_or(Value::Null, Value::from))])
@@ -136,30 +136,44 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
             Some(Value::object([("uuid", id.clone()), ("id", id)]))
         })),
         (Root::Payload, _) => whole(bare(name, scope).or_else(|| Some(scope.run().input.clone()))),
-        (Root::Error, _) => whole(outcome::error(scope).or_else(|| bare(name, scope)).filter(|error| !error.is_null())),
-        (Root::Response, _) => {
-            whole(bare(name, scope)).or_else(|| outcome::response(scope)).or_else(|| last_turn(scope))
-        }
+        // Where the place gives a word its meaning, a name of the author's does not.
+        (Root::Error, _) if outcome::known(scope) => whole(outcome::error(scope)),
+        (Root::Error, _) => whole(bare(name, scope)),
+        (Root::Response, _) => outcome::response(scope).or_else(|| whole(own(name, scope))),
         (Root::Result, _) => {
-            let last = || scope.variable(Level::Any, "_prev").or_else(|| outcome::result(scope));
-            whole(bare(name, scope).or_else(last)).or_else(|| last_turn(scope))
+            let last = || scope.local("_prev").or_else(|| outcome::result(scope));
+            whole(last().or_else(|| own(name, scope)))
         }
-        (Root::This, _) => whole(bare(name, scope)).or_else(|| outcome::this(first, scope)),
-        (Root::Output, _) => match bare(name, scope) {
-            Some(own) => Some(outcome::ended(own, first, scope)),
-            None => outcome::output(first, scope),
+        (Root::This, _) => outcome::this(first, scope).or_else(|| whole(bare(name, scope))),
+        (Root::Output, _) => match scope.local("output") {
+            Some(ended) => Some(outcome::ended(ended, first, scope)),
+            None => outcome::output(first, scope).or_else(|| whole(bare(name, scope))),
         },
-        (Root::Input, _) => whole(bare(name, scope).or_else(|| scope.variable(Level::Any, "args"))),
+        (Root::Input, _) => whole(args(scope).or_else(|| bare(name, scope))),
         (Root::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
-        (Root::Local, _) => whole(scope.variable(Level::Any, name).or_else(|| bare(name, scope))),
+        (Root::Local, _) => whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))
+            .or_else(|| whole(bare(name, scope))),
         (Root::Name, _) => whole(bare(name, scope)),
     }
 }
 
-/// Between the turns of a loop that keeps it: what the last one gave.
-fn last_turn(scope: &dyn Scope) -> Option<Found> {
-    let between = scope.variable(Level::Any, "outcome").is_none();
-    between.then(|| scope.variable(Level::Any, "_last")).flatten().map(Found::whole)
+/// Between the turns of a loop that keeps it, what the last one gave; else what the author calls so.
+fn own(name: &str, scope: &dyn Scope) -> Option<Value> {
+    let between = || scope.local("outcome").is_none().then(|| scope.variable(Level::Any, "_last")).flatten();
+    bare(name, scope).or_else(between)
+}
+
+/// What the token carries.
+fn args(scope: &dyn Scope) -> Option<Value> {
+    scope.local("args").or_else(|| scope.variable(Level::Any, "args"))
+}
+
+/// Variables that a front keeps for itself.
+const INTERNAL: [&str; 3] = ["_last", "_meta", "_pages"];
+
+/// The variables of a level, without those that nobody has written down.
+fn variables(level: Level, scope: &dyn Scope) -> impl Iterator<Item = (Arc<str>, Value)> {
+    scope.variables(level).into_iter().filter(|(name, _)| !INTERNAL.contains(&&**name))
 }
 
 /// Names that can be used here, for messages.
@@ -167,7 +181,7 @@ pub(super) fn known(root: &Root, scope: &dyn Scope) -> Vec<Arc<str>> {
     let keys = |value: &Value| -> Vec<Arc<str>> {
         value.as_map().map(|map| map.keys().cloned().collect()).unwrap_or_default()
     };
-    let level = |level: Level| scope.variables(level).into_iter().map(|(name, _)| name);
+    let level = |level: Level| variables(level, scope).map(|(name, _)| name);
     match root {
         Root::Workload => keys(&whole_workload(scope)),
         Root::Run => level(Level::Run).collect(),
@@ -191,11 +205,12 @@ pub(super) fn known(root: &Root, scope: &dyn Scope) -> Vec<Arc<str>> {
 fn bare(name: &str, scope: &dyn Scope) -> Option<Value> {
     of_turn_bare(name, scope)
         .or_else(|| scope.variable(Level::Step, name))
-        .or_else(|| scope.variable(Level::Any, "args").as_ref().and_then(|args| args.get(name)).cloned())
+        .or_else(|| args(scope).as_ref().and_then(|args| args.get(name)).cloned())
         .or_else(|| scope.variable(Level::Run, name))
-        .or_else(|| scope.variable(Level::Any, name))
         .or_else(|| scope.node(name).map(|node| node.output))
         .or_else(|| workload(name, scope))
+        // What a loop says of its turn, for the entry it makes of it.
+        .or_else(|| (name == "status").then(|| scope.local(name)).flatten())
 }
 
 fn of_turn_bare(name: &str, scope: &dyn Scope) -> Option<Value> {
@@ -223,13 +238,13 @@ fn whole_turn(scope: &dyn Scope) -> Option<Value> {
     if let Some(name) = turn.item_name {
         map.insert(name, turn.item);
     }
-    scope.variables(Level::Turn).into_iter().for_each(|(name, value)| {
+    variables(Level::Turn, scope).for_each(|(name, value)| {
         map.insert(name, value);
     });
     Some(Value::map(map))
 }
 
-fn object(entries: Vec<(Arc<str>, Value)>) -> Value {
+fn object(entries: impl Iterator<Item = (Arc<str>, Value)>) -> Value {
     Value::object(entries)
 }
 
@@ -239,22 +254,23 @@ fn run_var(key: &str, scope: &dyn Scope) -> Option<Value> {
     Some(scope.variable(Level::Run, key).unwrap_or(first))
 }
 
+/// `vars` of the file is a parameter too, but no key of `workload`.
 fn workload(key: &str, scope: &dyn Scope) -> Option<Value> {
     let run = scope.run();
-    run.parameters.get(key).or_else(|| run.input.get(key)).cloned()
+    let own = run.parameters.get(key).filter(|_| key != "vars");
+    own.or_else(|| run.input.get(key)).cloned()
 }
 
 fn whole_workload(scope: &dyn Scope) -> Value {
     let run = scope.run();
-    match (run.parameters.as_map(), run.input.as_map()) {
-        (Some(_), None) => run.parameters.clone(),
-        (None, _) => run.input.clone(),
-        (Some(parameters), Some(input)) => {
-            let mut all = parameters.clone();
-            for (key, value) in input.iter().filter(|(key, _)| !parameters.contains_key(key)) {
-                all.insert(key.clone(), value.clone());
-            }
-            Value::map(all)
+    let mut all = match run.parameters.as_map() {
+        Some(parameters) => parameters.clone(),
+        None => return run.input.clone(),
+    };
+    for (key, value) in run.input.as_map().into_iter().flat_map(Map::iter) {
+        if !all.contains_key(key) {
+            all.insert(key.clone(), value.clone());
         }
     }
+    Value::object(all.iter().filter(|(key, _)| &***key != "vars").map(|(key, value)| (key.clone(), value.clone())))
 }

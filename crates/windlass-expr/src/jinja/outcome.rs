@@ -18,7 +18,7 @@ pub(super) fn promised(name: &str, part: &str, property: Option<&str>) -> bool {
 }
 
 fn outcome(scope: &dyn Scope) -> Option<Value> {
-    scope.variable(Level::Any, "outcome")
+    scope.local("outcome")
 }
 
 fn failed(outcome: &Value) -> bool {
@@ -29,9 +29,18 @@ pub(super) fn result(scope: &dyn Scope) -> Option<Value> {
     outcome(scope)?.get("result").cloned()
 }
 
-/// The error of the task at hand, if it has failed.
+/// Whether it is known here how something ended.
+pub(super) fn known(scope: &dyn Scope) -> bool {
+    scope.local("outcome").is_some() || scope.local("error").is_some()
+}
+
+/// The error of what has ended, if it has failed.
 pub(super) fn error(scope: &dyn Scope) -> Option<Value> {
-    outcome(scope).filter(failed).map(|outcome| completed(&outcome))
+    match outcome(scope) {
+        Some(outcome) => failed(&outcome).then(|| completed(&outcome)),
+        // A turn that a loop makes an entry of.
+        None => scope.local("error").filter(|error| !error.is_null()).map(|error| completed(&Value::object([("error", error)]))),
+    }
 }
 
 /// The body of a reply, or the result itself where there is no reply around it.
@@ -53,7 +62,7 @@ pub(super) fn part(name: &str, scope: &dyn Scope) -> Option<Found> {
 /// `{status, data, error, meta}` of what came last.
 pub(super) fn this(first: Option<&str>, scope: &dyn Scope) -> Option<Found> {
     let Some(outcome) = outcome(scope) else {
-        let last = scope.variable(Level::Any, "_prev")?;
+        let last = scope.local("_prev")?;
         let meta = scope.variable(Level::Any, "_meta").unwrap_or_else(|| Value::map(Map::new()));
         let told = [("status", "success".into()), ("data", last), ("error", Value::Null), ("meta", meta)];
         return Some(Found::whole(Value::object(told)));
@@ -89,14 +98,24 @@ pub(super) fn ended(own: Value, first: Option<&str>, scope: &dyn Scope) -> Found
     match first {
         Some(name) if has(name) => Found::whole(own),
         Some("status") => {
-            let event = scope.variable(Level::Any, "event");
+            let event = scope.local("event");
             let name = event.as_ref().and_then(|event| event.get("name")).and_then(Value::as_str);
             Found::stepped(word(name == Some("step.failed")))
         }
-        Some("error") => Found::stepped(scope.variable(Level::Any, "error").unwrap_or_default()),
+        Some("error") => Found::stepped(error(scope).unwrap_or_default()),
+        Some("http") if of_reply(&own) => {
+            let part = |name: &str| own.get(name).cloned().unwrap_or_default();
+            Found::stepped(Value::object([("status", part("status_code")), ("headers", part("headers"))]))
+        }
+        Some(name @ ("meta" | "http" | "pg" | "py")) => part(name, scope).unwrap_or(Found::stepped(Value::Null)),
         Some("data" | "response") => Found { value: own, used: 1, reply: true },
         _ => Found::whole(own),
     }
+}
+
+/// A result that is a server's reply has the facts of it.
+fn of_reply(value: &Value) -> bool {
+    ["status_code", "headers", "data"].iter().all(|part| value.get(part).is_some())
 }
 
 fn word(failed: bool) -> Value {

@@ -47,7 +47,7 @@ fn places(plan: &Plan, net: &Net, depth: usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     for place in &net.places {
         let _ = write!(out, "{indent}place {}", place.name);
-        if place.join == Join::All {
+        if place.join == Join::Merged {
             let _ = write!(out, " joins {}", place.accepts.join(", "));
         }
         if let Some(guard) = place.guard {

@@ -7,7 +7,10 @@ use windlass_value::{Map, Timestamp, Value};
 
 use crate::plan::Task;
 use crate::state::PipelineFrame;
-use crate::{ErrorInfo, TaskOutcome};
+use crate::{ErrorInfo, Outcome, TaskOutcome};
+
+/// What the reducer itself says of an outcome.
+const OWN: [&str; 4] = ["status", "result", "error", "meta"];
 
 /// `_task`, `_attempt` and `_visit` (both from 1), `_prev`; of a task that has ended also `outcome`.
 pub(crate) struct TaskNames {
@@ -71,13 +74,25 @@ impl TaskNames {
     }
 }
 
+/// The same of a node that has ended: what is known of a failed one is what its last task told.
+pub(super) fn ended_value(outcome: &Outcome) -> Value {
+    let mut told = Map::new();
+    told.insert("status", if outcome.status.is_bad() { "error" } else { "success" });
+    told.insert("result", outcome.output.clone());
+    told.insert("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
+    let known = outcome.error.as_ref().and_then(|error| error.facts.as_map());
+    for (name, fact) in known.into_iter().flat_map(Map::iter).filter(|(name, _)| !OWN.contains(&&***name)) {
+        told.insert(name.clone(), fact.clone());
+    }
+    Value::map(told)
+}
+
 pub(super) fn status(outcome: &TaskOutcome) -> &'static str {
     if outcome.error.is_some() { "error" } else { "success" }
 }
 
 /// A tool adds to what is known of every outcome; it does not replace it.
 pub(super) fn facts(outcome: &TaskOutcome) -> impl Iterator<Item = (&Arc<str>, &Value)> {
-    const OWN: [&str; 4] = ["status", "result", "error", "meta"];
     outcome.facts.as_map().into_iter().flat_map(Map::iter).filter(|(name, _)| !OWN.contains(&&***name))
 }
 

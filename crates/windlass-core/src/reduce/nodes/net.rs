@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, VariableKind, Write};
+use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, Write};
+use super::names::ended_value;
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{
-    Body, Closing, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token, Variable,
+    Body, Carried, Closing, FanOut, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token,
 };
 use crate::{ErrorInfo, Outcome, Status};
 
@@ -97,14 +98,14 @@ impl<'a> Reducer<'a> {
                 open_work(body, &token.lineage);
                 body.places[at].queue.push_back(token);
             }
-            Join::All => {
+            Join::All | Join::Merged => {
                 let slot = place.accepts.iter().position(|kind| *kind == token.kind).unwrap_or(0);
                 open_work(body, &token.lineage);
                 body.places[at].held[slot].push_back(token);
                 if body.places[at].held.iter().all(|held| !held.is_empty()) {
                     let parts: Vec<Token> =
                         body.places[at].held.iter_mut().filter_map(|held| held.pop_front()).collect();
-                    let joined = join_tokens(parts, body);
+                    let joined = join_tokens(parts, place.join == Join::Merged, body);
                     body.places[at].queue.push_back(joined);
                 }
             }
@@ -138,7 +139,8 @@ impl<'a> Reducer<'a> {
         let Some(outer) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
         let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
         let locals = Locals { names: Some(&names), ..Locals::default() };
-        let holds = place.guard.map(|guard| self.condition(guard, outer, locals)).transpose()?.unwrap_or(true);
+        let holds = place.guard.map(|guard| self.condition(guard, outer, locals)).transpose();
+        let holds = holds.map_err(|stop| self.at_place(id, place, stop))?.unwrap_or(true);
         if let Some(body) = self.net_mut(id) {
             body.places[at].queue.pop_front();
         }
@@ -155,9 +157,7 @@ impl<'a> Reducer<'a> {
 
     fn begin_body(&mut self, id: FrameId, at: usize, place: &Place, token: Token, outer: ScopeId) {
         let mut scope = Scope::new(Some(outer), Some(place.body));
-        let held = |value: Value| Variable { kind: VariableKind::Any, value };
-        scope.variables.insert("args".into(), held(token.payload.clone()));
-        scope.variables.insert("kind".into(), held(Value::Str(token.kind.clone())));
+        scope.carried = Some(Carried { kind: token.kind.clone(), args: token.payload.clone() });
         let scope = self.state.scopes.insert(scope);
         let Some(body) = self.net_mut(id) else { return };
         let slot = body.next_slot;
@@ -190,8 +190,10 @@ impl<'a> Reducer<'a> {
         let place = &net.places[firing.place as usize];
         let tokens = match self.tokens_of(place, outcome, scope) {
             Ok((tokens, writes)) => self.write_all(id, &writes, scope)?.map(|()| tokens),
-            Err(Stop::Failed(error)) => Err(*error),
-            Err(need) => return Err(need),
+            Err(stop) => match self.at_place(id, place, stop) {
+                Stop::Failed(error) => Err(*error),
+                need => return Err(need),
+            },
         };
         self.child_gone(id);
         self.state.scopes.remove(scope);
@@ -215,6 +217,17 @@ impl<'a> Reducer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What fails at a place, and not inside its body, is told with the body's path.
+    fn at_place(&self, id: FrameId, place: &Place, stop: Stop) -> Stop {
+        match stop {
+            Stop::Failed(mut error) if error.path.is_empty() && self.program.plan.tells_places() => {
+                error.path = self.child_path(id, place.body);
+                Stop::Failed(error)
+            }
+            other => other,
+        }
     }
 
     /// What the arcs write, worked out before the first is written.
@@ -251,6 +264,7 @@ impl<'a> Reducer<'a> {
             ("event", Value::object([("name", Value::from(event))])),
             ("output", outcome.output.clone()),
             ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+            ("outcome", ended_value(outcome)),
         ]);
         let locals = Locals { names: Some(&names), ..Locals::default() };
         let (mut emitted, mut writes) = (Vec::new(), Vec::new());
@@ -347,13 +361,9 @@ impl<'a> Reducer<'a> {
         if !body.firings.is_empty() {
             return;
         }
-        let held: Vec<&str> = net
-            .places
-            .iter()
-            .zip(&body.places)
-            .filter(|(_, state)| state.held.iter().any(|held| !held.is_empty()))
-            .map(|(place, _)| &*place.name)
-            .collect();
+        let joins = net.places.iter().zip(&body.places);
+        let held: Vec<(&Place, &PlaceFrame)> =
+            joins.filter(|(_, state)| state.held.iter().any(|held| !held.is_empty())).collect();
         match &net.end {
             NetEnd::Quiet if held.is_empty() => {
                 let output = body.last_output.clone();
@@ -366,11 +376,28 @@ impl<'a> Reducer<'a> {
                 self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
             }
             NetEnd::Quiet | NetEnd::Stop(_) => {
-                let message = format!("nothing is left to do; the joins at {} can never complete", held.join(", "));
-                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
+                let waiting: Vec<String> = held.iter().map(|(place, state)| waits_for(net, place, state)).collect();
+                let message = format!("nothing is left to do, and {}", waiting.join("; "));
+                let hint = "a join needs a token of each of them, whichever way the run takes: give them all an arc that \
+                            fires, or do not wait for all";
+                let at = held.first().filter(|_| self.program.plan.tells_places());
+                let at = at.map(|(place, _)| self.child_path(id, place.body));
+                let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
+                self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error });
             }
         }
     }
+}
+
+/// A join that has some of its tokens, and where the others were to come from.
+fn waits_for(net: &Net, place: &Place, state: &PlaceFrame) -> String {
+    let missing = place.accepts.iter().zip(&state.held).filter(|(_, held)| held.is_empty());
+    let from = missing.map(|(kind, _)| {
+        let sends = |from: &&Place| from.produces.contains(kind) || from.arcs.iter().any(|arc| arc.emits == *kind);
+        let senders: Vec<String> = net.places.iter().filter(sends).map(|from| format!("`{}`", from.name)).collect();
+        if senders.is_empty() { format!("`{kind}`") } else { senders.join(" or ") }
+    });
+    format!("`{}` waits for a token of {}", place.name, from.collect::<Vec<_>>().join(", "))
 }
 
 /// Tokens and writes of a body that has ended.
@@ -398,8 +425,9 @@ fn open_work(body: &mut NetFrame, lineage: &[u64]) {
     }
 }
 
-/// One token from many: `{kind: payload}`. The joined token is one piece of work where there were several.
-fn join_tokens(parts: Vec<Token>, body: &mut NetFrame) -> Token {
+/// One token from many: `{kind: payload}`, or all payloads in one. The joined token is one piece of work where there were
+/// several.
+fn join_tokens(parts: Vec<Token>, merged: bool, body: &mut NetFrame) -> Token {
     let lineage = parts.first().map(|token| token.lineage.clone()).unwrap_or_default();
     for extra in parts.iter().skip(1) {
         if let Some(fan) = extra.lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
@@ -407,8 +435,24 @@ fn join_tokens(parts: Vec<Token>, body: &mut NetFrame) -> Token {
         }
     }
     let kind = parts.first().map(|token| token.kind.clone()).unwrap_or_default();
-    let payload = Value::object(parts.into_iter().map(|token| (token.kind, token.payload)));
+    let payload = match merged {
+        true => parts.into_iter().map(|token| token.payload).fold(Value::Null, laid_over),
+        false => Value::object(parts.into_iter().map(|token| (token.kind, token.payload))),
+    };
     Token { kind, payload, lineage }
+}
+
+/// Key by key; what is no object takes the place of what was there.
+fn laid_over(under: Value, over: Value) -> Value {
+    match (under.as_map(), over.as_map()) {
+        (Some(below), Some(above)) => {
+            let mut all = below.clone();
+            above.iter().for_each(|(key, value)| _ = all.insert(key.clone(), value.clone()));
+            Value::map(all)
+        }
+        _ if over.is_null() => under,
+        _ => over,
+    }
 }
 
 /// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.

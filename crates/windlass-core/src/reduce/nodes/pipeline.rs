@@ -274,7 +274,10 @@ impl<'a> Reducer<'a> {
             Next::Jump(to) => self.go_to(id, to, previous),
             Next::Break => self.pipeline_ends(id, Status::Succeeded, previous, None),
             Next::Fail { status, error } => {
-                let error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| ruled(&Value::Null));
+                let mut error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| ruled(&Value::Null));
+                if error.facts.is_null() {
+                    error.facts = self.slim(outcome.facts.clone());
+                }
                 self.pipeline_ends(id, status, previous, Some(error));
             }
             Next::Again { wait, same_key } => self.go_again(id, wait, same_key, outcome),

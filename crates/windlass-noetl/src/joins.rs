@@ -1,0 +1,62 @@
+//! Steps that wait for a token of each step before them: what can be seen of them before any run.
+
+use std::collections::BTreeMap;
+
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::form::Step;
+
+impl Compiler<'_> {
+    pub fn check_joins(&mut self, steps: &[Step]) {
+        for target in steps.iter().filter(|step| step.joins) {
+            self.same_names(steps, target);
+            self.never_together(steps, target);
+        }
+    }
+
+    /// Two tokens that carry the same name: the later one is read.
+    fn same_names(&mut self, steps: &[Step], target: &Step) {
+        let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for step in steps {
+            for arc in step.arcs.iter().filter(|arc| arc.step == target.name) {
+                for key in &arc.keys {
+                    match first.get(key.as_str()) {
+                        Some(other) if *other != &*step.name => {
+                            let message = format!("`{other}` and `{}` both hand `{key}` to `{}`", step.name, target.name);
+                            problems.push((arc.span, message, step.name.clone()));
+                        }
+                        _ => _ = first.insert(key, &step.name),
+                    }
+                }
+            }
+        }
+        for (span, message, winner) in problems {
+            let hint = format!("`args` has what `{winner}` hands over: rename one of the two");
+            self.warning(codes::NAME_CLASH, span, message, hint);
+        }
+    }
+
+    /// Steps that one step before them goes to by exclusive arcs do not all run.
+    fn never_together(&mut self, steps: &[Step], target: &Step) {
+        let leads = |from: &Step, to: &str| from.arcs.iter().any(|arc| *arc.step == *to);
+        let before: Vec<&Step> = steps.iter().filter(|step| leads(step, &target.name)).collect();
+        for split in steps.iter().filter(|step| !step.inclusive) {
+            // Only where nothing else leads to them is it plain to see.
+            let only = |step: &&&Step| {
+                let sources: Vec<&Step> = steps.iter().filter(|from| leads(from, &step.name)).collect();
+                matches!(sources.as_slice(), [one] if one.name == split.name) && step.name != split.name
+            };
+            let apart: Vec<&&Step> = before.iter().filter(only).collect();
+            if let [one, other, ..] = apart.as_slice() {
+                let message = format!("`{}` waits for `{}` and `{}`, and only one of them runs", target.name, one.name, other.name);
+                let hint = format!(
+                    "`{}` takes the first arc that matches: say `inclusive` there, or leave `join` out here",
+                    split.name
+                );
+                let span = self.steps.get(&*target.name).copied().unwrap_or(target.span);
+                self.warning(codes::NEVER_REACHED, span, message, hint);
+            }
+        }
+    }
+}
