@@ -1,11 +1,12 @@
 //! Errors at the edge: a sentence, where it is, and what to type next.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
-use windlass_syntax::Report;
+use windlass_syntax::{Report, Severity};
 
 /// The exit codes of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +32,9 @@ impl From<Exit> for ExitCode {
         })
     }
 }
+
+/// In place of a code: the file itself is the problem, not what is in it.
+const UNREADABLE: &str = "unreadable";
 
 #[derive(Debug)]
 pub struct Failure {
@@ -73,6 +77,13 @@ impl Failure {
     pub fn problems(mut self, problems: &[Report]) -> Failure {
         self.problems = serde_json::to_value(problems).ok();
         self
+    }
+
+    /// A file that could not even be read, among the problems of others.
+    pub fn report(&self, file: &Path) -> Report {
+        let (file, message) = (file.display().to_string(), self.message().to_owned());
+        let (code, severity, hint) = (UNREADABLE, Severity::Error, self.hint.clone());
+        Report { code, severity, message, file, line: 0, column: 0, end_line: 0, end_column: 0, hint }
     }
 
     /// What programs get instead of a result: `{"error": {message, where?, hint?, problems?}}`.

@@ -129,7 +129,9 @@ impl<'a> Ended<'a> {
             let line = places::line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
             lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
-        lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
+        // The engine does not know what to type for this run.
+        let hint = error.hint.as_ref().map(|hint| hint.replace(" RUN", &format!(" {}", self.run)));
+        lines.extend(hint.map(|hint| format!("  hint: {hint}")));
         lines.push(match self.ephemeral {
             true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
             false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),

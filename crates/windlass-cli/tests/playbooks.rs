@@ -74,6 +74,8 @@ fn programs_get_problems_as_json() {
     assert_eq!(invalid.exits(2).json()["error"]["problems"][0]["severity"], "error");
     let missing = place.windlass(&["run", "nowhere.yaml", "--json"]);
     assert_eq!(missing.exits(3).json()["error"]["where"], "nowhere.yaml");
+    let checked = place.windlass(&["check", "nowhere.yaml", "--json"]);
+    assert_eq!(checked.exits(3).json()[0]["code"], "unreadable");
     place.write("good.yaml", READING);
     place.windlass(&["run", "good.yaml"]);
     let unknown = place.windlass(&["status", "nobody", "--json"]);

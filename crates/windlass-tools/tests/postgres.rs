@@ -229,7 +229,10 @@ async fn types_of_ones_own_are_read() {
     let outcome = ask(&tool, &input(insert, r#"["ok", 5, ["sad", null]]"#)).await;
     assert_eq!(part(&outcome, "rows"), r#"[{"m":"ok","s":5,"ms":["sad",null],"i":"00:05:00"}]"#, "{}", told(&outcome));
     let outcome = ask(&tool, &input(insert, r#"["great", 5, []]"#)).await;
-    assert_eq!(told(&outcome), r#"BadInput input: parameter $1 is the string "great", which is no mood"#);
+    assert_eq!(
+        told(&outcome),
+        r#"BadInput input: the 1st value of the statement ($1) is the string "great", which is no mood"#
+    );
     assert_eq!(class(&ask(&tool, &input(insert, r#"["ok", 50, []]"#)).await), ("23514", "pg", true));
 }
 

@@ -19,6 +19,7 @@ pub fn check(global: &Global, args: &args::Check) -> Result<Exit, Failure> {
             Ok(source) => source,
             Err(failure) => {
                 failure.show();
+                reports.push(failure.report(file));
                 unreadable = true;
                 continue;
             }

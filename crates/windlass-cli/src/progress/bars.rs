@@ -103,7 +103,7 @@ impl Bars {
                     if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
                         bar.set_style(style);
                     }
-                    bar.set_message("paused; `windlass resume` lets it go on");
+                    bar.set_message("paused; resume the run from any terminal to let it go on");
                     bar
                 }));
             }
