@@ -44,7 +44,7 @@ pub struct Failure {
     place: Option<String>,
     hint: Option<String>,
     /// What is wrong in files, as `check` reports it.
-    problems: Option<serde_json::Value>,
+    problems: Option<Box<serde_json::Value>>,
 }
 
 impl Failure {
@@ -75,7 +75,7 @@ impl Failure {
 
     #[must_use]
     pub fn problems(mut self, problems: &[Report]) -> Failure {
-        self.problems = serde_json::to_value(problems).ok();
+        self.problems = serde_json::to_value(problems).ok().map(Box::new);
         self
     }
 
@@ -94,7 +94,7 @@ impl Failure {
         for (key, text) in more {
             error.extend(text.as_ref().map(|text| (key.to_owned(), text.as_str().into())));
         }
-        error.extend(self.problems.clone().map(|problems| ("problems".to_owned(), problems)));
+        error.extend(self.problems.as_deref().map(|problems| ("problems".to_owned(), problems.clone())));
         Some(serde_json::json!({ "error": error }))
     }
 

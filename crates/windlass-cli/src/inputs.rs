@@ -44,11 +44,11 @@ pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failu
 /// and one that reads all of its input may read anything.
 pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
     let Value::Map(given) = input else { return Vec::new() };
-    let known = match &*plan.dialect {
+    let reads_anything = match &*plan.dialect {
         "noetl" => plan.parameters.is_empty() || written(plan).any(|text| reads_whole(&text)),
         _ => !declares_parameters(plan) || written(plan).any(|text| text.to_lowercase().contains("trigger")),
     };
-    if known {
+    if reads_anything {
         return Vec::new();
     }
     // A template may name what nobody has declared.

@@ -202,3 +202,13 @@ fn a_file_that_is_too_large_is_not_measured_wrongly() {
     place.write("large.json", format!("{}{{}}", " ".repeat(3_000_000)));
     place.windlass(&["check", "large.json"]).exits(2).has("WND-1003").has("more than the 1048576 bytes");
 }
+
+#[test]
+fn hints_name_the_run() {
+    let place = Place::new();
+    let endless = r#"{"type": "until", "name": "wait", "condition": "@equals(1, 2)", "limit": {"count": 2},
+        "actions": {"a": {"type": "compose", "inputs": 1}}}"#;
+    place.write("endless.json", endless);
+    let done = place.windlass(&["run", "endless.json", "--id", "q1"]);
+    done.exits(1).has("hint: ").has("`windlass events q1`");
+}
