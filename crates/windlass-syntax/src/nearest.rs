@@ -3,7 +3,8 @@
 /// The candidate that differs least from a name, letter case aside; None if all differ too much.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = folded(name);
-    let allowed = (wanted.len() / 3).clamp(1, 4);
+    // Any two names of one or two letters are near to each other.
+    let allowed = if wanted.len() < 3 { 0 } else { (wanted.len() / 3).clamp(1, 4) };
     let scored = candidates.into_iter().map(|candidate| (distance(&wanted, &folded(candidate)), candidate));
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }

@@ -189,7 +189,8 @@ pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
 /// The candidate that a misspelt name most likely means.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(64).collect();
-    let allowed = (wanted.len() / 3).clamp(1, 4);
+    // Any two names of one or two letters are near to each other.
+    let allowed = if wanted.len() < 3 { 0 } else { (wanted.len() / 3).clamp(1, 4) };
     // Names of another length are farther away than allowed, whatever they say.
     let alike = candidates.into_iter().filter(|candidate| candidate.chars().count().abs_diff(wanted.len()) <= allowed);
     let scored = alike.map(|candidate| (distance(&wanted, candidate), candidate));
