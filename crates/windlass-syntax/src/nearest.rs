@@ -3,9 +3,11 @@
 /// The candidate that differs least from a name, letter case aside; None if all differ too much.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = folded(name);
-    // Any two names of one or two letters are near to each other.
-    let allowed = if wanted.len() < 3 { 0 } else { (wanted.len() / 3).clamp(1, 4) };
-    let scored = candidates.into_iter().map(|candidate| (distance(&wanted, &folded(candidate)), candidate));
+    let allowed = (wanted.len() / 3).clamp(1, 4);
+    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
+    let alike = |other: &[char]| wanted.len() > 2 || other.starts_with(&wanted) || wanted.starts_with(other);
+    let alike = candidates.into_iter().filter(|candidate| alike(&folded(candidate)));
+    let scored = alike.map(|candidate| (distance(&wanted, &folded(candidate)), candidate));
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }
 
