@@ -18,6 +18,9 @@ use crate::tools::Inputs;
 /// Tasks of the workbook that name another, one inside the other.
 const INLINED_MAX: u32 = 8;
 
+/// What a task is called, and where it is.
+type Label = (Arc<str>, Span);
+
 /// What a task's `spec` says.
 #[derive(Default)]
 struct Spec {
@@ -57,7 +60,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or without any name.
-    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<((Arc<str>, Span), Cow<'n, Node>)> {
+    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<(Label, Cow<'n, Node>)> {
         let Some(entries) = item.as_map() else {
             let message = format!("a task must be an object, found {}", item.describe());
             self.error(codes::WRONG_KIND, item.span, message, "write `- fetch: {kind: http, …}`");
