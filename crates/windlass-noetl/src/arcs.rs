@@ -116,7 +116,17 @@ impl Compiler<'_> {
         {
             fates::settle(self, spec, &fates::ARC_SPEC, "the `spec` of an arc");
         }
-        let (step, when) = (arc.take("step"), arc.take("when"));
+        let (mut step, when) = (arc.take("step"), arc.take("when"));
+        for wrong in ["name", "to", "target", "goto"] {
+            if step.is_none()
+                && arc.peek(wrong).is_some()
+                && let Some((key, node)) = arc.take_entry(wrong)
+            {
+                let hint = format!("write `step: {}`", node.as_str().unwrap_or("…"));
+                self.error(codes::UNKNOWN_KEY, key.span, format!("an arc has no `{wrong}`"), hint);
+                step = Some(node);
+            }
+        }
         let (args, set) = (arc.take_entry("args"), arc.take_entry("set"));
         arc.finish(codes::UNKNOWN_KEY, "an arc", &mut self.diagnostics);
         let Some(step) = step else {

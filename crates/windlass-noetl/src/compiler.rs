@@ -33,9 +33,31 @@ pub(crate) struct Compiler<'a> {
     pub declared: Declared,
     /// Inputs of tools are kept here as they are read, not yet as a part of the plan.
     pub held: Option<Vec<Node>>,
+    /// The usual alias of a database is looked for, and missed, once.
+    pub said_usual: bool,
     /// The step that is being read.
     pub here: Here,
 }
+
+/// What to do about errors of the engine, in the words of a playbook.
+const HINTS: [(&str, &str); 4] = [
+    (
+        "NotAnArray",
+        "a loop goes through a list: write `{{ x | default([]) }}` if it may be missing, `{{ [x] }}` for one thing",
+    ),
+    (
+        "LoopCountExceeded",
+        "raise `max_iterations` under `loop.spec`, or look why its condition stays true: `windlass events RUN`",
+    ),
+    (
+        "LoopTimeout",
+        "raise `loop_time_default` in windlass.toml, or look why its condition stays true: `windlass events RUN`",
+    ),
+    (
+        "Hang",
+        "`join: all` needs a token of each step with an arc to it: let them all fire (`next_mode: inclusive`), or leave `join` out",
+    ),
+];
 
 const ON_SUCCESS: &str = "{{ outcome.status == 'success' }}";
 
@@ -51,10 +73,25 @@ pub(crate) struct Here {
     pub parallel: bool,
     /// Within a step's turn, or outside of any.
     pub in_turn: bool,
+    /// Which names the place has.
+    pub at: At,
     /// Before the first step: a default that is computed.
     pub at_start: bool,
     /// Tasks of a workbook are read where they are used.
     pub inlined: u32,
+}
+
+/// Places that have a fixed set of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum At {
+    #[default]
+    Elsewhere,
+    /// The condition of a step: nothing of it has run.
+    Guard,
+    /// The inputs of a task: it has no outcome yet.
+    Input,
+    /// After a step.
+    Arc,
 }
 
 /// Names that the file writes, by where they can be read.
@@ -70,10 +107,12 @@ pub(crate) struct Declared {
 
 impl<'a> Compiler<'a> {
     pub fn new(source: &'a Source, options: &'a Options, diagnostics: Diagnostics) -> Compiler<'a> {
+        let mut plan = Plan::new("playbook", "noetl", source.text.clone());
+        plan.hints = HINTS.map(|(code, hint)| (code.into(), hint.into())).to_vec();
         Compiler {
             options,
             diagnostics,
-            plan: Plan::new("playbook", "noetl", source.text.clone()),
+            plan,
             calls: Vec::new(),
             steps: BTreeMap::new(),
             workload: None,
@@ -83,6 +122,7 @@ impl<'a> Compiler<'a> {
             uses: Vec::new(),
             declared: Declared::default(),
             held: None,
+            said_usual: false,
             here: Here::default(),
         }
     }

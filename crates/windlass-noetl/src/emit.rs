@@ -98,7 +98,7 @@ impl Compiler<'_> {
             check: looping.check,
             judge: None,
             limits: LoopLimits {
-                turns: bounded.then_some(Amount::Fixed(limits.loop_turns_default)),
+                turns: bounded.then(|| looping.turns.unwrap_or(Amount::Fixed(limits.loop_turns_default))),
                 time: bounded.then_some(Amount::Fixed(limits.loop_time_default)),
                 cuts_turn: true,
                 turns_max: if bounded { limits.loop_turns_max } else { limits.loop_items_max },

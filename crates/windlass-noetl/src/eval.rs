@@ -60,10 +60,14 @@ impl Compiler<'_> {
             let hint = "add `expr: \"{{ … }}\"`, or write `else:`";
             self.error(codes::MISSING_KEY, node.span, "this `eval` entry has no condition", hint);
         }
-        let when = condition.map(|condition| self.expression(condition, Mode::Condition));
+        let when = match condition {
+            Some(condition) => self.expression(condition, Mode::Condition),
+            // Where it leads to is looked at all the same.
+            None => self.made_up("{{ false }}", Mode::Condition, node.span),
+        };
         let rule = self.flat_rule(&mut entry, node.span);
         entry.finish(codes::UNKNOWN_KEY, "an `eval` entry", &mut self.diagnostics);
-        rule.filter(|_| when.is_some()).map(|rule| Rule { when, ..rule })
+        rule.map(|rule| Rule { when: Some(when), ..rule })
     }
 
     /// A directive and its writes, all in one object.

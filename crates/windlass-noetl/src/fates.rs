@@ -57,6 +57,14 @@ pub(crate) const LOOP_SPEC: [(&str, Fate); 4] = [
     ),
 ];
 
+/// `spec` of a loop with a condition.
+pub(crate) const WHILE_SPEC: [(&str, Fate); 4] = [
+    ("mode", Fate::Works),
+    ("max_iterations", Fate::Works),
+    ("max_in_flight", Fate::NoEffect("the turns of a `while` run one after the other")),
+    ("policy", Fate::NoEffect("where a turn runs is the engine's affair")),
+];
+
 /// `spec` of `next`.
 pub(crate) const NEXT_SPEC: [(&str, Fate); 3] = [
     ("mode", Fate::Works),

@@ -24,6 +24,8 @@ pub(crate) struct Step {
 }
 
 pub(crate) struct Looping {
+    /// How many turns at most, if the file says so.
+    pub turns: Option<Amount<u64>>,
     pub kind: &'static str,
     pub source: Source,
     pub check: Check,

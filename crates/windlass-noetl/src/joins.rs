@@ -23,7 +23,8 @@ impl Compiler<'_> {
                 for key in &arc.keys {
                     match first.get(key.as_str()) {
                         Some(other) if *other != &*step.name => {
-                            let message = format!("`{other}` and `{}` both hand `{key}` to `{}`", step.name, target.name);
+                            let message =
+                                format!("`{other}` and `{}` both hand `{key}` to `{}`", step.name, target.name);
                             problems.push((arc.span, message, step.name.clone()));
                         }
                         _ => _ = first.insert(key, &step.name),
@@ -49,7 +50,10 @@ impl Compiler<'_> {
             };
             let apart: Vec<&&Step> = before.iter().filter(only).collect();
             if let [one, other, ..] = apart.as_slice() {
-                let message = format!("`{}` waits for `{}` and `{}`, and only one of them runs", target.name, one.name, other.name);
+                let message = format!(
+                    "`{}` waits for `{}` and `{}`, and only one of them runs",
+                    target.name, one.name, other.name
+                );
                 let hint = format!(
                     "`{}` takes the first arc that matches: say `inclusive` there, or leave `join` out here",
                     split.name

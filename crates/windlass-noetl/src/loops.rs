@@ -100,7 +100,21 @@ impl Compiler<'_> {
                 self.error(codes::CONFLICT, key.span, message, "keep one of the two");
             }
         }
-        let mode = object.take("mode").or_else(|| object.take("spec").and_then(|spec| spec.get("mode")));
+        let (mut mode, mut most) = (object.take("mode"), object.take("max_iterations"));
+        let spec = object.take("spec").and_then(|node| Object::read(node, "`loop.spec`", &mut self.diagnostics));
+        if let Some(mut spec) = spec {
+            mode = spec.take("mode").or(mode);
+            most = spec.take("max_iterations").or(most);
+            fates::settle(self, spec, &fates::WHILE_SPEC, "the `spec` of a loop with `while`");
+        }
+        let turns = most.and_then(|most| self.count(most, "max_iterations", 1));
+        if let (Some(Amount::Fixed(turns)), Some(most)) = (&turns, most)
+            && *turns > self.limits().loop_turns_max
+        {
+            let message = format!("{turns} turns; the limit is {}", self.limits().loop_turns_max);
+            let hint = "raise `loop_turns_max` in windlass.toml if this is meant";
+            self.error(codes::OVER_LIMIT, most.span, message, hint);
+        }
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("sequential")) {
             let hint = "its turns run one after the other: leave `mode` out";
             self.error(codes::NOT_SUPPORTED, mode.span, "a loop with `while` has only one mode", hint);
@@ -115,6 +129,7 @@ impl Compiler<'_> {
             in_flight: Amount::Fixed(1),
             on_turn_failure,
             entry: None,
+            turns,
             span,
         })
     }
@@ -128,7 +143,17 @@ impl Compiler<'_> {
         span: Span,
     ) -> Looping {
         let item = Some(item);
-        Looping { kind: "loop", source, check: Check::Never, item, in_flight, on_turn_failure, entry: None, span }
+        Looping {
+            kind: "loop",
+            source,
+            check: Check::Never,
+            item,
+            in_flight,
+            on_turn_failure,
+            entry: None,
+            turns: None,
+            span,
+        }
     }
 
     fn items(&mut self, node: Option<&Node>, name: &str, span: Span) -> Option<Source> {

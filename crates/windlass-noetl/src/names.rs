@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of};
 
 use crate::codes;
-use crate::compiler::{Compiler, Here};
+use crate::compiler::{At, Compiler, Here};
 
 /// A name in a template, and where it stands.
 pub(crate) struct Use {
@@ -78,9 +78,56 @@ impl Compiler<'_> {
             ("vars" | "step", Some(key)) => self.check_vars(found, key),
             ("args" | "input", Some(key)) => self.check_args(found, key),
             ("_loop", key) => self.check_loop(found, key),
-            (name, _) if WORDS.contains(&name) => {}
+            (name, _) if WORDS.contains(&name) => self.check_word(found, name),
             (name, _) => self.check_bare(found, name),
         }
+    }
+
+    /// Words that a place never has. A name of the author's may be meant.
+    fn check_word(&mut self, found: &Use, name: &str) {
+        let task = "_prev and the like are a task's: after the step its result is `output`, or the step's name";
+        let hint = match (found.here.at, name) {
+            (At::Arc, "_prev") => "after a step its result is `output`, or the step's name",
+            (At::Arc, "_task" | "_attempt" | "_visit") => task,
+            (At::Guard, "_prev" | "_task" | "_attempt" | "_visit" | "outcome" | "output" | "this") => {
+                "nothing of the step has run yet: read `args`, `ctx`, or a step before it by its name"
+            }
+            (At::Input, "outcome") => "it is there in the rules of a task; the task before is `_prev`, or its label",
+            (At::Guard | At::Input, "event") => "it is there in the arcs of a step: `next: [{step: …, when: …}]`",
+            _ => return,
+        };
+        if !self.known_bare(&found.here).contains(name) {
+            self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint);
+        }
+    }
+
+    /// All that a bare name can mean besides words.
+    fn known_bare(&self, here: &Here) -> BTreeSet<String> {
+        let mut known = self.of_step(here, false);
+        if here.in_turn {
+            known.extend(self.of_step(here, true));
+            known.extend(here.iterator.iter().map(|name| name.to_string()));
+        }
+        known.extend(self.declared.ctx.iter().cloned());
+        known.extend(self.steps.keys().cloned());
+        known.extend(self.workload.iter().flat_map(|workload| workload.keys().cloned()));
+        let args = here.step.as_ref().and_then(|step| self.declared.args.get(&**step));
+        known.extend(args.into_iter().flatten().flatten().cloned());
+        known
+    }
+
+    /// Whose name it is, if it is one of a turn or of another step.
+    fn elsewhere(&self, here: &Here, name: &str) -> Option<String> {
+        if !here.in_turn && self.of_step(here, true).contains(name) {
+            return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
+        }
+        let has = |names: &std::collections::BTreeMap<String, BTreeSet<String>>| {
+            names.iter().find(|(_, names)| names.contains(name)).map(|(step, _)| step.clone())
+        };
+        let step = has(&self.declared.step).or_else(|| has(&self.declared.turn))?;
+        Some(format!(
+            "`{name}` is a name of the step `{step}`: read the step's result as `{step}`, or write it there with `set_ctx`"
+        ))
     }
 
     fn check_workload(&mut self, found: &Use, key: &str) {
@@ -143,6 +190,12 @@ impl Compiler<'_> {
         if found.here.in_turn {
             known.extend(self.of_step(&found.here, true));
         }
+        let other = self.declared.step.iter().find(|(_, names)| names.contains(key)).map(|(step, _)| step.clone());
+        if let (false, Some(step)) = (known.contains(key), other) {
+            let message = format!("there is no `{}.{key}`: it is a variable of the step `{step}`", found.name);
+            let hint = format!("write it with `set_ctx` there, and read `ctx.{key}`");
+            return self.error(codes::UNKNOWN_NAME, found.span, message, hint);
+        }
         self.check_in(found, key, &known, "no task of this step writes it");
     }
 
@@ -160,19 +213,18 @@ impl Compiler<'_> {
 
     /// A bare name: the turn's, a label, an argument, `ctx`, a step, `workload`.
     fn check_bare(&mut self, found: &Use, name: &str) {
-        let mut known = self.of_step(&found.here, true);
-        known.extend(self.of_step(&found.here, false));
-        known.extend(found.here.iterator.iter().map(|name| name.to_string()));
-        known.extend(self.declared.ctx.iter().cloned());
-        known.extend(self.steps.keys().cloned());
-        known.extend(self.workload.iter().flat_map(|workload| workload.keys().cloned()));
-        let args = found.here.step.as_ref().and_then(|step| self.declared.args.get(&**step));
-        known.extend(args.into_iter().flatten().flatten().cloned());
+        let known = self.known_bare(&found.here);
         if known.contains(name) {
             return;
         }
         let words = WORDS.iter().copied();
         let close = did_you_mean(name, known.iter().map(String::as_str).chain(words));
+        let elsewhere = self.elsewhere(&found.here, name);
+        if let (Some(hint), None) = (&elsewhere, &self.workload) {
+            let message = format!("there is no `{name}` here, unless the run's input gives it");
+            return self.warning(codes::OUTSIDE_NAME, found.span, message, hint.clone());
+        }
+        let close = elsewhere.or(close);
         match (close, &self.workload) {
             (Some(hint), _) => self.error(codes::UNKNOWN_NAME, found.span, format!("there is no `{name}` here"), hint),
             (None, Some(workload)) if !workload.is_empty() => {
@@ -217,7 +269,9 @@ impl Compiler<'_> {
             let (what, instead) = match () {
                 () if here.iterator.as_deref() == Some(name) => ("the loop's item", format!("write `iter.{name}`")),
                 () if self.of_step(here, true).contains(name) => ("a name of the turn", format!("write `iter.{name}`")),
-                () if self.of_step(here, false).contains(name) => ("a name of the step", format!("write `vars.{name}`")),
+                () if self.of_step(here, false).contains(name) => {
+                    ("a name of the step", format!("write `vars.{name}`"))
+                }
                 () if self.declared.ctx.contains(name) => ("written to `ctx`", format!("write `ctx.{name}`")),
                 () if self.steps.contains_key(name) => ("a step", "give the step another name".to_owned()),
                 () if self.workload.as_ref().is_some_and(|workload| workload.contains_key(name)) => {

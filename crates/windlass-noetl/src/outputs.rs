@@ -127,8 +127,9 @@ impl Compiler<'_> {
         Some(Field { name, path: found })
     }
 
-    /// The selected fields of what `whole` names.
-    pub fn selected(&mut self, selection: &Selection, whole: &str) -> ExprId {
+    /// The selected fields of the result.
+    pub fn selected(&mut self, selection: &Selection) -> ExprId {
+        let whole = "output_select";
         let mut map = Map::new();
         for field in &selection.fields {
             map.insert(field.name.as_str(), format!("{{{{ {whole}{} }}}}", field.path));
@@ -139,7 +140,7 @@ impl Compiler<'_> {
 
     /// A task that selects from what came before it.
     pub fn selecting(&mut self, selection: &Selection) -> Task {
-        let value = self.selected(selection, "_prev");
+        let value = self.selected(selection);
         let task = Task::new("select", crate::form::Work::Evaluate(value), selection.span);
         Task { hidden: true, selects: true, ..task }
     }

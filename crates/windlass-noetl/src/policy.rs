@@ -68,9 +68,13 @@ impl Compiler<'_> {
                 );
             }
         }
-        let when = condition.map(|condition| self.expression(condition, Mode::Condition));
+        let when = match condition {
+            Some(condition) => self.expression(condition, Mode::Condition),
+            // Where it leads to is looked at all the same.
+            None => self.made_up("{{ false }}", Mode::Condition, node.span),
+        };
         let rule = self.then_rule(then?)?;
-        when.map(|when| Rule { when: Some(when), ..rule })
+        Some(Rule { when: Some(when), ..rule })
     }
 
     fn then_rule(&mut self, node: &Node) -> Option<Rule> {
@@ -85,6 +89,12 @@ impl Compiler<'_> {
     pub fn admit(&mut self, node: &Node) -> Option<ExprId> {
         let mut admit = Object::read(node, "`admit`", &mut self.diagnostics)?;
         let (mode, rules) = (admit.take("mode"), admit.take("rules"));
+        if rules.is_none() {
+            let hint =
+                "write `admit: {rules: [{when: \"{{ … }}\", then: {allow: true}}, {else: {then: {allow: false}}}]}`";
+            self.error(codes::MISSING_KEY, node.span, "`admit` has no `rules`", hint);
+            admit.take_rest();
+        }
         admit.finish(codes::UNKNOWN_KEY, "`admit`", &mut self.diagnostics);
         if let Some(mode) = mode.filter(|mode| mode.as_str() != Some("exclusive")) {
             let message = format!("`mode` of `admit` is {}", mode.describe());

@@ -175,8 +175,17 @@ impl Compiler<'_> {
         if let Some(collected) = &collected {
             let text = format!("{{{{ {}.{} }}}}", self.own_scope(), collected.name);
             tasks.push(self.evaluates("collected", text, span));
-            let sink = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink);
-            tasks.extend(sink.and_then(|node| self.sink("sink", node)));
+        }
+        // The sink of a policy that goes on runs when it is complete, whether it collects or not.
+        if let Some(node) = policies.iter().find(|policy| policy.continues()).and_then(|policy| policy.sink) {
+            let sink = self.sink("sink", node);
+            match sinks.is_empty() {
+                true => tasks.extend(sink),
+                false => {
+                    let message = "a sink beside a policy that only has a sink is not supported";
+                    self.error(codes::NOT_SUPPORTED, node.span, message, "put all that is written into one of them");
+                }
+            }
         }
         let lone = sinks.len() == 1;
         for mut sink in sinks {

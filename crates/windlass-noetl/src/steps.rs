@@ -7,7 +7,7 @@ use windlass_syntax::{Diagnostic, Kind, Node, Object, Span, expect_text};
 use windlass_value::{Duration, Mode};
 
 use crate::codes;
-use crate::compiler::{Compiler, Here};
+use crate::compiler::{At, Compiler, Here};
 use crate::fates;
 use crate::form::{Looping, Rule, Step, Task, Then};
 use crate::retry::REASON;
@@ -63,7 +63,12 @@ impl<'a> Compiler<'a> {
                 self.error(codes::MIXED, key.span, "`when` and `spec.policy.admit` exclude each other", hint);
                 None
             }
-            (Some((_, when)), None) => Some(self.expression(when, Mode::Condition)),
+            (Some((_, when)), None) => {
+                self.here.at = At::Guard;
+                let guard = self.expression(when, Mode::Condition);
+                self.here.at = At::Elsewhere;
+                Some(guard)
+            }
             (None, admit) => admit,
         };
         let next = object.take("next");
@@ -93,6 +98,7 @@ impl<'a> Compiler<'a> {
         after.extend(sink.and_then(|sink| self.sink("sink", sink)));
         after.extend(set.and_then(|(_, writes)| self.set_after(writes, false)));
         after.extend(vars.and_then(|(_, writes)| self.set_after(writes, true)));
+        self.here.at = At::Arc;
         let next = next.map(|next| self.next(next)).unwrap_or_default();
         let inclusive = next.inclusive.or(spec.inclusive).unwrap_or(false);
         self.unreachable_arcs(&next.arcs, inclusive);

@@ -1,5 +1,6 @@
 //! One task: its label, its kind with its inputs, its settings, its rules.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,13 +10,16 @@ use windlass_value::Duration;
 
 use crate::amounts::spaced;
 use crate::codes;
-use crate::compiler::Compiler;
+use crate::compiler::{At, Compiler};
 use crate::fates;
 use crate::form::{Rule, Task, Work};
 use crate::tools::Inputs;
 
 /// Tasks of the workbook that name another, one inside the other.
 const INLINED_MAX: u32 = 8;
+
+/// What a task is called, and where it is.
+type Label = (Arc<str>, Span);
 
 /// What a task's `spec` says.
 #[derive(Default)]
@@ -50,13 +54,13 @@ impl<'a> Compiler<'a> {
             }
             let level = self.own_level();
             self.declare(level, &label.0);
-            tasks.extend(self.task(Some(label), body, given));
+            tasks.extend(self.task(Some(label), &body, given));
         }
         tasks
     }
 
     /// `- fetch: {kind: …}`, `- {name: fetch, kind: …}`, or without any name.
-    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<((Arc<str>, Span), &'n Node)> {
+    fn labelled<'n>(&mut self, index: usize, item: &'n Node) -> Option<(Label, Cow<'n, Node>)> {
         let Some(entries) = item.as_map() else {
             let message = format!("a task must be an object, found {}", item.describe());
             self.error(codes::WRONG_KIND, item.span, message, "write `- fetch: {kind: http, …}`");
@@ -70,14 +74,23 @@ impl<'a> Compiler<'a> {
                 self.error(codes::WRONG_KIND, body.span, message, "give it a `kind` and its inputs");
                 return None;
             }
-            return Some(((key.text.as_str().into(), key.span), body));
+            return Some(((key.text.as_str().into(), key.span), Cow::Borrowed(body)));
+        }
+        if let [(key, Node { kind: Kind::Null, .. }), beside @ ..] = entries
+            && beside.iter().any(|(key, _)| key.text == "kind")
+            && key.text != "kind"
+        {
+            let message = format!("`{}` is empty: what follows stands beside it, not under it", key.text);
+            self.error(codes::WRONG_KIND, key.span, message, format!("indent what follows under `{}`", key.text));
+            let body = Node::new(item.span, Kind::Map(beside.to_vec()));
+            return Some(((key.text.as_str().into(), key.span), Cow::Owned(body)));
         }
         match item.get("name") {
             Some(name) if item.get("kind").and_then(Node::as_str) != Some("workbook") => {
                 let text = expect_text(name, "`name`", &mut self.diagnostics)?;
-                Some(((text.text.trim().into(), name.span), item))
+                Some(((text.text.trim().into(), name.span), Cow::Borrowed(item)))
             }
-            _ => Some(((format!("task_{index}").into(), item.span), item)),
+            _ => Some(((format!("task_{index}").into(), item.span), Cow::Borrowed(item))),
         }
     }
 
@@ -112,9 +125,11 @@ impl<'a> Compiler<'a> {
         }
         let writes = object.take("set").map(|set| self.scoped_writes(set)).unwrap_or_default();
         let selection = self.selection(&mut object);
-        let select = selection.map(|selection| self.selected(&selection, "outcome.result"));
+        let select = selection.map(|selection| self.selected(&selection));
         let mut inputs = Inputs { object, given, span: node.span, timeout: None };
+        self.here.at = At::Input;
         let work = self.work(&kind_name, kind.span, &mut inputs);
+        self.here.at = At::Elsewhere;
         let timeout = inputs.timeout.or(spec.timeout);
         inputs.object.finish(codes::UNKNOWN_KEY, &format!("a task of kind `{kind_name}`"), &mut self.diagnostics);
         let task = Task::new(name, work?, span);
@@ -168,6 +183,12 @@ impl<'a> Compiler<'a> {
 
     /// The tool's own tries, before any rule sees an outcome.
     fn spec_retry(&mut self, node: &Node) -> Option<Retry> {
+        if node.as_map().is_none() {
+            let message = format!("`retry` of a task's `spec` must be an object, found {}", node.describe());
+            let hint = "write `retry: {attempts: 3, delay: 1, backoff: exponential}`";
+            self.error(codes::WRONG_KIND, node.span, message, hint);
+            return None;
+        }
         let mut object = Object::read(node, "`retry`", &mut self.diagnostics)?;
         let attempts = object.take("attempts").or(object.take("max_attempts"));
         let delay = object.take("delay").or(object.take("initial_delay"));

@@ -87,7 +87,11 @@ async fn where_it_happened() {
             "start",
             "has no property `no`",
         ),
-        ("workload: {n: 1}\nworkflow: [{step: start, next: [b]}, {step: b, when: '{{ n.no }}'}]", "b", "has no property `no`"),
+        (
+            "workload: {n: 1}\nworkflow: [{step: start, next: [b]}, {step: b, when: '{{ n.no }}'}]",
+            "b",
+            "has no property `no`",
+        ),
         (
             "workload: {n: 1}\nworkflow: [{step: start, next: [a, b]}, {step: a, next: [j]}, {step: b, next: [{step: j, when: '{{ n == 2 }}'}]}, {step: j, spec: {join: all}}]",
             "j",

@@ -4,7 +4,10 @@
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = folded(name);
     let allowed = (wanted.len() / 3).clamp(1, 4);
-    let scored = candidates.into_iter().map(|candidate| (distance(&wanted, &folded(candidate)), candidate));
+    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
+    let alike = |other: &[char]| wanted.len() > 2 || other.starts_with(&wanted) || wanted.starts_with(other);
+    let alike = candidates.into_iter().filter(|candidate| alike(&folded(candidate)));
+    let scored = alike.map(|candidate| (distance(&wanted, &folded(candidate)), candidate));
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }
 

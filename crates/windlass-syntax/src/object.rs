@@ -68,7 +68,9 @@ impl<'a> Object<'a> {
 
     /// Reports every key that was not asked for.
     pub fn finish(self, code: &'static str, what: &str, diagnostics: &mut Diagnostics) {
-        for (key, _) in self.rest() {
+        // What is given twice in the same letters is said already, where the text was read.
+        let same = |key: &Key| self.entries.iter().any(|(other, _, taken)| *taken && other.text == key.text);
+        for (key, _) in self.rest().filter(|(key, _)| !same(key)) {
             let twice = self.known.iter().any(|name| name.eq_ignore_ascii_case(&key.text));
             let message = match twice {
                 true => format!("`{}` is given twice in {what}, in different letter case", key.text),

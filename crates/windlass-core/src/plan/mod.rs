@@ -25,7 +25,7 @@ pub use retry::{Backoff, Growth, Jitter, Retry};
 pub use trigger::Trigger;
 pub use wait::{Call, Wait};
 
-use crate::{Limits, Status};
+use crate::{ErrorInfo, Limits, Status};
 
 /// Goes up when a plan of the old form would be read wrongly. The previous version always loads.
 pub const ENCODING_VERSION: u16 = 1;
@@ -80,6 +80,9 @@ pub struct Plan {
     /// Definitions that its calls may name, by the hash of their plan: a run that has begun goes on with these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<(Arc<str>, BlobHash)>,
+    /// What the dialect advises after an error of the reducer's own, by its code: the reducer's words for it are another's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<(Arc<str>, Arc<str>)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -195,6 +198,12 @@ impl Plan {
         self.semantics >= 3
     }
 
+    /// An error as this plan's authors know it.
+    pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
+        let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
+        ErrorInfo { hint: own.or(error.hint), ..error }
+    }
+
     /// What fails at a place of a net, and not inside its body, is told with the body's path.
     pub(crate) fn tells_places(&self) -> bool {
         self.semantics >= 3
@@ -218,6 +227,7 @@ impl Plan {
             triggers: Vec::new(),
             metadata: Value::Null,
             pins: Vec::new(),
+            hints: Vec::new(),
         }
     }
 

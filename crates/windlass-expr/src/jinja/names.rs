@@ -46,6 +46,8 @@ pub(super) enum Root {
     Result,
     This,
     Output,
+    /// `output_select`: the result that fields are selected from.
+    Selected,
     /// `args`
     Input,
     /// A word that the place of the expression gives a meaning to.
@@ -73,6 +75,7 @@ impl Root {
             "result" => Root::Result,
             "this" => Root::This,
             "output" => Root::Output,
+            "output_select" => Root::Selected,
             "input" => Root::Input,
             "outcome" | "args" | "event" | "_status" | "_prev" | "_task" | "_attempt" | "_visit" => Root::Local,
             _ => Root::Name,
@@ -149,6 +152,9 @@ pub(super) fn root_value(root: &Root, name: &str, first: Option<&str>, scope: &d
             Some(ended) => Some(outcome::ended(ended, first, scope)),
             None => outcome::output(first, scope).or_else(|| whole(bare(name, scope))),
         },
+        (Root::Selected, _) => {
+            whole(outcome::result(scope).or_else(|| scope.local("_prev")).or_else(|| bare(name, scope)))
+        }
         (Root::Input, _) => whole(args(scope).or_else(|| bare(name, scope))),
         (Root::Local, Some("error")) if name == "outcome" => outcome::part("error", scope),
         (Root::Local, _) => whole(scope.local(name.strip_prefix('_').filter(|_| name == "_status").unwrap_or(name)))

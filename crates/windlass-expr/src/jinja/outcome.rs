@@ -39,7 +39,10 @@ pub(super) fn error(scope: &dyn Scope) -> Option<Value> {
     match outcome(scope) {
         Some(outcome) => failed(&outcome).then(|| completed(&outcome)),
         // A turn that a loop makes an entry of.
-        None => scope.local("error").filter(|error| !error.is_null()).map(|error| completed(&Value::object([("error", error)]))),
+        None => scope
+            .local("error")
+            .filter(|error| !error.is_null())
+            .map(|error| completed(&Value::object([("error", error)]))),
     }
 }
 

@@ -206,14 +206,20 @@ pub(super) fn missing(before: &str, value: &Value, step: &Step) -> EvalError {
 }
 
 fn no_property<'a>(before: &str, key: &str, keys: impl Iterator<Item = &'a str> + Clone) -> EvalError {
-    let mut message = format!("`{before}` has no property `{key}`");
+    let mut message = match before {
+        "output_select" => format!("`output_select` wants `{key}`, and the result has no such property"),
+        _ => format!("`{before}` has no property `{key}`"),
+    };
     match keys.clone().next() {
         Some(_) => message.push_str(&format!("; it has {}", listed(keys.clone()))),
         None => message.push_str("; it is empty"),
     }
     let error = EvalError::new(EvalErrorKind::Missing, message);
+    let selecting =
+        before.strip_prefix("output_select").is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
     match nearest(key, keys) {
         Some(close) => error.hint(format!("did you mean `{close}`?")),
+        None if selecting => error.hint("select what is there, or leave it out of `output_select`"),
         None => error.hint(format!("`{before}.{key} | default(…)` says what it is when it is missing")),
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `id = {{ x }}` | `id = $1` |
 //! | `'{{ x }}'`, `$${{ x }}$$`, `$tag${{ x }}$tag$` | `$1` |
-//! | `'a {{ x }} b'`, also between dollars | `('a ' \|\| CAST($1 AS TEXT) \|\| ' b')`, and the parameter is the value's text |
+//! | `'a {{ x }} b'`, also between dollars | `$1`, and the parameter is the whole text |
+//! | `E'a\t{{ x }}'` | `(E'a\t' \|\| CAST($1 AS TEXT))`, and the parameter is the value's text |
 //! | `DATE '{{ x }}'` | `CAST($1 AS DATE)` |
 //! | `{{ x \| raw }}` | the text itself, reported to whoever asks |
 //! | in a comment | nothing |
@@ -16,7 +17,7 @@
 use std::ops::Range;
 
 use minijinja::machinery::{Token, tokenize};
-use windlass_value::CompileError;
+use windlass_value::{CompileError, Value, to_json};
 
 use super::engine::syntax;
 use super::lower::Problem;
@@ -406,6 +407,7 @@ impl Splitter<'_> {
         }
         let text = match content {
             [Item::Hole(hole)] => self.param(hole, false),
+            parts if opening == "'" => self.put_together(parts, quoted),
             parts => self.concatenation(parts, opening, quoted),
         };
         match cast {
@@ -414,6 +416,43 @@ impl Splitter<'_> {
         }
     }
 
+    /// The whole literal as one value, put together by the language: so the database takes it for whatever stands there,
+    /// as it does with a literal, and not for a text.
+    fn put_together(&mut self, parts: &[Item], quoted: impl Fn(&str) -> String) -> String {
+        let (mut texts, mut literal) = (Vec::new(), String::new());
+        let mut range: Option<Range<usize>> = None;
+        let close = |literal: &mut String, texts: &mut Vec<String>| {
+            if !literal.is_empty() {
+                let text = quoted(literal).replace("''", "'");
+                texts.push(to_json(&Value::from(text)));
+                literal.clear();
+            }
+        };
+        for part in parts {
+            match part {
+                Item::Letter(letter) => literal.push(*letter),
+                Item::Hole(hole) => {
+                    self.not_raw(hole);
+                    close(&mut literal, &mut texts);
+                    texts.push(format!("(({}) | string)", hole.inner));
+                    range = Some(range.map_or(hole.range.start, |range| range.start)..hole.range.end);
+                }
+            }
+        }
+        close(&mut literal, &mut texts);
+        let template = format!("{{{{ {} }}}}", texts.join(" ~ "));
+        self.statement.params.push(Param { template, range: range.unwrap_or_default() });
+        format!("${}", self.statement.params.len())
+    }
+
+    fn not_raw(&mut self, hole: &Hole) {
+        if hole.raw {
+            let message = "raw text and values cannot stand in one literal";
+            self.problems.push(problem(message, "put the parts together with `||`", hole.range.clone()));
+        }
+    }
+
+    /// The same by the database, for a literal with escapes that only it understands.
     fn concatenation(&mut self, parts: &[Item], opening: &str, quoted: impl Fn(&str) -> String) -> String {
         let (mut texts, mut literal) = (Vec::new(), String::new());
         let close = |literal: &mut String, texts: &mut Vec<String>| {
@@ -426,10 +465,7 @@ impl Splitter<'_> {
             match part {
                 Item::Letter(letter) => literal.push(*letter),
                 Item::Hole(hole) => {
-                    if hole.raw {
-                        let message = "raw text and values cannot stand in one literal";
-                        self.problems.push(problem(message, "put the parts together with `||`", hole.range.clone()));
-                    }
+                    self.not_raw(hole);
                     close(&mut literal, &mut texts);
                     texts.push(format!("CAST({} AS TEXT)", self.param(hole, true)));
                 }

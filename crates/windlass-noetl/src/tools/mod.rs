@@ -192,7 +192,9 @@ impl Compiler<'_> {
     pub fn database_auth(&mut self, inputs: &mut Inputs<'_>, span: Span) -> Node {
         self.auth(inputs).unwrap_or_else(|| {
             let usual = Node::text("postgres", span);
-            self.check_alias(&usual);
+            if !std::mem::replace(&mut self.said_usual, true) {
+                self.check_alias(&usual);
+            }
             usual
         })
     }

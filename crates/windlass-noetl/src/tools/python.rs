@@ -36,7 +36,7 @@ impl Compiler<'_> {
             return None;
         };
         let written = &expect_text(code, "`code`", &mut self.diagnostics)?.text;
-        let (source, given) = self.code(written, code.span, given);
+        let (source, given) = self.code(written, code, given);
         let mut entries = vec![("code", text(expr::literal_text(&source), code.span))];
         entries.extend(given.map(|given| ("args", given)));
         entries.extend(libs.map(|libs| ("libs", libs)));
@@ -45,13 +45,18 @@ impl Compiler<'_> {
     }
 
     /// The code with variables for its templates and for `context`, and what it is given.
-    fn code(&mut self, written: &str, span: Span, given: Option<Node>) -> (String, Option<Node>) {
+    fn code(&mut self, written: &str, code: &Node, given: Option<Node>) -> (String, Option<Node>) {
+        let span = code.span;
+        let place = |range: &std::ops::Range<usize>| match &code.kind {
+            Kind::Str(text) => text.span_of(range.clone(), span),
+            _ => span,
+        };
         let given = given.filter(|given| !matches!(given.kind, Kind::Null));
         let found = source::scan(written);
         for range in &found.in_texts {
             let message = format!("a template inside a text of the code stays as it is: `{}`", &written[range.clone()]);
             let hint = "pass the value under `input`, and put the text together in the code";
-            self.no_effect(span, message, hint);
+            self.no_effect(place(range), message, hint);
         }
         let names: Vec<String> =
             given.iter().filter_map(Node::as_map).flatten().map(|(key, _)| key.text.clone()).collect();
@@ -68,14 +73,14 @@ impl Compiler<'_> {
                 return (written.to_owned(), given);
             }
         };
-        let mut add = |name: String, value: String| entries.push((Key { text: name, span }, text(value, span)));
+        let mut add = |name: String, value: String, span| entries.push((Key { text: name, span }, text(value, span)));
         let (mut source, mut copied) = (String::new(), 0);
         for (index, range) in found.templates.iter().enumerate() {
             let name = format!("_template_{}", index + 1);
             source.push_str(&written[copied..range.start]);
             source.push_str(&name);
             copied = range.end;
-            add(name, written[range.clone()].to_owned());
+            add(name, written[range.clone()].to_owned(), place(range));
         }
         source.push_str(&written[copied..]);
         if wants_context {

@@ -19,6 +19,7 @@ impl Reducer<'_> {
         }
         let Some((looping, body)) = self.loop_of(id) else { return };
         let (status, error) = verdict(looping, body, reason);
+        let error = error.map(|error| self.program.plan.advised(error));
         let turns = self.loop_summary(id, looping, reason);
         self.tell_loop_done(id, status, reason);
         let output = self.loop_output(id, looping, status, reason);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, Write};
 use super::names::ended_value;
+use crate::plan::{ArcOn, Join, Net, NetEnd, NodeKind, Place, Write};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{
@@ -383,6 +383,7 @@ impl<'a> Reducer<'a> {
                 let at = held.first().filter(|_| self.program.plan.tells_places());
                 let at = at.map(|(place, _)| self.child_path(id, place.body));
                 let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
+                let error = self.program.plan.advised(error);
                 self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error });
             }
         }

@@ -30,8 +30,9 @@ impl Reducer<'_> {
                 other => format!("{} {}", other.kind(), shortened(other)),
             };
             let message = format!("a foreach needs an array; it got {got}");
-            let hint = "give it a list, an empty one if there is nothing to loop over";
-            return Err(ErrorInfo::new("NotAnArray", "expression", message).hint(hint).into());
+            let hint = "if it may be missing, write coalesce(…, json('[]'))";
+            let error = ErrorInfo::new("NotAnArray", "expression", message).hint(hint);
+            return Err(self.program.plan.advised(error).into());
         };
         let count = list.len() as u64;
         let items = match count > chunk_items {

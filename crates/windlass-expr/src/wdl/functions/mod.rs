@@ -192,6 +192,13 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let allowed = (wanted.len() / 3).clamp(1, 4);
     // Names of another length are farther away than allowed, whatever they say.
     let alike = candidates.into_iter().filter(|candidate| candidate.chars().count().abs_diff(wanted.len()) <= allowed);
+    // Any two names of one or two letters are near to each other: one must at least begin as the other does.
+    let short: String = wanted.iter().collect();
+    let begins = |candidate: &&str| {
+        let other = candidate.to_lowercase();
+        wanted.len() > 2 || other.starts_with(&short) || short.starts_with(&other)
+    };
+    let alike = alike.filter(begins);
     let scored = alike.map(|candidate| (distance(&wanted, candidate), candidate));
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }

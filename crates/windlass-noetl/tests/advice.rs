@@ -1,0 +1,96 @@
+//! What a run that fails advises, in the words of a playbook; and limits that a file may set.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use windlass_value::to_json;
+use world::{replied, run, run_with};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_to_do() {
+    for (text, message, hint) in [
+        (
+            "workload: {n: 3}\nworkflow: [{step: start, loop: {in: '{{ n }}', iterator: i}, tool: {kind: noop}}]",
+            "needs an array",
+            "default([])",
+        ),
+        (
+            "workflow: [{step: start, loop: {while: '{{ true }}', spec: {max_iterations: 2}}, tool: {kind: noop}}]",
+            "2 turns",
+            "`max_iterations` under `loop.spec`",
+        ),
+        (
+            "workflow: [{step: start, tool: {kind: noop, result: {a: 1, b: 2}, output_select: [c]}}]",
+            "`output_select` wants `c`, and the result has no such property; it has `a`, `b`",
+            "leave it out",
+        ),
+        (
+            "workload: {n: 1}\nworkflow: [{step: start, next: [a, b]}, {step: a, next: [j]}, {step: b, next: [{step: j, when: '{{ n == 2 }}'}]}, {step: j, spec: {join: all}}]",
+            "`j` waits for a token of `b`",
+            "`next_mode: inclusive`",
+        ),
+    ] {
+        let error = run(text, "{}").await.report.error.clone().unwrap();
+        assert!(error.message.contains(message), "{error:?}");
+        assert!(error.hint.as_ref().is_some_and(|said| said.contains(hint)), "{error:?}");
+    }
+}
+
+/// A `while` may have more turns than it has by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_at_most() {
+    const TEXT: &str = "
+workload: {most: 100}
+workflow:
+  - step: start
+    loop: {while: '{{ iter.index < 80 }}', spec: {max_iterations: '{{ most }}'}}
+    tool: [{one: {kind: noop, result: 1}}]
+    next: [{step: end, when: '{{ event.name == \"loop.done\" }}', args: {n: '{{ output.stats.total }}'}}]
+  - {step: end, tool: {kind: noop, result: '{{ n }}'}}
+";
+    let ran = run(TEXT, "{}").await;
+    assert_eq!(ran.said(), "80", "{:?}", ran.report.error);
+}
+
+/// A literal with values in it is one value, so the database takes it for what stands there: a time is no text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn literals_in_sql() {
+    const TEXT: &str = "
+workload: {day: '2026-01-02', h: 10}
+workflow:
+  - step: start
+    tool: {kind: postgres, auth: pg, command: \"INSERT INTO t (at) VALUES ('{{ day }}T{{ h }}:00:00Z')\"}
+";
+    let ran = run(TEXT, "{}").await;
+    let statements = to_json(ran.calls[0].input.get("statements").unwrap());
+    assert_eq!(statements, r#"[{"sql":"INSERT INTO t (at) VALUES ($1)","params":["2026-01-02T10:00:00Z"]}]"#);
+}
+
+/// A sink of a policy that goes on runs once, when there is no more, also if nothing is collected.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sinks_of_policies_that_do_not_collect() {
+    const TEXT: &str = "
+workload: {n: 1}
+workflow:
+  - step: start
+    tool: http
+    url: 'http://x'
+    retry:
+      - when: '{{ response.more }}'
+        then: {max_attempts: 5, next_call: {params: {p: 2}}, sink: {tool: postgres, statement: \"INSERT INTO t VALUES ({{ result.n }})\"}}
+";
+    let ran = run_with(TEXT, "{}", |tool, call| match (tool, call.input.get("params").is_some()) {
+        ("http_call", false) => replied(200, r#"{"more": true, "n": 1}"#),
+        ("http_call", true) => replied(200, r#"{"more": false, "n": 2}"#),
+        _ => world::obliging(tool, call),
+    })
+    .await;
+    let written: Vec<String> = ran
+        .calls
+        .iter()
+        .filter(|call| call.tool == "postgres")
+        .map(|call| to_json(call.input.get("statements").unwrap()))
+        .collect();
+    assert_eq!(written, [r#"[{"sql":"INSERT INTO t VALUES ($1)","params":[2]}]"#], "{:?}", ran.report.error);
+}

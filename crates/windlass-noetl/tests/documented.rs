@@ -1,0 +1,14 @@
+//! The page of the dialect names all that a template may use.
+
+#![allow(clippy::unwrap_used)]
+
+#[test]
+fn the_page_names_what_templates_use() {
+    let page = include_str!("../../../docs/noetl.md");
+    for (kind, names) in windlass_expr::jinja::names() {
+        let row = page.lines().find(|line| line.starts_with(&format!("| {kind}s |"))).unwrap();
+        let missing: Vec<&&str> = names.iter().filter(|name| !row.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "{kind}s that the page does not name: {missing:?}");
+        assert_eq!(row.matches('`').count(), names.len() * 2, "{kind}s that are not there");
+    }
+}
