@@ -9,6 +9,7 @@ use super::rng::{Rng, digest, mix};
 
 /// What a worker does with a job.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Reply {
     After(Duration, TaskOutcome),
     /// The worker never says anything again.
