@@ -101,6 +101,14 @@ pub fn compile(
     }
 }
 
+/// What a definition with problems calls, as far as it can be read: a child that is not there is one problem more.
+pub fn calls_of(source: &Source, dialect: Option<Dialect>, settings: &Settings) -> Vec<(String, Span)> {
+    match dialect {
+        Some(Dialect::Loom) => Vec::new(),
+        _ => windlass_noetl::calls_of(source, &noetl_options(source, settings)),
+    }
+}
+
 fn recognise(tree: &Node) -> Option<Dialect> {
     if windlass_noetl::recognise(tree) {
         return Some(Dialect::Noetl);

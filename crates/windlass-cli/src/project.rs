@@ -107,7 +107,7 @@ impl Reader<'_> {
         let compiled = definition::compile(&source, dialect, self.settings, app, around.parameters);
         let (plan, mut found, calls) = match compiled {
             Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls),
-            Err(problems) => (None, problems, Vec::new()),
+            Err(problems) => (None, problems, definition::calls_of(&source, dialect, self.settings)),
         };
         unset_credentials(&source, self.settings).into_iter().for_each(|warning| found.push(warning));
         self.open.extend(path.clone().map(same_file));

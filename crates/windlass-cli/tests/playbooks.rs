@@ -128,3 +128,19 @@ fn kinds_of_playbooks_and_tools_are_told_apart() {
     let noop = place.windlass(&["tools", "noop"]);
     assert!(!noop.out.contains("kinds of errors"), "{}", noop.out);
 }
+
+/// A child that is not there is said beside whatever else is wrong.
+#[test]
+fn a_missing_child_is_one_mistake_of_several() {
+    let place = Place::new();
+    let text = "apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: two}
+workflow:
+  - step: start
+    tool: {kind: playbook, path: nowhere}
+    nxt: end
+";
+    place.write("two.yaml", text);
+    place.windlass(&["check", "two.yaml"]).exits(2).has("unknown key `nxt`").has("nowhere");
+}

@@ -96,6 +96,16 @@ pub fn compile_tree(
     }
 }
 
+/// The playbooks that a file calls, itself left out, whatever else is wrong with it.
+pub fn calls_of(source: &Source, options: &Options) -> Vec<(String, Span)> {
+    let mut diagnostics = Diagnostics::new();
+    let Some(tree) = read(source, &options.limits, &mut diagnostics).filter(recognise) else { return Vec::new() };
+    let mut compiler = compiler::Compiler::new(source, options, diagnostics);
+    compiler.playbook(&tree);
+    let own = compiler.plan.name;
+    compiler.calls.into_iter().filter(|(name, _)| *name != *own).collect()
+}
+
 /// Whether a tree looks like a playbook, right or wrong.
 pub fn recognise(tree: &Node) -> bool {
     playbook::recognise(tree)

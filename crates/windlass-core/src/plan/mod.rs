@@ -204,7 +204,8 @@ impl Plan {
         ErrorInfo { hint: own.or(error.hint), ..error }
     }
 
-    /// What fails at a place of a net, and not inside its body, is told with the body's path.
+    /// What fails at a place of a net, and not inside its body, is told with the body's path; a join that waits in vain
+    /// says for whom, and an error keeps the facts of its try for the arcs.
     pub(crate) fn tells_places(&self) -> bool {
         self.semantics >= 3
     }

@@ -375,13 +375,17 @@ impl<'a> Reducer<'a> {
                 let message = format!("nothing is left to do and no `{kind}` was emitted");
                 self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
             }
+            NetEnd::Quiet | NetEnd::Stop(_) if !self.program.plan.tells_places() => {
+                let names: Vec<&str> = held.iter().map(|(place, _)| &*place.name).collect();
+                let message = format!("nothing is left to do; the joins at {} can never complete", names.join(", "));
+                self.fail_net(id, ErrorInfo::new("Hang", "hang", message));
+            }
             NetEnd::Quiet | NetEnd::Stop(_) => {
                 let waiting: Vec<String> = held.iter().map(|(place, state)| waits_for(net, place, state)).collect();
                 let message = format!("nothing is left to do, and {}", waiting.join("; "));
                 let hint = "a join needs a token of each of them, whichever way the run takes: give them all an arc that \
                             fires, or do not wait for all";
-                let at = held.first().filter(|_| self.program.plan.tells_places());
-                let at = at.map(|(place, _)| self.child_path(id, place.body));
+                let at = held.first().map(|(place, _)| self.child_path(id, place.body));
                 let error = ErrorInfo::new("Hang", "hang", message).hint(hint);
                 let error = self.program.plan.advised(error);
                 self.fail_net(id, ErrorInfo { path: at.unwrap_or_default(), ..error });

@@ -275,7 +275,7 @@ impl<'a> Reducer<'a> {
             Next::Break => self.pipeline_ends(id, Status::Succeeded, previous, None),
             Next::Fail { status, error } => {
                 let mut error = error.or_else(|| outcome.error.clone()).unwrap_or_else(|| ruled(&Value::Null));
-                if error.facts.is_null() {
+                if error.facts.is_null() && self.program.plan.tells_places() {
                     error.facts = self.slim(outcome.facts.clone());
                 }
                 self.pipeline_ends(id, status, previous, Some(error));
