@@ -147,7 +147,7 @@ async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> 
     }
     let mut tables = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        match run_piece(connection, piece, bytes_max).await {
+        match run_piece(connection, piece, together, bytes_max).await {
             Ok(table) => tables.push(table),
             Err(failure) => {
                 if together {
@@ -164,11 +164,24 @@ async fn run_pieces(busy: &mut Busy, pieces: &[Piece<'_>], bytes_max: usize) -> 
     Ok(tables)
 }
 
-async fn run_piece(connection: &mut Connection, piece: &Piece<'_>, bytes_max: usize) -> Result<Table, Failure> {
+async fn run_piece(
+    connection: &mut Connection,
+    piece: &Piece<'_>,
+    together: bool,
+    bytes_max: usize,
+) -> Result<Table, Failure> {
+    // A statement that cannot be prepared ends the transaction, unless there is a point to go back to.
+    let guarded = together && !piece.params.is_empty() && !connection.knows(&piece.sql);
+    if guarded {
+        connection.client.batch_execute(&format!("SAVEPOINT {UNTYPED}")).await?;
+    }
     let prepared = match connection.prepare(&piece.sql, piece.keeps_plan()).await {
-        Err(failure) if failure.has_code("42P18") => typed_by_values(connection, piece, failure).await?,
+        Err(failure) if failure.has_code("42P18") => typed_by_values(connection, piece, failure, guarded).await?,
         prepared => prepared?,
     };
+    if guarded {
+        connection.client.batch_execute(&format!("RELEASE SAVEPOINT {UNTYPED}")).await?;
+    }
     let types = prepared.statement.params();
     if types.len() != piece.params.len() {
         let message = format!("the statement has {} parameters, but {} values", types.len(), piece.params.len());
@@ -189,11 +202,15 @@ async fn run_piece(connection: &mut Connection, piece: &Piece<'_>, bytes_max: us
     table
 }
 
+/// Where a transaction goes back to when the types of a statement's values are not clear.
+const UNTYPED: &str = "windlass_untyped";
+
 /// Where a parameter could be of any type, it is of the type that its value has.
 async fn typed_by_values(
     connection: &mut Connection,
     piece: &Piece<'_>,
     failure: Failure,
+    guarded: bool,
 ) -> Result<Arc<pool::Prepared>, Failure> {
     let mut types = vec![Type::UNKNOWN; piece.params.len()];
     let mut failure = failure;
@@ -201,6 +218,9 @@ async fn typed_by_values(
         let number = failure.parameter_in_message().filter(|number| *number <= types.len());
         let Some(place) = number.and_then(|number| number.checked_sub(1)) else { break };
         types[place] = bind::natural_type(&piece.params[place]);
+        if guarded {
+            connection.client.batch_execute(&format!("ROLLBACK TO SAVEPOINT {UNTYPED}")).await?;
+        }
         match connection.prepare_typed(&piece.sql, &types).await {
             Err(next) if next.has_code("42P18") => failure = next,
             prepared => return prepared,

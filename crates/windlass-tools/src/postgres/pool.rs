@@ -165,6 +165,11 @@ impl Connection {
         Ok(prepared)
     }
 
+    /// It is prepared already.
+    pub(super) fn knows(&self, sql: &str) -> bool {
+        self.plans.contains_key(sql)
+    }
+
     pub(super) async fn prepare_typed(&mut self, sql: &str, types: &[Type]) -> Result<Arc<Prepared>, Failure> {
         let mut statement = self.client.prepare_typed(sql, types).await?;
         let names: Vec<Arc<str>> = statement.columns().iter().map(|column| column.name().into()).collect();
