@@ -71,6 +71,8 @@ limits! {
     expression_fuel: u64 = 10_000_000,
     /// Bytes one expression may give.
     expression_output_bytes_max: usize = 104_857_600,
+    /// Levels of lists and objects in each other that an expression may give: what is deeper could not be read again.
+    value_depth_max: usize = 200,
     /// Nesting of a definition.
     definition_depth_max: usize = 64,
     /// Bytes of a definition.

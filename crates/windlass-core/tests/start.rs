@@ -144,3 +144,19 @@ fn a_child_knows_its_parent_and_where_all_this_began() {
     let origin = Origin { parent: "above".into(), trace: "top".into(), returns: None };
     assert_eq!(shown(Some(origin)), json(r#"["above", "top"]"#));
 }
+
+/// What is nested too deeply could be written, but never be read again.
+#[test]
+fn a_value_has_a_depth() {
+    let program = |limit: usize| {
+        let mut b = Builder::new();
+        b.evaluate(None, "show", "[[[1]]]");
+        b.load_with(Limits { value_depth_max: limit, ..Limits::default() })
+    };
+    for (limit, fails) in [(3, false), (2, true)] {
+        let program = program(limit);
+        let mut sim = Sim::new(&program, echo());
+        sim.start_with(json("{}")).run();
+        assert_eq!(sim.result().error.as_ref().map(|error| &*error.code), fails.then_some("ExpressionLimit"));
+    }
+}

@@ -13,7 +13,7 @@ use crate::RuntimeError;
 use crate::adapter::{Adapter, ChildStart, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::codec;
-use crate::recovery::holds_stored;
+use crate::recovery::{LEVELS_OF_A_LIST, RESOLVED_LEVELS_MAX, holds_stored};
 
 pub struct ControlLoop<A> {
     program: Arc<Program>,
@@ -225,7 +225,7 @@ impl<A: Adapter> ControlLoop<A> {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
                 Some(open) if open.is_out(job.dispatch) && self.is_too_large(&job) => self.refuse_input(&job),
                 Some(open) if open.is_out(job.dispatch) => {
-                    let input = self.put_together(&job.input).await?;
+                    let input = self.put_together(&job.input, RESOLVED_LEVELS_MAX).await?;
                     self.adapter.run_worker(job, input);
                 }
                 // A later tick of the same commit has ended it or handed it out again.
@@ -269,11 +269,13 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     /// A tool gets plain values: what is stored elsewhere is put back in.
-    async fn put_together(&mut self, value: &Value) -> Result<Value, RuntimeError> {
+    async fn put_together(&mut self, value: &Value, levels: usize) -> Result<Value, RuntimeError> {
+        let below = levels.saturating_sub(1);
         if !holds_stored(value) {
             return Ok(value.clone());
         }
         match value {
+            Value::Stored(_) if levels < LEVELS_OF_A_LIST => Ok(value.clone()),
             Value::Stored(stored) => {
                 let content = match self.blobs.get(&stored.hash) {
                     Some(content) => content,
@@ -283,7 +285,7 @@ impl<A: Adapter> ControlLoop<A> {
                         .await?
                         .ok_or_else(|| RuntimeError::MissingBlob(stored.hash.to_string()))?,
                 };
-                let content = Box::pin(self.put_together(&content)).await?;
+                let content = Box::pin(self.put_together(&content, below)).await?;
                 match (stored.chunked, &content) {
                     (true, Value::List(chunks)) => {
                         let items = chunks.iter().flat_map(|chunk| chunk.as_list().unwrap_or_default()).cloned();
@@ -295,14 +297,14 @@ impl<A: Adapter> ControlLoop<A> {
             Value::List(items) => {
                 let mut whole = Vec::with_capacity(items.len());
                 for item in items.iter() {
-                    whole.push(Box::pin(self.put_together(item)).await?);
+                    whole.push(Box::pin(self.put_together(item, below)).await?);
                 }
                 Ok(Value::list(whole))
             }
             Value::Map(map) => {
                 let mut whole = Map::with_capacity(map.len());
                 for (key, value) in map.iter() {
-                    whole.insert(key.clone(), Box::pin(self.put_together(value)).await?);
+                    whole.insert(key.clone(), Box::pin(self.put_together(value, below)).await?);
                 }
                 Ok(Value::map(whole))
             }

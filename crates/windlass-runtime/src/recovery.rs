@@ -154,27 +154,35 @@ pub fn stored_value(store: &dyn StoreRead, hash: &BlobHash) -> Result<Value, Run
 /// reference: a few of them can stand for more than memory holds.
 const RESOLVED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Levels of lists, objects and references in each other that are put together. Values hold references to values that
+/// hold references: each of them is shallow, all of them together need not be.
+pub(crate) const RESOLVED_LEVELS_MAX: usize = 400;
+
+/// A list in chunks is put together whole or not at all: the list, its chunks, their items.
+pub(crate) const LEVELS_OF_A_LIST: usize = 3;
+
 /// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
     let mut left = RESOLVED_BYTES_MAX;
-    resolve_within(store, value, &mut left)
+    resolve_within(store, value, &mut left, RESOLVED_LEVELS_MAX)
 }
 
-fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64) -> Result<Value, RuntimeError> {
+fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: usize) -> Result<Value, RuntimeError> {
+    let below = levels.saturating_sub(1);
     match value {
-        Value::Stored(stored) if stored.size > *left => Ok(value.clone()),
+        Value::Stored(stored) if stored.size > *left || levels < LEVELS_OF_A_LIST => Ok(value.clone()),
         Value::Stored(stored) => {
             *left -= stored.size;
             // Its size counts all that is inside, so from here on there is nothing left to refuse.
-            let content = resolve_within(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone())?;
+            let content = resolve_within(store, &stored_value(store, &stored.hash)?, &mut u64::MAX.clone(), below)?;
             Ok(if stored.chunked { flattened(&content) } else { content })
         }
         Value::List(items) if items.iter().any(holds_stored) => {
-            let items = items.iter().map(|item| resolve_within(store, item, left));
+            let items = items.iter().map(|item| resolve_within(store, item, left, below));
             items.collect::<Result<Vec<_>, _>>().map(Value::list)
         }
         Value::Map(map) if map.values().any(holds_stored) => {
-            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve_within(store, value, left)?)));
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), resolve_within(store, value, left, below)?)));
             entries.collect::<Result<windlass_value::Map, RuntimeError>>().map(Value::map)
         }
         other => Ok(other.clone()),

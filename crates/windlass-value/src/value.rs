@@ -147,6 +147,15 @@ impl Value {
         }
     }
 
+    /// Whether there are more than these levels of lists and objects in each other.
+    pub fn is_deeper_than(&self, levels: usize) -> bool {
+        match self {
+            Value::List(items) => levels == 0 || items.iter().any(|item| item.is_deeper_than(levels - 1)),
+            Value::Map(map) => levels == 0 || map.values().any(|item| item.is_deeper_than(levels - 1)),
+            _ => false,
+        }
+    }
+
     /// Roughly how many bytes the value's encoding has; stops counting beyond `cap`.
     pub fn size_up_to(&self, cap: usize) -> usize {
         match self {

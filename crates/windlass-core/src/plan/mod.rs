@@ -183,6 +183,11 @@ impl Plan {
         self.semantics >= 2
     }
 
+    /// Expressions give no values that are nested too deeply.
+    pub(crate) fn bounds_depth(&self) -> bool {
+        self.semantics >= 3
+    }
+
     /// A pipeline keeps its job, and its worker, from task to task; what a worker says too late is told of as refused.
     pub(crate) fn leases_pipelines(&self) -> bool {
         self.semantics >= 3
