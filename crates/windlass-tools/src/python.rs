@@ -102,8 +102,9 @@ async fn run(pool: &Pool, call: &ToolCall) -> Result<TaskOutcome, ErrorInfo> {
     let code = input.text("code")?.filter(|code| !code.trim().is_empty());
     let code = code.ok_or_else(|| bad("`python` has no `code` to run"))?;
     let limit = input.limit(call, pool.options.default_timeout)?;
-    let request = answer::request(code, input.object("libs")?, input.object("args")?, input.object("input")?);
-    match in_time(call, limit, pool.ask(request)).await {
+    let mark = answer::Mark::new();
+    let request = answer::request(&mark, code, input.object("libs")?, input.object("args")?, input.object("input")?);
+    match in_time(call, limit, pool.ask(&mark, request)).await {
         Err(stopped) => Err(stopped.error("the Python code")),
         Ok(Ok(line)) => answer::outcome(&line),
         Ok(Err(broken)) => Err(pool_error(pool, broken)),
@@ -119,6 +120,11 @@ fn pool_error(pool: &Pool, broken: Broken) -> ErrorInfo {
         }
         Broken::CannotStart(error) => {
             ErrorInfo::new("NoPython", "python", format!("`{program}` cannot be started: {error}"))
+        }
+        Broken::Strayed => {
+            let message = "the interpreter sent something else than the answer to this call, and was killed";
+            ErrorInfo::new("InterpreterStrayed", "python", message)
+                .hint("the code wrote to a file descriptor that it had not opened")
         }
         Broken::Died { how, last_words } => {
             let message = format!("the interpreter ended in the middle of the call ({how})");

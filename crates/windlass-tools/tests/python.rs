@@ -201,3 +201,25 @@ async fn limits_and_what_is_missing_are_told() {
     let small = PythonTool::new(PythonOptions { memory_bytes_max: Some(200 << 20), ..options() });
     assert_eq!(class(&ask(&small, &input("x = 'x' * (1 << 30)", "{}")).await).0, "MemoryError");
 }
+
+#[tokio::test]
+async fn no_call_gets_the_answer_of_another() {
+    let tool = PythonTool::new(PythonOptions { interpreters_max: 1, ..options() });
+    // A copy of the interpreter ends where the code ends, and says nothing.
+    for end in ["", "\nif not pid: raise OSError('no')", "\nif pid: os.waitpid(pid, 0)"] {
+        let fork = format!("import os\npid = os.fork()\nresult = 'parent' if pid else 'child'{end}");
+        assert_eq!(told(&ask(&tool, &input(&fork, "{}")).await), r#""parent""#, "{end}");
+        for number in 0..3 {
+            assert_eq!(told(&ask(&tool, &input(&number.to_string(), "{}")).await), number.to_string(), "{end}");
+        }
+    }
+    let status = "import os\npid = os.fork()\nif not pid: raise OSError('no')\nresult = os.waitpid(pid, 0)[1] >> 8";
+    assert_eq!(told(&ask(&tool, &input(status, "{}")).await), "1");
+    // What is written past the driver is nobody's answer.
+    for forged in ["{\"result\":\"forged\"}\n", "{\"call\":\"0\",\"result\":1}\n", "{", "\n"] {
+        let code = "import os\nfor fd in range(3, 10):\n    try: os.write(fd, forged.encode())\n    except OSError: pass\nresult = 'real'";
+        let outcome = ask(&tool, &input(code, &format!(r#"{{"forged": {}}}"#, to_json(&Value::from(forged))))).await;
+        assert_eq!(class(&outcome), ("InterpreterStrayed", "python", false), "{forged}");
+        assert_eq!(told(&ask(&tool, &input("'second'", "{}")).await), r#""second""#, "{forged}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The lines between us and an interpreter.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, parse_json, to_json};
 
@@ -9,8 +11,23 @@ use crate::input::with_facts;
 /// replies that say they have some.
 const DECIMAL: char = '\0';
 
+/// What the answer to one call must begin with. Nobody can know it before the call: no other call's code can answer it.
+pub(super) struct Mark(String);
+
+impl Mark {
+    pub(super) fn new() -> Mark {
+        let random = || RandomState::new().build_hasher().finish();
+        Mark(format!("{:016x}{:016x}", random(), random()))
+    }
+
+    pub(super) fn is_on(&self, line: &str) -> bool {
+        let rest = line.strip_prefix("{\"call\":\"").and_then(|rest| rest.strip_prefix(self.0.as_str()));
+        rest.is_some_and(|rest| rest.starts_with("\",") && rest.ends_with('\n'))
+    }
+}
+
 /// One line: the code, what it imports, and its inputs.
-pub(super) fn request(code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
+pub(super) fn request(mark: &Mark, code: &str, libs: Option<&Map>, args: Option<&Map>, input: Option<&Map>) -> String {
     let inputs: Map = match (args, input) {
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (args, input) => {
@@ -18,7 +35,8 @@ pub(super) fn request(code: &str, libs: Option<&Map>, args: Option<&Map>, input:
             both.map(|(name, value)| (name.clone(), value.clone())).collect()
         }
     };
-    let mut whole = vec![("code", Value::from(code)), ("inputs", Value::map(inputs))];
+    let mut whole =
+        vec![("call", Value::from(mark.0.as_str())), ("code", Value::from(code)), ("inputs", Value::map(inputs))];
     whole.extend(libs.map(|libs| ("libs", Value::map(libs.clone()))));
     let mut line = to_json(&Value::object(whole));
     line.push('\n');

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use windlass_value::{Value, to_json};
 
 use super::PythonOptions;
+use super::answer::Mark;
 use crate::process::Group;
 
 const DRIVER: &str = include_str!("driver.py");
@@ -26,7 +27,12 @@ pub(super) struct Pool {
 /// Why there is no answer.
 pub(super) enum Broken {
     CannotStart(io::Error),
-    Died { how: String, last_words: String },
+    Died {
+        how: String,
+        last_words: String,
+    },
+    /// Something else came than the answer to this call.
+    Strayed,
 }
 
 impl Pool {
@@ -36,15 +42,21 @@ impl Pool {
     }
 
     /// One line there, one line back. When this is dropped in between, the interpreter is killed.
-    pub(super) async fn ask(&self, request: String) -> Result<String, Broken> {
+    pub(super) async fn ask(&self, mark: &Mark, request: String) -> Result<String, Broken> {
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut interpreter = match idle {
-            Some(interpreter) if !interpreter.has_ended() => interpreter,
-            _ => Interpreter::start(&self.options).map_err(Broken::CannotStart)?,
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let usable = match &mut idle {
+            Some(interpreter) => interpreter.is_silent().await,
+            None => false,
+        };
+        let mut interpreter = match idle.filter(|_| usable) {
+            Some(interpreter) => interpreter,
+            None => Interpreter::start(&self.options).map_err(Broken::CannotStart)?,
         };
         match interpreter.ask(&request).await {
+            // Whatever else it sent would be taken for the answer to the next call.
+            Ok(line) if !mark.is_on(&line) || interpreter.says_more().await => Err(Broken::Strayed),
             Ok(line) => {
                 interpreter.calls += 1;
                 if interpreter.calls < CALLS_MAX && !line.ends_with(",\"retire\":true}\n") {
@@ -88,9 +100,24 @@ impl Interpreter {
         Ok(Interpreter { group, requests, replies: BufReader::new(replies), last_words, ended, calls: 0 })
     }
 
-    /// It closed its pipe for errors: it is gone.
-    fn has_ended(&self) -> bool {
-        self.ended.load(std::sync::atomic::Ordering::Acquire)
+    /// It runs, and there is nothing to read from it.
+    async fn is_silent(&mut self) -> bool {
+        // It closed its pipe for errors: it is gone.
+        let has_ended = self.ended.load(std::sync::atomic::Ordering::Acquire);
+        !has_ended
+            && tokio::select! {
+                biased;
+                _ = self.replies.fill_buf() => false,
+                () = std::future::ready(()) => true,
+            }
+    }
+
+    async fn says_more(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            more = self.replies.fill_buf() => more.is_ok_and(|more| !more.is_empty()),
+            () = std::future::ready(()) => false,
+        }
     }
 
     async fn ask(&mut self, request: &str) -> io::Result<String> {
