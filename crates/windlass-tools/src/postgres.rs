@@ -23,7 +23,7 @@ use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
 use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table};
 use failure::Failure;
-use pool::{Busy, Connection, Pools};
+use pool::{Busy, Cancelling, Connection, Pools};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "postgres",
@@ -113,8 +113,9 @@ impl Inner {
             pieces.extend(script::pieces(entry.sql, &entry.params)?);
         }
         let pool = self.pools.of(facts, &self.options)?;
+        let cancelling = Cancelling::default();
         let tables = in_time(call, limit, async {
-            let mut busy = pool.take().await?;
+            let mut busy = pool.take(&cancelling).await?;
             let mut done = run_pieces(&mut busy, &pieces, self.options.rows_bytes_max).await;
             // Nothing has been done in either case: a second try is the first.
             let lost = done.as_ref().is_err_and(Failure::is_lost) && busy.is_stale();
@@ -128,7 +129,13 @@ impl Inner {
             busy.finish(usable && !pieces.iter().any(Piece::leaves_traces));
             done
         });
-        let tables = tables.await.map_err(|stopped| Failure::from(stopped.error("the statement")))??;
+        let tables = match tables.await {
+            Ok(tables) => tables?,
+            Err(stopped) => {
+                cancelling.is_sent().await;
+                return Err(stopped.error("the statement").into());
+            }
+        };
         Ok(sql::result(tables, sql::is_numbered(input)))
     }
 }

@@ -297,6 +297,26 @@ async fn a_statement_that_nobody_waits_for_is_cancelled_on_the_server() {
     while running(&tool, slow).await != "0" {}
 }
 
+#[test]
+fn the_server_knows_of_the_cancelling_before_the_call_ends() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let reading = runtime();
+    let watching = tool();
+    let mark = "given_up_at_the_end";
+    let setup = format!("create table {mark} (n int)");
+    assert!(reading.block_on(ask(&watching, &input(&setup, "[]"))).error.is_none());
+    let slow = format!("insert into {mark} select 1 from pg_sleep(1.5)");
+    let timed = input(&slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1);
+    // All that has not been sent when the call ends is never sent: nothing runs any more, as after the end of a program.
+    let ending = runtime();
+    let outcome = ending.block_on(ask(&tool(), &timed));
+    assert_eq!(class(&outcome), ("timeout", "timeout", false));
+    drop(ending);
+    reading.block_on(async { while running(&watching, &slow).await != "0" {} });
+    let count = reading.block_on(ask(&watching, &input(&format!("select count(*) from {mark}"), "[]")));
+    assert_eq!(value(&count), "0");
+}
+
 #[tokio::test]
 async fn connections_are_kept_and_broken_ones_are_not() {
     let tool = tool();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration as StdDuration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
@@ -52,14 +53,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) async fn take(self: &Arc<Pool>) -> Result<Busy, Failure> {
+    pub(super) async fn take(self: &Arc<Pool>, cancelling: &Cancelling) -> Result<Busy, Failure> {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Failure::lost("the pool is closed"))?;
         let kept = self.idle();
         let connection = match kept {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        Ok(Busy { connection: Some(connection), pool: self.clone(), _slot: slot })
+        Ok(Busy { connection: Some(connection), pool: self.clone(), cancelling: cancelling.clone(), _slot: slot })
     }
 
     /// A new connection in the place of one that is of no use.
@@ -92,10 +93,29 @@ impl Pool {
     }
 }
 
+/// How long a call that is given up waits for its cancel request to be with the server.
+const CANCEL_MAX: StdDuration = StdDuration::from_secs(1);
+
+/// The cancel request of a call that was given up.
+#[derive(Clone, Default)]
+pub(super) struct Cancelling(Arc<Mutex<Option<JoinHandle<()>>>>);
+
+impl Cancelling {
+    /// Whoever hears that the call is given up may end the program at once: the server must know before.
+    pub(super) async fn is_sent(&self) {
+        let sending = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sending) = sending {
+            // Goes on by itself if it takes longer.
+            let _ = tokio::time::timeout(CANCEL_MAX, sending).await;
+        }
+    }
+}
+
 /// A connection in use. Dropped in the middle, the server is told to cancel what it does, and the connection ends.
 pub(super) struct Busy {
     connection: Option<Connection>,
     pool: Arc<Pool>,
+    cancelling: Cancelling,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -129,10 +149,11 @@ impl Drop for Busy {
         let Some(connection) = self.connection.take() else { return };
         let (token, tls) = (connection.client.cancel_token(), self.pool.tls.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
+            let sending = runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
                 drop(connection);
             });
+            *self.cancelling.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sending);
         }
     }
 }
