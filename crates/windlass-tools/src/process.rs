@@ -6,6 +6,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
+use crate::secret::of_call;
+
 /// What a program usually needs of an environment.
 pub(crate) fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
@@ -68,7 +70,9 @@ impl Kept {
         }
     }
 
+    /// Without the secrets of the call.
     pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
+        let text = String::from_utf8_lossy(&self.bytes);
+        if self.cut { of_call().text_cut_after(&text) } else { of_call().text(&text) }
     }
 }

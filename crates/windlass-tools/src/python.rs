@@ -15,6 +15,7 @@ use windlass_value::{Duration, Value};
 use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, bad, in_time};
 use crate::process::environment;
+use crate::secret::of_call;
 use pool::{Broken, Pool};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
@@ -138,8 +139,11 @@ fn pool_error(pool: &Pool, broken: Broken) -> ErrorInfo {
 
 /// For meta: what the code printed.
 fn meta(reply: &Value) -> Value {
-    let printed = reply.get("printed").map(|text| ("stdout", text.clone()));
     let cut = reply.get("cut").map(|cut| ("stdout_cut", cut.clone()));
+    let printed = reply.get("printed").map(|text| match (text.as_str(), &cut) {
+        (Some(part), Some(_)) => ("stdout", Value::from(of_call().text_cut_after(part))),
+        _ => ("stdout", text.clone()),
+    });
     let entries: Vec<_> = printed.into_iter().chain(cut).collect();
     if entries.is_empty() { Value::Null } else { Value::object(entries) }
 }

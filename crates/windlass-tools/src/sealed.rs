@@ -39,6 +39,9 @@ impl<T: Tool> Tool for Opening<T> {
             Ok((input, secrets)) => {
                 call.input = input;
                 let running = self.tool.call(call);
+                // Tools that keep parts of texts strike secrets out before they cut.
+                #[cfg(feature = "process")]
+                let running = secrets.clone().during(running);
                 Box::pin(async move { secrets.outcome(running.await) })
             }
             Err(error) => Box::pin(std::future::ready(TaskOutcome::failure(error))),

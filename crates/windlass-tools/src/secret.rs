@@ -1,5 +1,7 @@
 //! Text that must not be seen.
 
+#[cfg(feature = "process")]
+mod cut;
 mod forms;
 
 use std::fmt;
@@ -9,7 +11,9 @@ use windlass_core::{Again, ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, to_json};
 
 use crate::http::uri;
-use forms::{Digits, find_escaped, forms, secrets_in};
+#[cfg(feature = "process")]
+pub(crate) use cut::of_call;
+use forms::{Digits, find_escaped, forms, lines, secrets_in};
 
 /// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,6 +87,7 @@ impl Redaction {
         let (mut texts, short): (Vec<String>, Vec<String>) = secrets
             .into_iter()
             .filter(|secret| !secret.is_empty())
+            .flat_map(|secret| lines(&secret).into_iter().chain([secret]))
             .partition(|secret| secret.chars().count() >= LENGTH_MIN);
         // A secret may hold another one.
         texts.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

@@ -17,6 +17,7 @@ use windlass_value::{Duration, Map, Value};
 use crate::info::{ToolInfo, field};
 use crate::input::{Input, Stopped, bad, in_time, plain_text};
 use crate::process::{Group, Kept, environment};
+use crate::secret::of_call;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "shell",
@@ -204,6 +205,7 @@ fn text(input: &Input<'_>) -> Result<String, ErrorInfo> {
 
 /// The first line, for messages.
 fn short(text: &str) -> String {
+    let text = of_call().text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < text.trim().len() { format!("{cut}…") } else { cut }

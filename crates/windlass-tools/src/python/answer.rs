@@ -6,10 +6,18 @@ use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, parse_json, to_json};
 
 use crate::input::with_facts;
+use crate::secret::of_call;
 
 /// What marks text that stands for an exact number. JSON text of a program hardly begins with it, and it counts only in
 /// replies that say they have some.
 const DECIMAL: char = '\0';
+
+/// Characters of either that the driver sends at most.
+const TOLD_MAX: usize = 1 << 20;
+/// Characters of an exception's text, from its beginning.
+const MESSAGE_MAX: usize = 4000;
+/// Characters of a traceback, from its end.
+const TRACEBACK_MAX: usize = 8000;
 
 /// What the answer to one call must begin with. Nobody can know it before the call: no other call's code can answer it.
 pub(super) struct Mark(String);
@@ -65,7 +73,15 @@ pub(super) fn with_no_exception(outcome: TaskOutcome) -> TaskOutcome {
 
 fn exception(error: &Value) -> TaskOutcome {
     let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (kind, message) = (text("type"), text("message"));
+    let secrets = of_call();
+    let (message, traceback) = (text("message"), text("traceback"));
+    let is_cut = |text: &str| text.len() >= TOLD_MAX && text.chars().count() >= TOLD_MAX;
+    let message = if is_cut(&message) { secrets.text_cut_after(&message) } else { secrets.text(&message) };
+    let message: String = message.chars().take(MESSAGE_MAX).collect();
+    let traceback = if is_cut(&traceback) { secrets.text_cut_before(&traceback) } else { secrets.text(&traceback) };
+    let surplus = traceback.chars().count().saturating_sub(TRACEBACK_MAX);
+    let traceback: String = traceback.chars().skip(surplus).collect();
+    let kind = text("type");
     let line = error.get("line").filter(|line| !line.is_null());
     let place = line.map(|line| format!(" (line {})", to_json(line))).unwrap_or_default();
     let told = if message.is_empty() { kind.clone() } else { format!("{kind}: {message}") };
@@ -74,7 +90,7 @@ fn exception(error: &Value) -> TaskOutcome {
         ("exception_type", Value::from(text("full"))),
         ("message", Value::from(message)),
         ("line", line.cloned().unwrap_or_default()),
-        ("traceback", Value::from(text("traceback"))),
+        ("traceback", Value::from(traceback)),
     ]);
     let error = ErrorInfo::new(kind, "python", format!("{told}{place}")).replied();
     with_facts(TaskOutcome::failure(error), "py", facts)

@@ -3,6 +3,8 @@
 import ast, base64, builtins, io, json, os, resource, sys, textwrap, traceback, types
 
 NAME = "<code>"
+# Who reads this strikes out secrets, and then cuts to what is kept.
+TOLD_MAX = 1 << 20
 LIMITS = json.loads(sys.argv[1])
 # Taken now: the code may put others in their place.
 own_number, process_number, leave = os.getpid(), os.getpid, os._exit
@@ -255,8 +257,8 @@ def told(error, code):
         lines = []
     kind = type(error)
     full = kind.__name__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__name__
-    return {"type": kind.__name__, "full": full, "message": message[:4000], "line": line,
-            "traceback": "".join(lines)[-8000:]}
+    return {"type": kind.__name__, "full": full, "message": message[:TOLD_MAX], "line": line,
+            "traceback": "".join(lines)[-TOLD_MAX:]}
 
 
 programs = {}

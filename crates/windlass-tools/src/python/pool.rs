@@ -12,6 +12,7 @@ use windlass_value::{Value, to_json};
 use super::PythonOptions;
 use super::answer::Mark;
 use crate::process::Group;
+use crate::secret::of_call;
 
 const DRIVER: &str = include_str!("driver.py");
 /// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
@@ -136,7 +137,10 @@ impl Interpreter {
             Err(_) => error.to_string(),
         };
         let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        Broken::Died { how, last_words: String::from_utf8_lossy(&words.iter().copied().collect::<Vec<_>>()).into() }
+        let text = words.iter().copied().collect::<Vec<_>>();
+        let text = String::from_utf8_lossy(&text);
+        let last_words = if words.len() < LAST_WORDS { text.into() } else { of_call().text_cut_before(&text) };
+        Broken::Died { how, last_words }
     }
 }
 

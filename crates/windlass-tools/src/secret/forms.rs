@@ -19,6 +19,17 @@ pub(super) fn secrets_in(value: &str) -> Vec<String> {
     [Some(whole.to_owned()), part, login, password].into_iter().flatten().collect()
 }
 
+/// The lines of a secret that has several, such as a key in a PEM file: each may be told alone.
+pub(super) fn lines(secret: &str) -> Vec<String> {
+    if !secret.trim().contains('\n') {
+        return Vec::new();
+    }
+    let lines = secret.lines().map(str::trim);
+    // What a PEM file begins and ends with is in every such file.
+    let telling = lines.filter(|line| line.chars().count() >= super::LENGTH_MIN && !line.starts_with("-----"));
+    telling.map(str::to_owned).collect()
+}
+
 /// All forms of a text that are found by themselves, with itself.
 pub(super) fn forms(text: &str) -> Vec<String> {
     let quoted = to_json(&Value::from(text));
