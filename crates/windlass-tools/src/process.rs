@@ -1,5 +1,7 @@
 //! Programs that tools start: each in a process group of its own, so that all it has started ends with it.
 
+mod warden;
+
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -30,6 +32,9 @@ impl Group {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            warden::begins(group);
+        }
         Ok(Group { child, group })
     }
 
@@ -38,12 +43,15 @@ impl Group {
         if let Some(group) = self.group.take() {
             // It may just have ended.
             let _ = kill_process_group(group, Signal::KILL);
+            warden::ends(group);
         }
     }
 
     /// It has ended, and nothing that it started holds its output any more: its number may belong to others by now.
     pub(crate) fn is_over(&mut self) {
-        self.group = None;
+        if let Some(group) = self.group.take() {
+            warden::ends(group);
+        }
     }
 }
 

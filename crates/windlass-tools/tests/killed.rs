@@ -1,0 +1,66 @@
+//! A program that is killed leaves nothing running that its tools have started.
+
+#![cfg(all(feature = "python", feature = "shell"))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::ask;
+use windlass_tools::{PythonOptions, PythonTool, ShellOptions, ShellTool};
+
+/// Says, in the program that will be killed, where the numbers of its children go.
+const FOLDER: &str = "WINDLASS_TEST_KILLED";
+
+/// Whether a process of that number runs. A zombie does not.
+fn runs(number: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+    let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
+    state != "X" && state != "Z"
+}
+
+fn number_in(file: &Path) -> String {
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.ends_with('\n') {
+            return text.trim().to_owned();
+        }
+        std::thread::yield_now();
+    }
+}
+
+async fn start_some(folder: &str) {
+    let shell = ShellTool::new(ShellOptions::default());
+    let python = PythonTool::new(PythonOptions::with_environment(|name| std::env::var(name).ok()));
+    // Groups that have ended already are none of the warden's business.
+    for _ in 0..20 {
+        assert!(ask(&shell, r#"{"command": "true"}"#).await.error.is_none());
+    }
+    let texts = format!(r#"{{"command": "echo $$ > {folder}/shell; sleep 1000 & echo $! > {folder}/inner; wait"}}"#);
+    let code = format!(
+        r#"{{"code": "import os, time\nwith open('{folder}/python', 'w') as file: print(os.getpid(), file=file)\nwhile True: pass"}}"#
+    );
+    tokio::join!(ask(&shell, &texts), ask(&python, &code));
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_leaves_nothing_running() {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        return start_some(&folder).await;
+    }
+    let folder = std::env::temp_dir().join(format!("windlass-killed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "a_program_that_is_killed_leaves_nothing_running"]).env(FOLDER, &folder);
+    let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let numbers = ["shell", "inner", "python"].map(|name| number_in(&folder.join(name)));
+    assert!(numbers.iter().all(|number| runs(number)), "{numbers:?}");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    while numbers.iter().any(|number| runs(number)) {
+        std::thread::yield_now();
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
