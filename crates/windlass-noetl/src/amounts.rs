@@ -48,9 +48,23 @@ impl Compiler<'_> {
         fixed.map(Amount::Fixed)
     }
 
+    /// How often something is tried in all. A computed number is held to the limit when it is reached.
+    pub fn attempts(&mut self, node: &Node, what: &str) -> Option<Amount<u64>> {
+        let amount = self.count(node, what, 1)?;
+        let most = self.limits().retry_attempts_max;
+        if let Amount::Fixed(tries) = amount
+            && tries > most
+        {
+            let message = format!("`{what}` is {tries}, more than the {most} tries that the engine allows");
+            let hint = "ask for less; whoever runs the engine can raise `retry_attempts_max` in windlass.toml";
+            self.error(codes::OVER_LIMIT, node.span, message, hint);
+        }
+        Some(amount)
+    }
+
     /// `attempts`, `backoff` and `delay` of a rule. A delay without a backoff stays the same.
     pub fn tries(&mut self, attempts: Option<&Node>, backoff: Option<&Node>, delay: Option<&Node>) -> Retry {
-        let attempts = attempts.and_then(|node| self.count(node, "attempts", 1)).unwrap_or(Amount::Fixed(ATTEMPTS));
+        let attempts = attempts.and_then(|node| self.attempts(node, "attempts")).unwrap_or(Amount::Fixed(ATTEMPTS));
         let delay = delay.and_then(|node| self.duration(node, "delay"));
         let growth = backoff.and_then(|node| self.growth(node));
         let interval = match (&growth, delay) {

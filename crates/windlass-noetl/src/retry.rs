@@ -247,7 +247,7 @@ impl Compiler<'_> {
             let hint = "put the sink under a policy of its own: `when: \"{{ error is not defined }}\"`";
             self.error(codes::NOT_SUPPORTED, sink.span, "a policy that tries again has nothing to sink", hint);
         }
-        let attempts = policy.attempts.and_then(|node| self.count(node, "max_attempts", 1));
+        let attempts = policy.attempts.and_then(|node| self.attempts(node, "max_attempts"));
         let attempts = attempts.unwrap_or(Amount::Fixed(TRIES));
         let growth = policy.factor.and_then(|node| self.factor(node)).map(Growth::Exponential);
         let delay = policy.delay.and_then(|node| self.duration(node, "initial_delay"));

@@ -53,6 +53,23 @@ workflow:
     assert_eq!(ran.said(), "80", "{:?}", ran.report.error);
 }
 
+/// A computed number of tries ends at the limit, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tries_at_most() {
+    for task in [
+        "eval: [{expr: '{{ outcome.status == \"error\" }}', do: retry, attempts: '{{ n }}', delay: 0}]",
+        "spec: {retry: {attempts: '{{ n }}', delay: 0}}",
+    ] {
+        let text = format!(
+            "workload: {{n: 5000}}\nworkflow: [{{step: start, tool: [{{t: {{kind: shell, cmd: x, {task}}}}}]}}]"
+        );
+        let ran = run_with(&text, "{}", |_, _| replied(503, "null")).await;
+        let error = ran.report.error.clone().unwrap();
+        assert_eq!((ran.calls.len(), &*error.code), (1_000, "RetryCountExceeded"), "{error:?}");
+        assert!(error.hint.is_some_and(|hint| hint.contains("retry_attempts_max")));
+    }
+}
+
 /// A literal with values in it is one value, so the database takes it for what stands there: a time is no text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn literals_in_sql() {

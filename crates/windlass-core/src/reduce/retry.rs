@@ -9,7 +9,7 @@ use super::{
     eval::{Locals, random},
 };
 use crate::ErrorInfo;
-use crate::plan::{Growth, Jitter, Retry};
+use crate::plan::{Amount, Growth, Jitter, Retry};
 use crate::state::{Body, FrameId, ScopeId, Timer};
 
 impl Reducer<'_> {
@@ -24,6 +24,13 @@ impl Reducer<'_> {
     ) -> Result<Option<Duration>, Stop> {
         if !matches(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
             return Ok(None);
+        }
+        // A number that is written down was held to the limit at load.
+        let most = self.program.limits.retry_attempts_max;
+        if matches!(retry.attempts, Amount::Computed(_)) && u64::from(tries) >= most {
+            let message = format!("{tries} tries, and the policy wants more; the limit is {most}: {}", error.message);
+            let hint = "ask for less; whoever runs the engine can raise `retry_attempts_max` in windlass.toml";
+            return Err(ErrorInfo::new("RetryCountExceeded", "limit", message).hint(hint).into());
         }
         let interval = self.duration_with(&retry.backoff.interval, scope, locals)?;
         let backoff = &retry.backoff;
