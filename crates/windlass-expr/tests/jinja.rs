@@ -465,6 +465,15 @@ fn hostile_templates_run_out_of_fuel() {
         "-1 in outcome.result.list",
         "outcome.result.list + outcome.result.list",
         "outcome.result.text * 2",
+        "outcome.result.text is upper",
+        "outcome.result.text is startingwith(outcome.result.text)",
+        "outcome.result.text in [outcome.result.text ~ 'x']",
+        "{outcome.result.text: 1}",
+        "[outcome.result.text, outcome.result.text] | max",
+        "[outcome.result.text, outcome.result.text] | unique",
+        "outcome.result.list | sum(start=0)",
+        "[outcome.result.list, outcome.result.list] | sum(start=[])",
+        "outcome.result.text | list | sum(start='')",
     ];
     let bodies = bodies.chain(operations.iter().map(|operation| format!("{{% set y = {operation} %}}")));
     for body in bodies {
@@ -477,6 +486,9 @@ fn hostile_templates_run_out_of_fuel() {
         "{{ [outcome.result.text, outcome.result.text] | join(outcome.result.text * 9) }}",
         "{% set a = range(9999) | list %}{% for i in range(999) %}{% set y = a | sort | unique | list %}{% endfor %}",
         "{% set a = range(9999) | list %}{% for i in range(999) %}{% set y = -1 in a %}{% endfor %}",
+        "{{ [1, 2, 3] | slice(2000000000) | list }}",
+        "{{ [1, 2, 3] | batch(2000000000, 'x') | list }}",
+        "{{ [1, 2, 3] | slice(9223372036854775807, 'x') | list }}",
     ] {
         assert_eq!(eval(source), Err(EvalErrorKind::Limit), "{source}");
     }

@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, State, Value as Inner};
 use windlass_value::{EvalError, EvalErrorKind, Value, parse_json, to_json, to_json_pretty};
 
-use super::object::{complaint, describe, enter, is_ours, leave};
+use super::object::{complaint, describe, enter, is_ours, leave, text_bytes};
 use super::path::{Step, missing};
 use super::session::{Session, carry};
 use super::truth::inner_is_true;
@@ -39,11 +39,13 @@ pub(super) fn add(env: &mut Environment<'static>) {
     env.add_filter("__size", size);
     env.add_filter("__cost", cost);
     env.add_filter("__walk", walk);
+    env.add_filter("__weigh", weigh);
     env.add_filter("__number", number);
     env.add_filter("__factor", factor);
     env.add_function("now", now);
     env.add_function("uuid", uuid);
     add_methods(env);
+    super::lists::add(env);
 }
 
 fn add_methods(env: &mut Environment<'static>) {
@@ -380,6 +382,13 @@ fn cost(state: &mut State, value: Inner) -> Made {
     paid(state, value, amount)
 }
 
+/// A value that is about to be compared with another, with all that is in it.
+fn weigh(state: &mut State, value: Inner) -> Made {
+    let texts = text_bytes(&value) / 16;
+    let value = paid(state, value, texts)?;
+    cost(state, value)
+}
+
 /// A value that is about to be taken apart, letter by letter or item by item, perhaps sorted.
 fn walk(state: &mut State, value: Inner) -> Made {
     let amount = match (value.as_str(), value.kind()) {
@@ -387,6 +396,7 @@ fn walk(state: &mut State, value: Inner) -> Made {
         (None, ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => value.len().unwrap_or_default() * 4,
         _ => 0,
     };
+    let amount = amount + text_bytes(&value) / 16;
     paid(state, value, amount)
 }
 

@@ -98,7 +98,7 @@ impl Lowering {
                 // Comparing costs what is compared, looking for something what is looked through.
                 let looks = matches!(op.op, BinOpKind::In);
                 let short = is_short(&op.right) || (!looks && is_short(&op.left));
-                let right = if is_comparison(op.op) && !short { format!("({right}|__cost)") } else { right };
+                let right = if is_comparison(op.op) && !short { format!("({right}|__weigh)") } else { right };
                 binary(op.op, &left, &right)
             }
             Expr::Compare(compare) => {
@@ -107,7 +107,7 @@ impl Lowering {
                     let looks = matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn);
                     let short = is_short(&op.expr) || (!looks && is_short(&compare.expr));
                     let value = self.value(&op.expr);
-                    let value = if short { value } else { format!("({value}|__cost)") };
+                    let value = if short { value } else { format!("({value}|__weigh)") };
                     text.push_str(&format!(" {} {value}", comparison(op.op)));
                 }
                 text + ")"
@@ -129,7 +129,9 @@ impl Lowering {
                 }
                 let guard = matches!(test.name, "defined" | "undefined");
                 let inner = self.expr(&test.expr, if guard { Need::Guarded } else { Need::Value });
-                format!("({inner} is {}{})", test.name, self.arguments(&test.args, test.span()))
+                // Whether it is there costs nothing; the rest may look at all of it.
+                let inner = if guard || is_short(&test.expr) { inner } else { format!("({inner}|__cost)") };
+                format!("({inner} is {}{})", test.name, self.arguments_by(&test.args, test.span(), Self::paid_value))
             }
             Expr::Call(call) => self.call(call, call.span()),
             Expr::List(list) => {
@@ -143,7 +145,7 @@ impl Lowering {
             Expr::Map(map) => {
                 let pairs = map.keys.iter().zip(&map.values);
                 let pairs: Vec<String> =
-                    pairs.map(|(key, value)| format!("{}: {}", self.value(key), self.value(value))).collect();
+                    pairs.map(|(key, value)| format!("{}: {}", self.paid_value(key), self.value(value))).collect();
                 format!("{{{}}}", pairs.join(", "))
             }
         }
@@ -168,7 +170,7 @@ impl Lowering {
             }
             Expr::GetItem(item) => {
                 let base = self.expr(&item.expr, need);
-                let key = self.value(&item.subscript_expr);
+                let key = self.paid_value(&item.subscript_expr);
                 match (need, self.lenient) {
                     (Need::Guarded, _) => format!("{base}[{key}]"),
                     (Need::Value, true) => format!("({base}[{key}]|__null)"),
@@ -270,20 +272,35 @@ impl Lowering {
         }
     }
 
+    /// A value that is gone through where it stands.
+    fn paid_value(&mut self, expr: &Expr<'_>) -> String {
+        let value = self.value(expr);
+        if is_short(expr) { value } else { format!("({value}|__cost)") }
+    }
+
     fn required(&mut self, args: &[CallArg<'_>], span: Span) -> String {
         let text = self.arguments(args, span);
         if text.is_empty() { "()".to_owned() } else { text }
     }
 
     fn arguments(&mut self, args: &[CallArg<'_>], span: Span) -> String {
+        self.arguments_by(args, span, Self::value)
+    }
+
+    fn arguments_by(
+        &mut self,
+        args: &[CallArg<'_>],
+        span: Span,
+        value: impl Fn(&mut Self, &Expr<'_>) -> String,
+    ) -> String {
         if args.is_empty() {
             return String::new();
         }
         let mut texts = Vec::new();
         for arg in args {
             match arg {
-                CallArg::Pos(expr) => texts.push(self.value(expr)),
-                CallArg::Kwarg(name, expr) => texts.push(format!("{name}={}", self.value(expr))),
+                CallArg::Pos(expr) => texts.push(value(self, expr)),
+                CallArg::Kwarg(name, expr) => texts.push(format!("{name}={}", value(self, expr))),
                 CallArg::PosSplat(_) | CallArg::KwargSplat(_) => {
                     self.problem(span, "`*` and `**` before an argument are not supported", None);
                 }

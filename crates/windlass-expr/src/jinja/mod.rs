@@ -17,6 +17,7 @@
 
 mod engine;
 mod filters;
+mod lists;
 mod lower;
 mod names;
 mod object;

@@ -99,6 +99,16 @@ pub(super) fn is_ours(value: &Inner) -> bool {
     value.downcast_object_ref::<Items>().is_some() || value.downcast_object_ref::<Entries>().is_some()
 }
 
+/// The bytes of the texts in a list: comparing its items goes through them.
+pub(super) fn text_bytes(list: &Inner) -> usize {
+    if let Some(ours) = list.downcast_object_ref::<Items>() {
+        return ours.items.iter().filter_map(Value::as_str).map(str::len).sum();
+    }
+    // Anything else that can be gone through may be so only once.
+    let items = (list.kind() == ValueKind::Seq).then(|| list.try_iter().ok()).flatten();
+    items.into_iter().flatten().filter_map(|item| item.as_str().map(str::len)).sum()
+}
+
 /// A value of the engine as one of ours. Nothing is lost: integers beyond 64 bits are kept as their text.
 pub(super) fn leave(value: &Inner, session: &Session) -> Result<Value, EvalError> {
     leave_at(value, session, 0)

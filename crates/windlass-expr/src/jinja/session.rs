@@ -81,9 +81,14 @@ impl Session {
         self.fuel.load(Ordering::Relaxed)
     }
 
+    /// Whether a value may be as large as that.
+    pub fn fits(&self, bytes: usize) -> Result<(), EvalError> {
+        Meter::new(0, self.bytes_max).check_size(bytes)
+    }
+
     /// Whether a text of that length may be made.
     pub fn room_for(&self, bytes: usize) -> Result<(), EvalError> {
-        Meter::new(0, self.bytes_max).check_size(bytes)?;
+        self.fits(bytes)?;
         self.paid(bytes as u64 / 32)
     }
 
