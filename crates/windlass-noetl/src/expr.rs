@@ -47,6 +47,26 @@ pub(crate) fn whole(text: &str) -> Option<&str> {
     (!inner.contains("{{") && !inner.contains("}}")).then(|| inner.trim_matches('-').trim())
 }
 
+/// How long the template is that a text begins with. Texts and braces inside of it do not end it.
+pub(crate) fn template_length(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix("{{")?;
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for (at, letter) in inner.char_indices() {
+        match (quote, letter) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '{') => depth += 1,
+            (None, '}') if depth > 0 => depth -= 1,
+            (None, '}') if inner[at..].starts_with("}}") => return Some(2 + at + 2),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// A source that gives just this text, whatever it looks like.
 pub(crate) fn literal_text(text: &str) -> String {
     match is_template(text) {

@@ -5,8 +5,12 @@ use windlass_syntax::{Key, Kind, Node, Span};
 use super::Inputs;
 use super::http::text;
 use crate::compiler::Compiler;
-use crate::expr;
 use crate::form::Work;
+use crate::{codes, expr};
+
+mod words;
+
+use words::Remark;
 
 const PASSED: [&str; 5] = ["env", "cwd", "stdin", "shell", "argv"];
 
@@ -33,10 +37,10 @@ impl Compiler<'_> {
         let mut values: Vec<(Key, Node)> = own.and_then(Node::as_map).map(<[_]>::to_vec).unwrap_or_default();
         let (name, texts) = match &node.kind {
             Kind::List(items) => {
-                let items = items.iter().map(|item| shell_text(item, &mut values)).collect();
+                let items = items.iter().map(|item| self.shell_text(item, &mut values)).collect();
                 ("cmds", Node::new(node.span, Kind::List(items)))
             }
-            _ => ("command", shell_text(node, &mut values)),
+            _ => ("command", self.shell_text(node, &mut values)),
         };
         entries.push((Key { text: name.to_owned(), span: key.span }, texts));
         if !values.is_empty() {
@@ -45,42 +49,23 @@ impl Compiler<'_> {
         let input = Node::new(inputs.span, Kind::Map(entries));
         self.effect("shell", span, &input)
     }
-}
 
-/// The text with a variable in place of each template. Within single quotes the quotes are closed around it.
-fn shell_text(node: &Node, values: &mut Vec<(Key, Node)>) -> Node {
-    let Some(source) = node.as_str().filter(|source| expr::is_template(source)) else { return node.clone() };
-    let mut out = String::new();
-    let mut quote = None;
-    let mut rest = source;
-    while let Some(letter) = rest.chars().next() {
-        if rest.starts_with("{{")
-            && let Some(end) = rest.find("}}")
-        {
-            let name = format!("WINDLASS_VALUE_{}", values.len() + 1);
-            match quote {
-                None => out.push_str(&format!("\"${{{name}}}\"")),
-                Some('\'') => out.push_str(&format!("'\"${{{name}}}\"'")),
-                Some(_) => out.push_str(&format!("${{{name}}}")),
+    /// The text with a variable in place of each template.
+    fn shell_text(&mut self, node: &Node, values: &mut Vec<(Key, Node)>) -> Node {
+        let Some(source) = node.as_str().filter(|source| expr::is_template(source)) else { return node.clone() };
+        let first = values.len() + 1;
+        let words = words::words(source, first);
+        let hint = "give it a name, `env: {X: \"{{ x }}\"}`, and write \"$X\" where it is used";
+        for remark in words.remarks {
+            match remark {
+                Remark::Refused(message) => self.error(codes::NOT_SUPPORTED, node.span, message, hint),
+                Remark::Doubtful(message) => self.warning(codes::RAW_SQL, node.span, message, hint),
             }
-            values.push((Key { text: name, span: node.span }, text(&rest[..end + 2], node.span)));
-            rest = &rest[end + 2..];
-            continue;
         }
-        match (quote, letter) {
-            (Some(open), letter) if open == letter => quote = None,
-            (None, '\'' | '"') => quote = Some(letter),
-            _ => {}
+        for (index, template) in words.templates.into_iter().enumerate() {
+            let key = Key { text: format!("WINDLASS_VALUE_{}", first + index), span: node.span };
+            values.push((key, text(template, node.span)));
         }
-        out.push(letter);
-        rest = &rest[letter.len_utf8()..];
-        if letter == '\\'
-            && quote != Some('\'')
-            && let Some(next) = rest.chars().next()
-        {
-            out.push(next);
-            rest = &rest[next.len_utf8()..];
-        }
+        text(expr::literal_text(&words.out), node.span)
     }
-    text(expr::literal_text(&out), node.span)
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::expr;
+
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Found<'c> {
     /// Templates in the code itself, in order.
@@ -26,10 +28,10 @@ pub(super) fn scan(code: &str) -> Found<'_> {
                 found.in_texts.extend(pasted(code, at..end));
                 at = end;
             }
-            b'{' if rest.starts_with("{{") => match rest.find("}}") {
+            b'{' if rest.starts_with("{{") => match expr::template_length(rest) {
                 Some(length) => {
-                    found.templates.push(at..at + length + 2);
-                    at += length + 2;
+                    found.templates.push(at..at + length);
+                    at += length;
                 }
                 None => at += 2,
             },
