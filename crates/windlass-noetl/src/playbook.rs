@@ -11,6 +11,7 @@ use crate::codes;
 use crate::compiler::{Compiler, Here, source_span};
 use crate::fates;
 use crate::form::Step;
+use crate::workload::has_template;
 
 /// Whether a tree looks like a playbook, right or wrong.
 pub(crate) fn recognise(tree: &Node) -> bool {
@@ -102,7 +103,11 @@ impl<'a> Compiler<'a> {
         let Some(object) = Object::read(node, "`vars`", &mut self.diagnostics) else { return };
         self.run_vars = object.rest().map(|(key, _)| key.text.clone()).collect();
         let parameter = Parameter::new("vars", VariableKind::Any);
-        self.plan.parameters.push(Parameter { default: Some(to_value(node)), merge: true, ..parameter });
+        let parameter = match has_template(node) {
+            true => Parameter { computed: Some(self.at_start(node)), merge: true, ..parameter },
+            false => Parameter { default: Some(to_value(node)), merge: true, ..parameter },
+        };
+        self.plan.parameters.push(parameter);
     }
 
     fn workbook(&mut self, node: &Node) {

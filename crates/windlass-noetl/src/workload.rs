@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::plan::{Parameter, VariableKind};
+use windlass_core::plan::{ExprId, Parameter, VariableKind};
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, to_value};
 use windlass_value::Value;
 
@@ -35,8 +35,15 @@ impl Compiler<'_> {
         self.computed_defaults(computed);
     }
 
+    /// A value that is computed before the first step.
+    pub fn at_start(&mut self, node: &Node) -> ExprId {
+        let here = std::mem::replace(&mut self.here, Here { at_start: true, ..Here::default() });
+        let computed = self.value(node);
+        self.here = here;
+        computed
+    }
+
     fn computed_defaults(&mut self, mut open: Vec<(&Key, &Node)>) {
-        self.here = Here { at_start: true, ..Here::default() };
         while !open.is_empty() {
             let waiting: BTreeSet<&str> = open.iter().map(|(key, _)| key.text.as_str()).collect();
             let ready = open.iter().position(|(_, value)| !reads(value, &waiting));
@@ -49,11 +56,10 @@ impl Compiler<'_> {
                 break;
             };
             let (key, value) = open.remove(at);
-            let computed = Some(self.value(value));
+            let computed = Some(self.at_start(value));
             let parameter = Parameter::new(key.text.as_str(), VariableKind::Any);
             self.plan.parameters.push(Parameter { computed, merge: true, ..parameter });
         }
-        self.here = Here::default();
     }
 
     /// Whether a default may read a name: when it is computed, nothing has run.
@@ -80,7 +86,7 @@ fn reads(node: &Node, keys: &BTreeSet<&str>) -> bool {
     })
 }
 
-fn has_template(node: &Node) -> bool {
+pub(crate) fn has_template(node: &Node) -> bool {
     match &node.kind {
         Kind::Str(text) => expr::is_template(&text.text),
         Kind::List(items) => items.iter().any(has_template),

@@ -53,6 +53,20 @@ workflow:
     assert_eq!(ran.said(), "80", "{:?}", ran.report.error);
 }
 
+/// The root's `vars` are computed as `workload` is, from what the run was given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn templates_in_the_roots_vars() {
+    const TEXT: &str = "
+workload: {n: 2}
+vars: {a: '{{ n + 1 }}', b: {c: 'n is {{ workload.n }}'}, d: 4}
+workflow: [{step: start, tool: {kind: noop, result: '{{ [vars.a, vars.b.c, vars.d] }}'}}]
+";
+    for (input, said) in [("{}", r#"[3,"n is 2",4]"#), (r#"{"n": 7}"#, r#"[8,"n is 7",4]"#)] {
+        let ran = run(TEXT, input).await;
+        assert_eq!(ran.said(), said, "{:?}", ran.report.error);
+    }
+}
+
 /// A computed number of tries ends at the limit, and says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tries_at_most() {
