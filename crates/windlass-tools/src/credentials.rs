@@ -67,8 +67,8 @@ impl Credential {
         Credential { alias: None, url, fields }
     }
 
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases say it"))]
     /// For messages: the credential, and its alias if there is one.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases say it"))]
     pub(crate) fn called(&self) -> String {
         self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
