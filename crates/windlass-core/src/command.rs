@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Timestamp, Value};
 
-use crate::{ErrorInfo, Reason, Reply, Status, TickKind};
+use crate::{Answer, ErrorInfo, Reason, Reply, Status, TickKind};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -49,6 +49,21 @@ pub struct Job {
     pub attempt: u32,
     pub path: Arc<str>,
     pub timeout: Option<Duration>,
+    /// When this attempt was first handed out. A repeat after a crash has the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The task has waited, and goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Arc<Resumed>>,
+}
+
+/// What a task that goes on is given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// In the order of its waits.
+    pub answers: Vec<Answer>,
+    /// Events that it has published before.
+    pub told: u64,
 }
 
 /// What an idempotency key is made of, together with the run's key root.

@@ -15,9 +15,12 @@ mod tick;
 mod values;
 mod view;
 
-pub use command::{Command, EffectKey, Event, Job, RunResult, TurnRecord};
+pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TurnRecord};
 pub use limits::Limits;
-pub use outcome::{Again, ErrorInfo, LoopSummary, Outcome, Reason, Reply, TaskOutcome};
+pub use outcome::{
+    Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
+    TaskOutcome, Was,
+};
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{Admitted, Impossible, Output, Reduced, Refused, Resume, Unmet, admit, reduce};
 pub use state::State;

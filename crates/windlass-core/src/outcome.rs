@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Map, Timestamp, TurnRecords, Value};
 
 use crate::Status;
+use crate::plan::WriteOp;
 use crate::state::Used;
 
 /// Why something failed. Never holds a secret: tools take those out before they report.
@@ -116,6 +117,105 @@ pub struct TaskOutcome {
     /// `http {status, headers}`, `pg {code, message}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub facts: Value,
+    /// What the task does besides giving its output: all of it or, if it has failed, nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Box<Beside>>,
+    /// The task waits for something and goes on when it has come. An error counts more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<Box<Await>>,
+}
+
+/// Effects of a task on its own run, in the tick of its result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Tokens for the net around it, before those that it returns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sends: Vec<Sent>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    pub kind: Arc<str>,
+    pub payload: Value,
+    /// The only place that gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Arc<str>>,
+}
+
+/// A change of a variable of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub name: Arc<str>,
+    pub op: WriteOp,
+    pub value: Value,
+    /// What the task has seen: if it is something else by now, the task has failed and nothing is changed.
+    #[serde(default, skip_serializing_if = "Was::is_any")]
+    pub was: Was,
+    /// What a variable that is not there begins with.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub initial: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Was {
+    /// The task has not looked, or does not mind.
+    #[default]
+    Any,
+    Absent,
+    Value(Value),
+}
+
+impl Was {
+    fn is_any(&self) -> bool {
+        *self == Was::Any
+    }
+}
+
+/// A task that is not finished lets its worker go. When the answer is there it is handed out again, under the same key
+/// and as the same attempt, with all answers that it has got so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Await {
+    pub awaited: Awaited,
+    /// Events it has published so far: it need not publish them again.
+    #[serde(default)]
+    pub told: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Awaited {
+    /// An event of this name, from outside or from inside.
+    Event {
+        name: Arc<str>,
+        /// An object; the event's payload must have equal properties.
+        requirements: Value,
+        deadline: Option<Duration>,
+        /// Published when the wait begins.
+        asks: Option<Asked>,
+    },
+    Time(Duration),
+    /// The end of a child run.
+    Child {
+        definition: Arc<str>,
+        input: Value,
+    },
+    /// Nothing: it only wants this kept, and goes on at once.
+    Kept(Value),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    pub kind: Arc<str>,
+    pub data: Value,
+}
+
+/// What a wait has brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub value: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorInfo>,
 }
 
 /// How to go on with an operation that takes longer than one call: the tool is called with this input after this time.
@@ -155,7 +255,15 @@ impl Reply {
 
 impl TaskOutcome {
     pub fn success(output: impl Into<Value>) -> TaskOutcome {
-        TaskOutcome { output: output.into(), error: None, meta: Value::Null, again: None, facts: Value::Null }
+        TaskOutcome {
+            output: output.into(),
+            error: None,
+            meta: Value::Null,
+            again: None,
+            facts: Value::Null,
+            beside: None,
+            awaits: None,
+        }
     }
 
     /// Not finished: to be called again.

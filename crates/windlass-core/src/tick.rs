@@ -41,6 +41,9 @@ pub enum TickKind {
         /// Of the start: whose child the run is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Box<Origin>>,
+        /// The only place that gets it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<Arc<str>>,
     },
     /// A worker has ended a task of its job.
     StepResult {

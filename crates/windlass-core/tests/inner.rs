@@ -297,7 +297,7 @@ fn a_place_whose_body_enters_a_loop_is_one_step() {
         let told = b.expr(r#"[{"$get": [{"$var": "event"}, "name"]}, {"$var": "output"}, {"$var": "total"}]"#);
         step.arcs = vec![NetArc { payload: Some(told), ..arc("next") }];
         let next = place("next", &["next"], b.evaluate(Some(id), "next", r#"{"$var": "args"}"#));
-        NodeKind::Net(Net { places: vec![step, next], start: "start".into(), end: NetEnd::Quiet, input: None })
+        NodeKind::Net(Net::new(vec![step, next], "start", NetEnd::Quiet))
     });
     b.at(NodeId(0)).hidden = true;
     let program = b.load();

@@ -17,7 +17,7 @@ fn net(end: NetEnd, make: impl FnOnce(&mut Builder, Option<NodeId>) -> Vec<Place
     let mut b = Builder::new();
     b.node(None, "net", |b, id| {
         let places = make(b, Some(id));
-        NodeKind::Net(Net { places, start: "start".into(), end, input: None })
+        NodeKind::Net(Net::new(places, "start", end))
     });
     b
 }

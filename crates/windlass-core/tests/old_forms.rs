@@ -145,7 +145,7 @@ fn a_plan_does_not_speak_of_what_it_does_not_use() {
     assert_eq!(spoken(named(&task), &[]), Vec::<&str>::new());
     assert_eq!(spoken(named(&Parameter::new("x", VariableKind::Any)), &[]), Vec::<&str>::new());
     let place = place("p", &["start"], NodeId(1));
-    let net = Net { places: vec![place], start: "start".into(), end: NetEnd::Quiet, input: None };
+    let net = Net::new(vec![place], "start", NetEnd::Quiet);
     assert_eq!(spoken(named(&net), &[]), Vec::<&str>::new());
     assert_eq!(spoken(named(&each(ExprId(0), 1, NodeId(1))), &[]), Vec::<&str>::new());
 }
@@ -157,7 +157,7 @@ fn a_start_without_a_parent_is_written_as_before() {
         AddEvent { name: &'static str, payload: Value, request: Option<()> },
     }
     same_bytes!(
-        TickKind::AddEvent { name: "start".into(), payload: Value::Int(1), request: None, origin: None },
+        TickKind::AddEvent { name: "start".into(), payload: Value::Int(1), request: None, origin: None, to: None },
         Tick::AddEvent { name: "start", payload: Value::Int(1), request: None }
     );
 }

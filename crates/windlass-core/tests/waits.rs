@@ -386,7 +386,7 @@ fn an_impossible_tick_is_found_and_changes_nothing() {
     let program = one_effect(Limits::default());
     let mut sim = Sim::new(&program, echo());
     let before = support::sim::encoded(&sim.state);
-    let early = TickKind::AddEvent { name: "go".into(), payload: Value::Null, request: None, origin: None };
+    let early = TickKind::AddEvent { name: "go".into(), payload: Value::Null, request: None, origin: None, to: None };
     for kind in [TickKind::Restart, TickKind::TimerDue, early] {
         let tick = Tick { at: Timestamp(5), seed: 0, kind };
         assert!(impossible(&program, &mut sim, &tick).is_some());

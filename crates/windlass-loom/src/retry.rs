@@ -80,6 +80,7 @@ fn exponential(defaults: &Defaults) -> Retry {
             jitter: defaults.jitter,
         },
         on: defaults.on.iter().map(|code| Arc::from(*code)).collect(),
+        within: None,
     }
 }
 

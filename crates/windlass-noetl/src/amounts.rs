@@ -111,7 +111,7 @@ impl Compiler<'_> {
 
 pub(crate) fn spaced(attempts: Amount<u64>, interval: Amount<Duration>, growth: Growth) -> Retry {
     let backoff = Backoff { interval, growth, min: None, max: None, jitter: Jitter::None };
-    Retry { attempts, backoff, on: Vec::new() }
+    Retry { attempts, backoff, on: Vec::new(), within: None }
 }
 
 fn from_seconds(seconds: f64) -> Duration {

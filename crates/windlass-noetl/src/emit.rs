@@ -57,7 +57,7 @@ impl Compiler<'_> {
         };
         let workers = u32::try_from(self.limits().loop_in_flight_max).unwrap_or(u32::MAX).max(1);
         let done = wrapped.then(|| "loop.done".into());
-        Place { name, accepts, workers, join, guard, body, arcs, inclusive, produces: Vec::new(), done }
+        Place { workers, join, guard, arcs, inclusive, done, ..Place::new(name, accepts, body) }
     }
 
     /// An arc with a condition is looked at after any end; after a bad one, what is missing means no.

@@ -246,5 +246,5 @@ pub(crate) fn token_kind(from: &str, to: &str) -> String {
 }
 
 fn empty_net() -> Net {
-    Net { places: Vec::new(), start: "start".into(), end: NetEnd::Quiet, input: None }
+    Net::new(Vec::new(), "start", NetEnd::Quiet)
 }

@@ -186,17 +186,17 @@ impl<A: Adapter> ControlLoop<A> {
                 outcome.output = slim(outcome.output);
                 TickKind::CallResult { call, status, outcome }
             }
-            TickKind::AddEvent { name, payload: Value::Map(map), request, origin } => {
+            TickKind::AddEvent { name, payload: Value::Map(map), request, origin, to } => {
                 // An object that is laid over another must be seen whole when the run starts.
                 let merged = |key: &Arc<str>| parameters.iter().any(|own| own.merges_into(key));
                 let payload = map.iter().map(|(key, value)| {
                     let whole = matches!(value, Value::Map(_)) && merged(key);
                     (key.clone(), if whole { value.clone() } else { slim(value.clone()) })
                 });
-                TickKind::AddEvent { name, payload: Value::object(payload), request, origin }
+                TickKind::AddEvent { name, payload: Value::object(payload), request, origin, to }
             }
-            TickKind::AddEvent { name, payload, request, origin } => {
-                TickKind::AddEvent { name, payload: slim(payload), request, origin }
+            TickKind::AddEvent { name, payload, request, origin, to } => {
+                TickKind::AddEvent { name, payload: slim(payload), request, origin, to }
             }
             other => other,
         }

@@ -131,6 +131,9 @@ impl Redaction {
             meta: self.value(&outcome.meta),
             facts: self.value(&outcome.facts),
             again,
+            // Tools that are given secrets send nothing and wait for nobody.
+            beside: None,
+            awaits: None,
         }
     }
 

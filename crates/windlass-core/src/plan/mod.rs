@@ -19,9 +19,9 @@ pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
 pub use looping::{
     Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TurnFailure,
 };
-pub use net::{ArcOn, Join, Net, NetArc, NetEnd, Place};
+pub use net::{ArcOn, FAILED_KIND, Handler, Join, Net, NetArc, NetEnd, Place, Surplus};
 pub use pipeline::{Action, Directive, Effect, Name, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
-pub use retry::{Backoff, Growth, Jitter, Retry};
+pub use retry::{Backoff, Growth, Jitter, Retry, Within};
 pub use trigger::Trigger;
 pub use wait::{Call, Wait};
 

@@ -16,6 +16,19 @@ pub struct Net {
     /// The first token's payload instead of the run's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<ExprId>,
+    /// Events tell which slot a body has, who waits for one, and which bodies led to which.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tells_slots: bool,
+}
+
+impl Net {
+    pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
+        Net { places, start: start.into(), end, input: None, tells_slots: false }
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +57,50 @@ pub struct Place {
     /// What its good end is called where arcs look (`event.name`); None: `loop.done` for a loop, else `step.done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Arc<str>>,
+    /// A body that waits, for time or for somebody, gives its slot to the next; when it goes on, it comes before those in
+    /// the queue.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub parks: bool,
+    /// Who is told of a body's failure that no arc takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler: Option<Handler>,
+    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, perhaps with nothing. None:
+    /// those that have members; all of them if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fans_into: Option<Vec<u32>>,
 }
+
+impl Place {
+    /// One body at a time, for each token by itself.
+    pub fn new(name: impl Into<Arc<str>>, accepts: Vec<Arc<str>>, body: NodeId) -> Place {
+        Place {
+            name: name.into(),
+            accepts,
+            workers: 1,
+            join: Join::None,
+            guard: None,
+            body,
+            arcs: Vec::new(),
+            inclusive: false,
+            produces: Vec::new(),
+            done: None,
+            parks: false,
+            handler: None,
+            fans_into: None,
+        }
+    }
+}
+
+/// A place that takes failures: tokens of the kind [`FAILED_KIND`], which go to it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handler {
+    pub place: u32,
+    /// How often one line of tokens may come by here: what a handler's tokens lead to counts on.
+    pub times: u32,
+}
+
+/// What a failure is called as a token: `{step, error, attempts, event {kind, payload}}`.
+pub const FAILED_KIND: &str = "step.failed";
 
 /// How tokens come together before the body runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +113,25 @@ pub enum Join {
     Merged,
     /// All members of the fan-out that the tokens come from; fires once when it has closed.
     FanOut,
+    /// One token for each of these, in this order, the same kind perhaps more than once; the body sees a list of
+    /// `{kind, payload}`.
+    Each {
+        needs: Vec<Arc<str>>,
+        /// Only tokens with equal values of this property come together.
+        key: Option<Arc<str>>,
+        surplus: Surplus,
+    },
+}
+
+/// What becomes of a token of a kind that the set at hand has all of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Surplus {
+    /// It waits for the next set.
+    Keep,
+    /// It is told of, and is gone.
+    Drop,
+    /// The net fails.
+    Fail,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -14,6 +14,17 @@ pub struct Retry {
     pub backoff: Backoff,
     /// Which errors are tried again: codes (`503`), kinds (`timeout`). Empty: all.
     pub on: Vec<Arc<str>>,
+    /// How long after the first try another may begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+}
+
+/// A bound in time, whatever happens in between: restarts count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Within {
+    pub time: Duration,
+    /// The wait that would come next counts as well.
+    pub counts_wait: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Frames: live instances of nodes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, Reason, Status};
+use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -120,6 +120,23 @@ pub struct PipelineFrame {
     /// How the last hidden loop among its tasks ended: what people take for the pipeline's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<LoopSummary>,
+    /// When the current task was first tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_try_at: Option<Timestamp>,
+    /// What the current task waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<Box<Awaiting>>,
+    /// What the waits of the current task have brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Arc<Resumed>>,
+}
+
+/// A task that has let its worker go until something comes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Awaiting {
+    Event { name: Arc<str>, requirements: Value },
+    Time,
+    Child { call: u64 },
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -303,14 +320,32 @@ pub struct PlaceFrame {
     /// Tokens that a join holds, by accepted kind.
     pub held: Vec<VecDeque<Token>>,
     pub visits: u32,
+    /// Tokens that a join of several kinds holds, by the value of its key; one queue for each need.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sets: BTreeMap<Arc<str>, Vec<VecDeque<Token>>>,
+    /// Bodies, by slot, that have waited and want to go on.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub returning: VecDeque<u64>,
+    /// Workers' numbers that were in use and are free.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub free: BTreeSet<u32>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Token {
     pub kind: Arc<str>,
     pub payload: Value,
     /// The fan-outs it belongs to, innermost last.
     pub lineage: Vec<u64>,
+    /// The only place that gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Arc<str>>,
+    /// The bodies, by slot, that it comes from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<u64>,
+    /// How often what led to it has come by each handler.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handled: BTreeMap<u32, u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -324,6 +359,16 @@ pub struct Firing {
     /// The kind of the token that it runs for.
     #[serde(default)]
     pub token: Arc<str>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handled: BTreeMap<u32, u32>,
+    /// The number of its slot at the place; None while it is parked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
+    /// What its tasks have sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sends: Vec<Sent>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
-    Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame,
+    Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame,
     PipelineFrame, PlaceFrame, Results, Token, Used, WaitFrame,
 };
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Outcome, Reply, RunResult, Status, TaskOutcome};
+use crate::{EffectKey, ErrorInfo, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome};
 
 /// Goes up when an old snapshot would be read wrongly.
 pub const STATE_FORMAT: u16 = 1;
@@ -154,6 +154,10 @@ pub struct OpenJob {
     /// Its worker has reported and keeps the lease until the pipeline knows what comes next.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resting: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Arc<Resumed>>,
 }
 
 fn is_false(flag: &bool) -> bool {

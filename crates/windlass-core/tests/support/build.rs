@@ -197,7 +197,7 @@ pub fn task(label: &str, action: Action) -> Task {
 pub fn retry(attempts: u64, wait: Duration) -> Retry {
     let interval = Amount::Fixed(wait);
     let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
-    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new() }
+    Retry { attempts: Amount::Fixed(attempts), backoff, on: Vec::new(), within: None }
 }
 
 pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
@@ -205,18 +205,7 @@ pub fn rule(when: Option<ExprId>, directive: Directive) -> Rule {
 }
 
 pub fn place(name: &str, accepts: &[&str], body: NodeId) -> Place {
-    Place {
-        name: name.into(),
-        accepts: accepts.iter().map(|kind| Arc::from(*kind)).collect(),
-        workers: 1,
-        join: Join::None,
-        guard: None,
-        body,
-        arcs: Vec::new(),
-        inclusive: false,
-        produces: Vec::new(),
-        done: None,
-    }
+    Place::new(name, accepts.iter().map(|kind| Arc::from(*kind)).collect(), body)
 }
 
 pub fn arc(emits: &str) -> NetArc {

@@ -545,7 +545,7 @@ impl Maker {
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
         }
         let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
-        NodeKind::Net(Net { places: vec![first, left, right, last], start: "start".into(), end, input: None })
+        NodeKind::Net(Net::new(vec![first, left, right, last], "start", end))
     }
 }
 

@@ -144,7 +144,13 @@ impl<'p> Sim<'p> {
     }
 
     pub fn event(&mut self, name: &str, payload: impl Into<Value>) -> &mut Self {
-        self.tick(TickKind::AddEvent { name: name.into(), payload: payload.into(), request: None, origin: None })
+        self.tick(TickKind::AddEvent {
+            name: name.into(),
+            payload: payload.into(),
+            request: None,
+            origin: None,
+            to: None,
+        })
     }
 
     pub fn cancel(&mut self) -> &mut Self {
@@ -282,7 +288,7 @@ impl<'p> Sim<'p> {
             _ => Value::Int(7),
         };
         let name = name.clone();
-        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None });
+        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to: None });
         true
     }
 

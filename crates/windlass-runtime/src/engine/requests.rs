@@ -41,7 +41,7 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
             TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()), by_caller: false }
         }
         Request::Signal { name, payload } => {
-            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None }
+            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None }
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };

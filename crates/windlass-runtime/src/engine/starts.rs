@@ -87,7 +87,13 @@ impl Engine {
             let trace = origin.trace.unwrap_or_else(|| parent.clone());
             Box::new(windlass_core::Origin { parent: parent.clone(), trace, returns: origin.returns })
         });
-        let first = vec![TickKind::AddEvent { name: START_EVENT.into(), payload: input, request: None, origin: above }];
+        let first = vec![TickKind::AddEvent {
+            name: START_EVENT.into(),
+            payload: input,
+            request: None,
+            origin: above,
+            to: None,
+        }];
         let handle = self.inner.track(&run, options.watch);
         let launch = residents::Launch {
             run,

@@ -3,8 +3,8 @@
 use windlass_core::StatusSet;
 use windlass_core::plan::{
     Action, After, Amount, ArcOn, Backoff, Call, Check, Child, Collect, Directive, Effect, Ending, Exhausted, ExprId,
-    ExpressionSource, Graph, Growth, Jitter, Join, Loop, LoopLimits, Net, NetArc, NetEnd, Node, NodeId, NodeKind,
-    OnFailure, Pipeline, Place, Plan, Retry, Rule, Source, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
+    ExpressionSource, Graph, Growth, Jitter, Loop, LoopLimits, Net, NetArc, NetEnd, Node, NodeId, NodeKind, OnFailure,
+    Pipeline, Place, Plan, Retry, Rule, Source, SourceSpan, Task, TurnFailure, Wait, Write, WriteOp,
 };
 use windlass_value::{BlobHash, Duration, Level, Mode, Value};
 
@@ -146,22 +146,15 @@ pub fn pipelined() -> Plan {
         max: None,
         jitter: Jitter::None,
     };
-    let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new() };
+    let again = Retry { attempts: Amount::Fixed(9), backoff, on: Vec::new(), within: None };
     let times = |times: u64| Some(Amount::Fixed(times));
     let again = Rule { when: Some(failed), times: times(2), ..Rule::new(Directive::Retry(again)) };
     let back = Rule { times: times(1), ..Rule::new(Directive::Jump(0)) };
     let enter = Task { label: "each".into(), ..Task::new(Action::Node(each)) };
     let place = |name: &str, body: NodeId, arcs: Vec<NetArc>| Place {
-        name: name.into(),
-        accepts: vec![name.into()],
-        workers: 1,
-        join: Join::None,
-        guard: None,
-        body,
         arcs,
-        inclusive: false,
-        produces: Vec::new(),
         done: Some("loop.done".into()),
+        ..Place::new(name, vec![name.into()], body)
     };
     let arc =
         NetArc { emits: "after".into(), on: ArcOn::Succeeded, when: None, payload: Some(told), writes: Vec::new() };
@@ -192,7 +185,7 @@ pub fn pipelined() -> Plan {
         item: Some("letter".into()),
     };
     let kinds = [
-        NodeKind::Net(Net { places, start: "fetch".into(), end: NetEnd::Quiet, input: None }),
+        NodeKind::Net(Net::new(places, "fetch", NetEnd::Quiet)),
         NodeKind::Pipeline(Pipeline { tasks: vec![enter, Task { rules: vec![again, back], ..sink }] }),
         NodeKind::Loop(Box::new(looping)),
         NodeKind::Pipeline(Pipeline { tasks: vec![get] }),

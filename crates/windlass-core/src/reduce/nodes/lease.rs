@@ -40,7 +40,21 @@ impl Reducer<'_> {
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let (cancelled, resting) = (None, false);
-        let open = OpenJob { frame: id, dispatch, worker, tool, input, key, attempt, timeout, cancelled, resting };
+        let (at, resumed) = (None, None);
+        let open = OpenJob {
+            frame: id,
+            dispatch,
+            worker,
+            tool,
+            input,
+            key,
+            attempt,
+            timeout,
+            cancelled,
+            resting,
+            at,
+            resumed,
+        };
         let mut fields = vec![
             ("task", Value::Str(label)),
             ("attempt", Value::from(attempt)),
@@ -202,5 +216,7 @@ fn job_of(job: u64, open: &OpenJob) -> Job {
         attempt: open.attempt,
         path: open.key.path.clone(),
         timeout: open.timeout,
+        at: open.at,
+        resumed: open.resumed.clone(),
     }
 }

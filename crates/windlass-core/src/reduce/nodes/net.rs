@@ -30,7 +30,7 @@ impl<'a> Reducer<'a> {
         frame.body = Body::Net(Box::new(body));
         self.state.nets.push(id);
         self.tell_started(id);
-        self.deliver(id, Token { kind: net.start.clone(), payload, lineage: Vec::new() });
+        self.deliver(id, Token { kind: net.start.clone(), payload, ..Token::default() });
         self.settle_net(id);
         Ok(())
     }
@@ -56,7 +56,7 @@ impl<'a> Reducer<'a> {
             self.net_of(*id).is_some_and(|(net, _)| net.places.iter().any(|place| place.accepts.contains(kind)))
         });
         let Some(id) = accepting else { return false };
-        self.deliver(id, Token { kind: kind.clone(), payload: payload.clone(), lineage: Vec::new() });
+        self.deliver(id, Token { kind: kind.clone(), payload: payload.clone(), ..Token::default() });
         self.settle_net(id);
         true
     }
@@ -109,6 +109,7 @@ impl<'a> Reducer<'a> {
                     body.places[at].queue.push_back(joined);
                 }
             }
+            Join::Each { .. } => {}
             Join::FanOut => match token.lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
                 Some(fan) => fan.gathered.entry(at as u32).or_default().push(token.payload),
                 None => {
@@ -173,8 +174,9 @@ impl<'a> Reducer<'a> {
             frame.generation = generation;
         }
         if let Some(body) = self.net_mut(id) {
-            let (place, Token { kind: token, lineage, .. }) = (at as u32, token);
-            body.firings.insert(slot, Firing { place, frame, lineage, visit, token });
+            let (place, Token { kind: token, lineage, from, handled, .. }) = (at as u32, token);
+            let (worker, sends) = (None, Vec::new());
+            body.firings.insert(slot, Firing { place, frame, lineage, visit, token, from, handled, worker, sends });
         }
     }
 
@@ -307,7 +309,7 @@ impl<'a> Reducer<'a> {
         }
         for token in tokens.into_iter().filter(|token| !token.kind.is_empty()) {
             let lineage = if token.fans_out { inner.clone() } else { lineage.to_vec() };
-            self.deliver(id, Token { kind: token.kind, payload: token.payload, lineage });
+            self.deliver(id, Token { kind: token.kind, payload: token.payload, lineage, ..Token::default() });
         }
         if fans_out {
             self.work_done(id, &inner);
@@ -333,7 +335,12 @@ impl<'a> Reducer<'a> {
             open_work(body, &closed.parent);
             let kind = place.accepts.first().cloned().unwrap_or_default();
             let payload = Value::list(members.unwrap_or_default());
-            body.places[at].queue.push_back(Token { kind, payload, lineage: closed.parent.clone() });
+            body.places[at].queue.push_back(Token {
+                kind,
+                payload,
+                lineage: closed.parent.clone(),
+                ..Token::default()
+            });
         }
         self.work_done(id, &closed.parent);
     }
@@ -444,7 +451,7 @@ fn join_tokens(parts: Vec<Token>, merged: bool, body: &mut NetFrame) -> Token {
         true => parts.into_iter().map(|token| token.payload).fold(Value::Null, laid_over),
         false => Value::object(parts.into_iter().map(|token| (token.kind, token.payload))),
     };
-    Token { kind, payload, lineage }
+    Token { kind, payload, lineage, ..Token::default() }
 }
 
 /// Key by key; what is no object takes the place of what was there.
