@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::{jinja, wdl};
+use windlass_expr::{jinja, steps, wdl};
 use windlass_runtime::{FinalReport, RunImage, RunOptions, RuntimeError, codec};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Language, Timestamp};
@@ -21,6 +21,7 @@ pub struct Seen {
 pub fn languages() -> Vec<Arc<dyn Language>> {
     let mut languages = wdl::languages();
     languages.push(Arc::new(jinja::Jinja));
+    languages.push(Arc::new(steps::Steps));
     languages
 }
 

@@ -53,7 +53,7 @@ fn computed(name: &str, attempts: u64) -> Program {
     let among = ["post", "get"].map(Into::into).to_vec();
     lone(|b| {
         let tool = Name::Computed { computed: b.expr(name), among };
-        let task = Task::new(Action::Effect(Effect { tool, input: b.expr("1") }));
+        let task = Task::new(Action::Effect(Effect::new(tool, b.expr("1"))));
         Task { retry: Some(retry(attempts, secs(1))), ..task }
     })
 }
@@ -88,7 +88,7 @@ fn a_long_list_of_tools_is_cut() {
     let program = lone(|b| {
         let among = (0..100).map(|number| format!("t{number}").into()).collect();
         let tool = Name::Computed { computed: b.expr(r#""x""#), among };
-        Task::new(Action::Effect(Effect { tool, input: b.expr("1") }))
+        Task::new(Action::Effect(Effect::new(tool, b.expr("1"))))
     });
     assert!(error(&begun(&program)).2.ends_with("t18, t19 and 80 more"));
 }
@@ -111,7 +111,7 @@ fn a_computed_name_is_evaluated_once_for_a_key() {
     };
     let program = lone(|b| {
         let tool = random(b);
-        let task = Task::new(Action::Effect(Effect { tool, input: b.expr("1") }));
+        let task = Task::new(Action::Effect(Effect::new(tool, b.expr("1"))));
         Task { retry: Some(retry(9, secs(1))), ..task }
     });
     let mut sim = begun(&program);

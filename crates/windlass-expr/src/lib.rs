@@ -1,4 +1,5 @@
 //! The expression languages.
 
 pub mod jinja;
+pub mod steps;
 pub mod wdl;

@@ -55,7 +55,7 @@ impl Compiler<'_> {
         let input = self.value(input, scope);
         let tool = kind == ActionType::Activity && options.tools.iter().any(|tool| tool == name);
         if found.is_some() || tool {
-            return Some(NodeKind::lone(Action::Effect(Effect { tool: name.into(), input })));
+            return Some(NodeKind::lone(Action::Effect(Effect::new(name, input))));
         }
         let tools = options.tools.iter().filter(|_| kind == ActionType::Activity);
         let known = || {
@@ -92,7 +92,7 @@ impl Compiler<'_> {
             }
         }
         let input = self.value(input, scope);
-        let effect = NodeKind::lone(Action::Effect(Effect { tool: Name::Computed { computed, among }, input }));
+        let effect = NodeKind::lone(Action::Effect(Effect::new(Name::Computed { computed, among }, input)));
         if cases.is_empty() {
             return effect;
         }
@@ -166,7 +166,7 @@ impl Compiler<'_> {
             );
             return None;
         }
-        Some(NodeKind::lone(Action::Effect(Effect { tool: "model".into(), input })))
+        Some(NodeKind::lone(Action::Effect(Effect::new("model", input))))
     }
 
     pub fn check_tool(&mut self, tool: &str, span: Span) -> Option<()> {

@@ -46,7 +46,7 @@ impl Compiler<'_> {
         let input = self.value(&Node::object(current.fields.span(), entries), scope);
         let at = Span::new(start.start, start.start + 1);
         self.check_tool("http", at)?;
-        Some(NodeKind::lone(Action::Effect(Effect { tool: "http".into(), input })))
+        Some(NodeKind::lone(Action::Effect(Effect::new("http", input))))
     }
 
     /// `retry` is the seed's and was read already; `retryPolicy` is Azure's. Either, also as `none`, replaces a default.

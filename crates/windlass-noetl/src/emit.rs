@@ -203,7 +203,7 @@ impl Compiler<'_> {
         let rules = self.plan_rules(&task, at, around);
         let action = match task.work {
             Work::Evaluate(value) => Action::Evaluate(value),
-            Work::Effect { tool, input } => Action::Effect(Effect { tool: Name::Fixed(tool), input }),
+            Work::Effect { tool, input } => Action::Effect(Effect::new(Name::Fixed(tool), input)),
             Work::Call { definition, input } => {
                 let name = format!("{}#{}", around.step, task.label);
                 let node = self.hidden(name, "playbook", around.node, task.span);

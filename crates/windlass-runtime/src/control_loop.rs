@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use windlass_core::{
-    Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind, Values,
-    reduce,
+    Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind,
+    Values, Was, reduce,
 };
 use windlass_value::{Map, Value};
 
@@ -179,6 +179,22 @@ impl<A: Adapter> ControlLoop<A> {
                 }
                 if let Some(again) = &mut outcome.again {
                     again.input = slim(std::mem::take(&mut again.input));
+                }
+                if let Some(beside) = &mut outcome.beside {
+                    for sent in &mut beside.sends {
+                        sent.payload = slim(std::mem::take(&mut sent.payload));
+                    }
+                    for change in &mut beside.changes {
+                        change.value = slim(std::mem::take(&mut change.value));
+                        if let Was::Value(was) = &mut change.was {
+                            *was = slim(std::mem::take(was));
+                        }
+                    }
+                }
+                if let Some(awaits) = &mut outcome.awaits
+                    && let Awaited::Kept(value) | Awaited::Child { input: value, .. } = &mut awaits.awaited
+                {
+                    *value = slim(std::mem::take(value));
                 }
                 TickKind::StepResult { job, dispatch, outcome }
             }

@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_value::{Duration, Value};
+use windlass_core::{ErrorInfo, Resumed, TaskOutcome};
+use windlass_value::{Duration, Timestamp, Value};
 
 /// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
 pub trait Tool: Send + Sync {
@@ -29,7 +29,29 @@ pub struct ToolCall {
     pub path: Arc<str>,
     /// How long the tool may take, if the task says so.
     pub timeout: Option<Duration>,
+    /// When this attempt was first handed out, for tasks that go by it: the same on every repeat.
+    pub at: Option<Timestamp>,
+    /// The tool has asked for something before it could go on: what it has got so far.
+    pub resumed: Option<Arc<Resumed>>,
     pub cancelled: Cancelled,
+}
+
+impl ToolCall {
+    /// A call that belongs to no run and that nobody cancels, for tests of tools.
+    pub fn alone(input: Value) -> ToolCall {
+        ToolCall {
+            input,
+            key: "key".into(),
+            attempt: 1,
+            goes_on: false,
+            run: "run".into(),
+            path: "path".into(),
+            timeout: None,
+            at: None,
+            resumed: None,
+            cancelled: Cancelled::never(),
+        }
+    }
 }
 
 /// Tells a tool that nobody wants its result any more.

@@ -91,6 +91,8 @@ impl RunWorkers {
             run: self.run.clone(),
             path: job.path.clone(),
             timeout: job.timeout,
+            at: job.at,
+            resumed: job.resumed.clone(),
             cancelled,
         };
         let lease = Lease { dispatch: job.dispatch, alive_at: Instant::now(), cancel, task: None };

@@ -38,14 +38,5 @@ async fn repeat(tool: HttpTool, uri: String, started: Instant) -> u32 {
 }
 
 fn call(input: Value) -> ToolCall {
-    ToolCall {
-        input,
-        key: "key".into(),
-        attempt: 1,
-        goes_on: false,
-        run: "run".into(),
-        path: "path".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
-    }
+    ToolCall::alone(input)
 }

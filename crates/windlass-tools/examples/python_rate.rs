@@ -48,14 +48,5 @@ async fn repeat(tool: PythonTool, started: Instant, span: Duration) -> u32 {
 fn call() -> ToolCall {
     let values = Value::list((0..10).map(Value::Int).collect());
     let item = Value::object([("id", Value::Int(7)), ("values", values)]);
-    ToolCall {
-        input: Value::object([("code", Value::from(CODE)), ("args", Value::object([("item", item)]))]),
-        key: "key".into(),
-        attempt: 1,
-        goes_on: false,
-        run: "run".into(),
-        path: "path".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
-    }
+    ToolCall::alone(Value::object([("code", Value::from(CODE)), ("args", Value::object([("item", item)]))]))
 }

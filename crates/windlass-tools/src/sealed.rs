@@ -157,16 +157,7 @@ mod tests {
             async move { TaskOutcome::success(call.input) }
         });
         let tool = Opening::new(Inner(tools), &known());
-        let call = ToolCall {
-            input: parse_json(input).unwrap(),
-            key: "k".into(),
-            attempt: 1,
-            goes_on: false,
-            run: "r".into(),
-            path: "p".into(),
-            timeout: None,
-            cancelled: Cancelled::never(),
-        };
+        let call = ToolCall::alone(parse_json(input).unwrap());
         let outcome = tool.call(call).await;
         let saw = saw.lock().unwrap().clone();
         (saw, outcome)

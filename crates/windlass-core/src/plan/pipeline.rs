@@ -77,6 +77,16 @@ impl Action {
 pub struct Effect {
     pub tool: Name,
     pub input: ExprId,
+    /// Every try, and everyone that goes on after a wait, gets the input as it is by then. Else what was sent under a key is
+    /// sent again as it was.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fresh: bool,
+}
+
+impl Effect {
+    pub fn new(tool: impl Into<Name>, input: ExprId) -> Effect {
+        Effect { tool: tool.into(), input, fresh: false }
+    }
 }
 
 /// A name that is written down, or computed when it is reached.

@@ -55,7 +55,8 @@ impl Reducer<'_> {
                 frame.body = Body::New;
                 self.state.agenda.push_back(Item::Enter(id));
             }
-            Body::Pipeline(_) => self.state.agenda.push_back(Item::Task(id)),
+            Body::Pipeline(body) if body.awaits.is_some() => self.await_over(id),
+            Body::Pipeline(_) => self.unpark(id),
             Body::Loop(_) => self.state.agenda.push_back(Item::NextTurn(id)),
             Body::Wait(_) => self.wait_over(id),
             Body::New | Body::Graph(_) | Body::Branch { .. } | Body::Net(_) | Body::Call { .. } => {

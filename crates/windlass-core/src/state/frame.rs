@@ -134,9 +134,16 @@ pub struct PipelineFrame {
 /// A task that has let its worker go until something comes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Awaiting {
-    Event { name: Arc<str>, requirements: Value },
+    Event {
+        name: Arc<str>,
+        requirements: Value,
+    },
     Time,
-    Child { call: u64 },
+    Child {
+        call: u64,
+    },
+    /// Nothing any more: it is to be handed out again, as the same attempt.
+    Answered,
 }
 
 fn is_zero(number: &u32) -> bool {

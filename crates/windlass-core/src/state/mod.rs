@@ -309,10 +309,11 @@ impl State {
         let nothing_open = self.jobs.is_empty() && self.calls.is_empty() && self.agenda.is_empty();
         waiting && nothing_open && self.phase == Phase::Running && {
             let delayed = |timer: &Timer| match timer {
-                Timer::Alarm(frame) => !matches!(
-                    self.frames.get(*frame).map(|frame| &frame.body),
-                    Some(Body::Wait(WaitFrame::Signal { .. }))
-                ),
+                Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
+                    Some(Body::Wait(WaitFrame::Signal { .. })) => false,
+                    Some(Body::Pipeline(body)) => !matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })),
+                    _ => true,
+                },
                 Timer::Grace(_) => true,
                 Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
             };

@@ -79,7 +79,7 @@ impl Builder {
     }
 
     pub fn action(&mut self, input: &str) -> Action {
-        Action::Effect(Effect { tool: "tool".into(), input: self.expr(input) })
+        Action::Effect(Effect::new("tool", self.expr(input)))
     }
 
     pub fn write(&mut self, parent: Option<NodeId>, name: &str, variable: &str, op: WriteOp, value: &str) -> NodeId {

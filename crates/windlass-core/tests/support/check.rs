@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::State;
 use windlass_core::plan::{CALLS, NodeKind};
-use windlass_core::state::{Body, Frame, FrameId, Item, Phase, ScopeId, Timer, WaitFrame};
+use windlass_core::state::{Awaiting, Body, Frame, FrameId, Item, Phase, ScopeId, Timer, WaitFrame};
 use windlass_core::{Program, frame_tree};
 
 pub fn check_state(program: &Program, state: &State) {
@@ -99,14 +99,27 @@ fn check_indexes(state: &State) {
     for (name, waiting) in &state.waits {
         assert!(!waiting.is_empty(), "a name that nobody waits for");
         for id in waiting {
-            let waits =
-                matches!(&frame(state, *id).body, Body::Wait(WaitFrame::Signal { name: own, .. }) if own == name);
+            let waits = match &frame(state, *id).body {
+                Body::Wait(WaitFrame::Signal { name: own, .. }) => own == name,
+                Body::Pipeline(body) => {
+                    matches!(body.awaits.as_deref(), Some(Awaiting::Event { name: own, .. }) if own == name)
+                }
+                _ => false,
+            };
             assert!(waits, "`{name}` is waited for by something else");
         }
     }
     assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is kept");
     for (call, open) in &state.calls {
-        assert!(matches!(frame(state, open.frame).body, Body::Call { call: own } if own == *call));
+        let own = match &frame(state, open.frame).body {
+            Body::Call { call } => Some(*call),
+            Body::Pipeline(body) => match body.awaits.as_deref() {
+                Some(Awaiting::Child { call }) => Some(*call),
+                _ => None,
+            },
+            _ => None,
+        };
+        assert_eq!(own, Some(*call), "a call that nobody waits for");
     }
     let nets: BTreeSet<FrameId> = state.nets.iter().copied().collect();
     assert_eq!(nets.len(), state.nets.len(), "a net is listed twice");

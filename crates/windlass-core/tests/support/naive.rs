@@ -137,11 +137,20 @@ impl<'p> Naive<'p> {
         self.env().outcomes.insert(name.to_owned(), end.clone());
     }
 
+    /// What an earlier try of something around it wrote down goes with its end.
+    fn forget_records(&mut self, name: &str) {
+        if self.envs.len() == 1 {
+            self.records.remove(name);
+        }
+    }
+
     fn env(&mut self) -> &mut Env {
         self.envs.last_mut().expect("there is always the run's scope")
     }
 
     fn kind(&mut self, id: NodeId, path: &str, generation: u32) -> End {
+        let name = self.program.node(id).name.clone();
+        self.forget_records(&name);
         let program = self.program;
         match &program.node(id).kind {
             NodeKind::Pipeline(pipeline) => self.pipeline(pipeline, path, generation),
@@ -391,6 +400,7 @@ impl<'p> Naive<'p> {
     fn unrun(&mut self, node: NodeId, path: &str, status: Status) -> Status {
         let end = End { status, output: Value::Null };
         let name = self.program.node(node).name.clone();
+        self.forget_records(&name);
         self.record(&name, &end);
         if status != Status::Skipped {
             let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };

@@ -220,7 +220,7 @@ impl Maker {
             true => self.computed(tool, around),
             false => tool.into(),
         };
-        Action::Effect(Effect { tool, input: self.value(around) })
+        Action::Effect(Effect::new(tool, self.value(around)))
     }
 
     /// A name that is often the one it should be, sometimes not among those allowed, sometimes no name at all.
@@ -455,7 +455,7 @@ impl Maker {
         let done = Value::object([("$lt", self.two(around, 1))]);
         if self.rng.chance(40) {
             let input = self.value(around);
-            let effect = Action::Effect(Effect { tool: "30".into(), input });
+            let effect = Action::Effect(Effect::new("30", input));
             return self.b.node(around.parent, &name, |_, _| NodeKind::lone(effect));
         }
         let verdict = self.b.value(Value::object([("done", done)]));

@@ -37,14 +37,14 @@ impl Steps {
 
     pub fn effect(mut self, name: &str, tool: &str, input: &str) -> Steps {
         let input = self.expression(json(input));
-        self.step(name, NodeKind::lone(Action::Effect(Effect { tool: tool.into(), input })))
+        self.step(name, NodeKind::lone(Action::Effect(Effect::new(tool, input))))
     }
 
     /// Effects one after the other in one pipeline: label, tool, input.
     pub fn pipeline(mut self, name: &str, tasks: &[(&str, &str, &str)]) -> Steps {
         let mut task = |(label, tool, input): &(&str, &str, &str)| {
             let input = self.expression(json(input));
-            let action = Action::Effect(Effect { tool: (*tool).into(), input });
+            let action = Action::Effect(Effect::new(*tool, input));
             Task { label: (*label).into(), ..Task::new(action) }
         };
         let tasks = tasks.iter().map(&mut task).collect();
@@ -126,7 +126,7 @@ pub fn pipelined() -> Plan {
     };
     let mut value = |source: &str| text(source, Mode::Value);
     let effect = |label: &str, tool: &str, input: ExprId| {
-        let action = Action::Effect(Effect { tool: tool.into(), input });
+        let action = Action::Effect(Effect::new(tool, input));
         Task { label: label.into(), ..Task::new(action) }
     };
     let items = value(r#"["a", "b", "c"]"#);

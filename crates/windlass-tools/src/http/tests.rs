@@ -8,16 +8,7 @@ use windlass_value::Value;
 use super::*;
 
 fn call(uri: String) -> ToolCall {
-    ToolCall {
-        input: Value::object([("uri", uri)]),
-        key: "k".into(),
-        attempt: 1,
-        goes_on: false,
-        run: "r".into(),
-        path: "p".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
-    }
+    ToolCall::alone(Value::object([("uri", uri)]))
 }
 
 fn inner() -> Inner {

@@ -22,14 +22,11 @@ pub fn tool() -> HttpTool {
 
 pub fn call(input: &str) -> ToolCall {
     ToolCall {
-        input: parse_json(input).unwrap(),
         key: "run-1:sync[3]/fetch".into(),
         attempt: 2,
-        goes_on: false,
         run: "run-1".into(),
         path: "sync[3]/Grüße".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
+        ..ToolCall::alone(parse_json(input).unwrap())
     }
 }
 

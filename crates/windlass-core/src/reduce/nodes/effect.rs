@@ -8,7 +8,7 @@ use super::results::shortened;
 use crate::plan::{Effect, Name};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{FrameId, ScopeId, Timer};
+use crate::state::{Awaiting, FrameId, ScopeId, Timer};
 use crate::{Again, ErrorInfo};
 
 /// Names that a message lists.
@@ -42,7 +42,11 @@ impl Reducer<'_> {
                 chosen(&name, among)?
             }
         };
+        let inputs = inputs.filter(|_| !effect.fresh);
+        let goes_on = matches!(self.awaiting(id), Some(Awaiting::Answered));
         match (again, inputs) {
+            (None, None) if goes_on => Ok(Call::GoesOn { tool, input: self.eval_with(effect.input, scope, locals)? }),
+            (None, Some(input)) if goes_on => Ok(Call::GoesOn { tool, input }),
             (Some(input), _) => Ok(Call::GoesOn { tool, input }),
             (None, Some(input)) => Ok(Call::Begins { tool, input }),
             (None, None) => Ok(Call::Begins { tool, input: self.eval_with(effect.input, scope, locals)? }),

@@ -40,7 +40,7 @@ impl Reducer<'_> {
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let (cancelled, resting) = (None, false);
-        let (at, resumed) = (None, None);
+        let (at, resumed) = (self.attempt_begun_at(id), self.goes_on_with(id));
         let open = OpenJob {
             frame: id,
             dispatch,

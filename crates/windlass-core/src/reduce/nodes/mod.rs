@@ -1,5 +1,7 @@
 //! One file a node kind: how each comes to life and ends.
 
+mod awaits;
+mod beside;
 mod branch;
 mod budget;
 mod call;

@@ -35,6 +35,13 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
+    /// A body that waits gives its slot to the next.
+    pub(in crate::reduce) fn park(&mut self, _id: FrameId) {}
+
+    pub(in crate::reduce) fn unpark(&mut self, id: FrameId) {
+        self.state.agenda.push_back(Item::Task(id));
+    }
+
     fn net_of(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
         let frame = self.state.frames.get(id).filter(|frame| frame.closing.is_none())?;
         match (&self.program.node(frame.node).kind, &frame.body) {
@@ -212,7 +219,14 @@ impl<'a> Reducer<'a> {
                     error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
                 self.fail_net(id, error);
             }
-            Ok(tokens) => {
+            Ok(returned) => {
+                let sent = firing.sends.iter().filter(|_| !outcome.status.is_bad());
+                let sent = sent.map(|sent| Emitted {
+                    kind: sent.kind.clone(),
+                    payload: sent.payload.clone(),
+                    fans_out: false,
+                });
+                let tokens = sent.chain(returned).collect();
                 self.emit(id, tokens, &firing.lineage);
                 self.work_done(id, &firing.lineage);
                 self.settle_net(id);

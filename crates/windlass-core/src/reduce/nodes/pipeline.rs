@@ -199,6 +199,12 @@ impl<'a> Reducer<'a> {
             self.call_again_after(id, again);
             return Ok(());
         }
+        if let (Some(awaits), None) = (&outcome.awaits, &outcome.error) {
+            self.begin_await(id, awaits);
+            return Ok(());
+        }
+        let refused = self.refused_changes(outcome)?;
+        let outcome = refused.as_ref().unwrap_or(outcome);
         let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok(()) };
         let names = TaskNames::after(&pipeline.tasks[body.pc as usize], body, outcome, self.now());
         let locals = Locals { task: Some(&names), ..Locals::default() };
@@ -221,6 +227,9 @@ impl<'a> Reducer<'a> {
         for (write, value) in writes {
             let value = self.write(write, scope, value)?;
             self.tell_patched(id, write, &value);
+        }
+        if let (Some(beside), Next::Continue | Next::Jump(_) | Next::Break) = (&outcome.beside, &next) {
+            self.do_beside(id, beside, scope)?;
         }
         self.tell_processed(id, outcome);
         if let Some(matched) = &matched {
@@ -286,6 +295,7 @@ impl<'a> Reducer<'a> {
 
     fn go_to(&mut self, id: FrameId, pc: u32, previous: Value) {
         self.forget_tries(id);
+        self.forget_answers(id);
         if let Some(body) = self.pipeline_mut(id) {
             if pc <= body.pc {
                 // A task that is reached again is another effect; everything from here on may be.
@@ -313,6 +323,7 @@ impl<'a> Reducer<'a> {
             frame.alarm = Some(key);
         }
         self.rest_for(id, wait);
+        self.park(id);
         if let Some(body) = self.pipeline_mut(id)
             && !same_key
         {

@@ -6,7 +6,7 @@ use crate::plan::Wait;
 use crate::reduce::ticks::meets;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, Timer, WaitFrame};
-use crate::{ErrorInfo, Status};
+use crate::{Answer, ErrorInfo, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), Stop> {
@@ -39,7 +39,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn await_signal(&mut self, id: FrameId, name: std::sync::Arc<str>, requirements: &Value) {
+    pub(super) fn await_signal(&mut self, id: FrameId, name: std::sync::Arc<str>, requirements: &Value) {
         let kept = self.state.signals.get_mut(&name).and_then(|kept| {
             let at = kept.iter().position(|payload| meets(payload, requirements))?;
             kept.remove(at)
@@ -55,6 +55,9 @@ impl Reducer<'_> {
 
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
     pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) {
+        if self.awaiting(id).is_some() {
+            return self.answered(id, Answer { value: payload, error: None });
+        }
         self.clear_alarm(id);
         if let Some(body) = self.state.frames.get(id).map(|frame| frame.body.clone()) {
             self.forget(id, &body);
@@ -75,17 +78,19 @@ impl Reducer<'_> {
         }
     }
 
+    pub(super) fn forget_wait(&mut self, id: FrameId, name: &str) {
+        if let Some(waiting) = self.state.waits.get_mut(name) {
+            waiting.retain(|frame| *frame != id);
+            if waiting.is_empty() {
+                self.state.waits.remove(name);
+            }
+        }
+    }
+
     /// What a frame that ends leaves behind in the state's indexes.
     pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) {
         match body {
-            Body::Wait(WaitFrame::Signal { name, .. }) => {
-                if let Some(waiting) = self.state.waits.get_mut(name) {
-                    waiting.retain(|frame| *frame != id);
-                    if waiting.is_empty() {
-                        self.state.waits.remove(name);
-                    }
-                }
-            }
+            Body::Wait(WaitFrame::Signal { name, .. }) => self.forget_wait(id, name),
             Body::Call { call } => {
                 self.state.calls.remove(call);
             }
@@ -96,6 +101,7 @@ impl Reducer<'_> {
                 }
             }
             Body::Pipeline(pipeline) => {
+                self.forget_await(id, body);
                 if let Some(job) = pipeline.job {
                     self.close_job(job);
                 }

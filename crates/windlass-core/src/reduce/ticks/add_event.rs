@@ -4,7 +4,7 @@ use windlass_value::Value;
 
 use crate::program::laid_over;
 use crate::reduce::{Impossible, Reducer, Stop};
-use crate::state::{Body, FrameId, Item, Phase, WaitFrame};
+use crate::state::{Awaiting, Body, FrameId, Item, Phase, WaitFrame};
 use crate::tick::START_EVENT;
 use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
@@ -130,6 +130,10 @@ impl Reducer<'_> {
     fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
         match self.state.frames.get(frame).map(|frame| &frame.body) {
             Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
+            Some(Body::Pipeline(body)) => match body.awaits.as_deref() {
+                Some(Awaiting::Event { requirements, .. }) => meets(payload, requirements),
+                Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => false,
+            },
             _ => false,
         }
     }

@@ -37,16 +37,7 @@ async fn request() -> Request {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("https://localhost:{}/x", listener.local_addr().unwrap().port());
     tokio::spawn(serve(listener));
-    let call = ToolCall {
-        input: Value::object([("uri", uri)]),
-        key: "k".into(),
-        attempt: 1,
-        goes_on: false,
-        run: "r".into(),
-        path: "p".into(),
-        timeout: None,
-        cancelled: Cancelled::never(),
-    };
+    let call = ToolCall::alone(Value::object([("uri", uri)]));
     Request::from_call(&call, &HeaderValue::from_static("test")).unwrap()
 }
 

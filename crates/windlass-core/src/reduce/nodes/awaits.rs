@@ -1,0 +1,158 @@
+//! A task that is not finished: it has let its worker go and waits for an event, for time or for a child run. When the
+//! answer is there, it is handed out again, under the same key and as the same attempt, with all answers so far.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Map, Timestamp, Value};
+
+use crate::plan::{Action, Effect};
+use crate::reduce::Reducer;
+use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
+use crate::{Answer, Asked, Await, Awaited, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome};
+
+impl Reducer<'_> {
+    /// The task has told what it waits for.
+    pub(super) fn begin_await(&mut self, id: FrameId, wanted: &Await) {
+        if let Some(body) = self.pipeline_mut(id) {
+            Arc::make_mut(body.resumed.get_or_insert_default()).told = wanted.told;
+        }
+        match &wanted.awaited {
+            Awaited::Kept(value) => {
+                // The worker is at rest and goes on with the same lease.
+                let value = self.slim(value.clone());
+                self.note_answer(id, Answer { value, error: None });
+                self.state.agenda.push_back(Item::Task(id));
+            }
+            Awaited::Time(time) => {
+                self.wait_as(id, Awaiting::Time, Some(*time));
+            }
+            Awaited::Event { name, requirements, deadline, asks } => {
+                if let Some(Asked { kind, data }) = asks {
+                    let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
+                    let data = data.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
+                    self.publish_map(self.path(id), kind.clone(), data);
+                }
+                let (name, requirements) = (name.clone(), requirements.clone());
+                self.wait_as(id, Awaiting::Event { name: name.clone(), requirements: requirements.clone() }, *deadline);
+                self.await_signal(id, name, &requirements);
+            }
+            Awaited::Child { definition, input } => {
+                let call = self.call_for(id, definition.clone(), input.clone());
+                self.wait_as(id, Awaiting::Child { call }, None);
+                self.ask_for_child(call);
+            }
+        }
+    }
+
+    /// Nobody is kept busy, and nobody's slot is.
+    fn wait_as(&mut self, id: FrameId, awaiting: Awaiting, deadline: Option<Duration>) {
+        self.leave_worker(id);
+        let alarm = deadline.map(|after| self.set_timer(self.now() + after, Timer::Alarm(id)));
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.alarm = alarm;
+        }
+        if let Some(body) = self.pipeline_mut(id) {
+            body.awaits = Some(Box::new(awaiting));
+        }
+        self.park(id);
+    }
+
+    /// Each wait of each try of the task has a child of its own.
+    fn call_for(&mut self, id: FrameId, definition: Arc<str>, input: Value) -> u64 {
+        let input = self.slim(input);
+        let path = self.task_path(id);
+        let generation = self.state.frames.get(id).map_or(0, |frame| frame.generation);
+        let (visit, ordinal) = self.pipeline_of(id).map_or((0, 0), |(_, body, _)| {
+            let answered = body.resumed.as_ref().map_or(0, |resumed| resumed.answers.len());
+            (body.visits.get(&body.pc).copied().unwrap_or(0), answered)
+        });
+        let path = format!("{path}#{ordinal}").into();
+        let key = EffectKey { path, generation, visit, group: 0, call: 0 };
+        let call = self.state.next_call;
+        self.state.next_call += 1;
+        self.state.calls.insert(call, OpenCall { frame: id, definition, input, key });
+        call
+    }
+
+    pub(in crate::reduce) fn awaiting(&self, id: FrameId) -> Option<&Awaiting> {
+        match &self.state.frames.get(id)?.body {
+            Body::Pipeline(body) => body.awaits.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What the task has waited for is there: it goes on as soon as it has a slot.
+    pub(in crate::reduce) fn answered(&mut self, id: FrameId, answer: Answer) {
+        self.clear_alarm(id);
+        if let Some(frame) = self.state.frames.get(id) {
+            let body = frame.body.clone();
+            self.forget_await(id, &body);
+        }
+        self.note_answer(id, answer);
+        self.unpark(id);
+    }
+
+    fn note_answer(&mut self, id: FrameId, answer: Answer) {
+        if let Some(body) = self.pipeline_mut(id) {
+            body.awaits = Some(Box::new(Awaiting::Answered));
+            Arc::make_mut(body.resumed.get_or_insert_default()).answers.push(answer);
+        }
+    }
+
+    /// The time is over: that is what was waited for, or the reason why it is waited for no longer.
+    pub(in crate::reduce) fn await_over(&mut self, id: FrameId) {
+        let error = match self.awaiting(id) {
+            Some(Awaiting::Event { name, .. }) => {
+                let message = format!("nobody sent `{name}` in time");
+                Some(ErrorInfo::new("WaitTimedOut", "timeout", message))
+            }
+            Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => None,
+        };
+        self.answered(id, Answer { value: Value::Null, error });
+    }
+
+    pub(in crate::reduce) fn child_answered(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) {
+        let ended = || ErrorInfo::new("ChildFailed", "call", format!("the child run ended as {}", status.as_str()));
+        let error = outcome.error.clone().or_else(|| status.is_bad().then(ended));
+        self.answered(id, Answer { value: outcome.output.clone(), error });
+    }
+
+    /// A task that no longer waits leaves nothing behind in the state's indexes.
+    pub(in crate::reduce) fn forget_await(&mut self, id: FrameId, body: &Body) {
+        let Body::Pipeline(pipeline) = body else { return };
+        match pipeline.awaits.as_deref() {
+            Some(Awaiting::Event { name, .. }) => self.forget_wait(id, name),
+            Some(Awaiting::Child { call }) => _ = self.state.calls.remove(call),
+            Some(Awaiting::Time | Awaiting::Answered) | None => {}
+        }
+    }
+
+    /// When the current attempt was first handed out: what a task that asks for the time is told.
+    pub(super) fn attempt_begun_at(&self, id: FrameId) -> Option<Timestamp> {
+        self.effect_of(id).filter(|effect| effect.fresh)?;
+        self.pipeline_of(id).map(|(_, body, _)| body.task_started_at)
+    }
+
+    /// What the task has waited for so far; from here on it waits for nothing.
+    pub(super) fn goes_on_with(&mut self, id: FrameId) -> Option<Arc<Resumed>> {
+        let body = self.pipeline_mut(id)?;
+        body.awaits = None;
+        body.resumed.clone()
+    }
+
+    fn effect_of(&self, id: FrameId) -> Option<&Effect> {
+        match &self.program_task(id)?.action {
+            Action::Effect(effect) => Some(effect),
+            Action::Evaluate(_) | Action::Write(_) | Action::End { .. } | Action::Reply { .. } | Action::Node(_) => {
+                None
+            }
+        }
+    }
+
+    /// What a task has been told already, for its next handing out. A task that is left forgets.
+    pub(super) fn forget_answers(&mut self, id: FrameId) {
+        if let Some(body) = self.pipeline_mut(id) {
+            body.resumed = None;
+        }
+    }
+}

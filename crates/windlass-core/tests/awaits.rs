@@ -1,0 +1,256 @@
+//! Tasks that are not finished: they wait for events, time and children, have values kept, send, and change what the run
+//! remembers.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{
+    Asked, Await, Awaited, Beside, Change, ErrorInfo, Job, Program, Sent, Status, TaskOutcome, TickKind, Was,
+};
+use windlass_value::{Timestamp, Value};
+
+/// A net of one step that a worker does, then the stop; the input is what the run remembers as `n`.
+fn step(retry: Option<Retry>) -> Builder {
+    let mut b = Builder::new();
+    b.node(None, "net", |b, id| {
+        let input = b.expr(r#"{"$var": "n"}"#);
+        let effect = Effect { fresh: true, ..Effect::new("tool", input) };
+        let task = Task { hidden: true, retry, ..Task::new(Action::Effect(effect)) };
+        let body = b.node(Some(id), "step", |_, _| NodeKind::Pipeline(Pipeline { tasks: vec![task] }));
+        let produces = vec!["stop".into(), "again".into()];
+        let step = Place { produces, workers: 2, ..place("step", &["start", "again"], body) };
+        NodeKind::Net(Net::new(vec![step], "start", NetEnd::Stop("stop".into())))
+    });
+    b
+}
+
+fn begun(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
+    sim.start().settle();
+    sim
+}
+
+fn awaits(awaited: Awaited) -> TaskOutcome {
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+}
+
+fn event(name: &str, requirements: &str, deadline: Option<u64>) -> TaskOutcome {
+    let (requirements, deadline) = (json(requirements), deadline.map(secs));
+    awaits(Awaited::Event { name: name.into(), requirements, deadline, asks: None })
+}
+
+fn stop(payload: &str) -> TaskOutcome {
+    TaskOutcome::success(Value::object([("kind", Value::from("stop")), ("payload", json(payload))]))
+}
+
+fn beside(sends: Vec<Sent>, changes: Vec<Change>, outcome: TaskOutcome) -> TaskOutcome {
+    TaskOutcome { beside: Some(Box::new(Beside { sends, changes })), ..outcome }
+}
+
+fn change(op: WriteOp, value: i64, was: Was) -> Change {
+    Change { name: "n".into(), op, value: Value::Int(value), was, initial: Value::Null }
+}
+
+fn last<'s>(sim: &'s Sim) -> &'s Job {
+    sim.dispatched.last().unwrap()
+}
+
+fn answers(job: &Job) -> Vec<Value> {
+    let answers = job.resumed.iter().flat_map(|resumed| &resumed.answers);
+    answers
+        .map(|answer| answer.error.as_ref().map_or(answer.value.clone(), |error| Value::Str(error.code.clone())))
+        .collect()
+}
+
+#[test]
+fn waits_of_one_name_in_sequence_get_their_answers_in_order() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    let key = last(&sim).key.clone();
+    for (n, payload) in [(1, "first"), (2, "second")] {
+        sim.reply("net.step", event("go", "{}", None));
+        assert!(sim.state.jobs.is_empty(), "nobody is kept busy");
+        assert!(sim.state.is_idle());
+        sim.event("go", payload);
+        assert_eq!((sim.dispatched.len(), last(&sim).attempt), (n + 1, 1));
+        assert_eq!(last(&sim).key, key);
+    }
+    assert_eq!(answers(last(&sim)), vec![Value::from("first"), Value::from("second")]);
+    sim.reply("net.step", stop("1"));
+    assert_eq!(sim.status(), Status::Succeeded);
+}
+
+#[test]
+fn an_answer_that_came_before_the_question_is_kept() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    sim.event("go", 7i64);
+    sim.reply("net.step", event("go", "{}", None));
+    assert_eq!(answers(last(&sim)), vec![Value::Int(7)]);
+}
+
+#[test]
+fn parallel_waits_get_each_their_own_answer() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    let again = Sent { kind: "again".into(), payload: Value::Int(2), to: None };
+    let more = TaskOutcome::success(Value::object([("kind", Value::from("again")), ("payload", Value::Int(1))]));
+    sim.reply("net.step", beside(vec![again], Vec::new(), more));
+    assert_eq!(sim.flights.len(), 2);
+    let jobs: Vec<u64> = sim.flights.iter().map(|flight| flight.job.job).collect();
+    for (job, order) in jobs.iter().zip([1, 2]) {
+        sim.reply_to(*job, event("go", &format!(r#"{{"order": {order}}}"#), None));
+    }
+    sim.event("go", json(r#"{"order": 2}"#));
+    assert_eq!((last(&sim).job, answers(last(&sim))), (jobs[1], vec![json(r#"{"order": 2}"#)]));
+    sim.event("go", json(r#"{"order": 1}"#));
+    assert_eq!((last(&sim).job, answers(last(&sim))), (jobs[0], vec![json(r#"{"order": 1}"#)]));
+}
+
+#[test]
+fn a_deadline_is_an_answer_too() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    sim.reply("net.step", event("go", "{}", Some(30)));
+    sim.pass(secs(29));
+    assert_eq!(sim.dispatched.len(), 1);
+    sim.pass(secs(1));
+    assert_eq!(answers(last(&sim)), vec![Value::from("WaitTimedOut")]);
+    // Nobody waits any more.
+    sim.event("go", 1i64);
+    assert_eq!(sim.events.last().map(|event| &*event.kind), Some("event.unhandled"));
+}
+
+#[test]
+fn the_question_is_published_once() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    let asks = Some(Asked { kind: "please".into(), data: json(r#"{"amount": 3}"#) });
+    sim.reply(
+        "net.step",
+        awaits(Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: None, asks }),
+    );
+    sim.tick(TickKind::Restart);
+    sim.event("go", 1i64);
+    let asked: Vec<&Value> =
+        sim.events.iter().filter(|event| &*event.kind == "please").map(|event| &event.data).collect();
+    assert_eq!(asked, vec![&json(r#"{"amount": 3}"#)]);
+}
+
+#[test]
+fn time_passes_without_a_worker_and_is_no_idleness() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    sim.reply("net.step", awaits(Awaited::Time(secs(3_600))));
+    assert!(sim.state.jobs.is_empty() && !sim.state.is_idle());
+    sim.tick(TickKind::Restart);
+    sim.pass(secs(3_600));
+    assert_eq!((answers(last(&sim)), last(&sim).at), (vec![Value::Null], Some(Timestamp(0))));
+}
+
+#[test]
+fn a_child_run_is_asked_for_once_and_its_end_is_the_answer() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    for (status, outcome, expected) in [
+        (Status::Succeeded, TaskOutcome::success(5i64), Value::Int(5)),
+        (Status::Failed, TaskOutcome::failure(ErrorInfo::new("Broken", "tool", "no")), Value::from("Broken")),
+        (Status::Cancelled, TaskOutcome::success(Value::Null), Value::from("ChildFailed")),
+    ] {
+        sim.reply("net.step", awaits(Awaited::Child { definition: "other".into(), input: Value::Int(1) }));
+        let call = *sim.state.calls.keys().next().unwrap();
+        let key = sim.state.calls[&call].key.clone();
+        sim.tick(TickKind::Restart);
+        assert_eq!(sim.state.calls[&call].key, key);
+        sim.tick(TickKind::CallResult { call, status, outcome });
+        assert_eq!(answers(last(&sim)).last(), Some(&expected));
+    }
+}
+
+#[test]
+fn what_is_kept_comes_back_and_the_next_try_has_it_too() {
+    let program = step(Some(retry(2, secs(1)))).load();
+    let mut sim = begun(&program);
+    sim.reply("net.step", awaits(Awaited::Kept(Value::Int(42))));
+    assert_eq!((answers(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 1));
+    sim.reply("net.step", TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no")));
+    sim.pass(secs(1));
+    assert_eq!((answers(last(&sim)), last(&sim).attempt), (vec![Value::Int(42)], 2));
+}
+
+#[test]
+fn changes_and_sends_are_one_tick_with_the_result() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    let again = Sent { kind: "again".into(), payload: Value::Null, to: None };
+    let done = TaskOutcome::success(Value::Null);
+    sim.reply(
+        "net.step",
+        beside(vec![again], vec![change(WriteOp::Set, 8, Was::Absent), change(WriteOp::Add, 1, Was::Any)], done),
+    );
+    assert_eq!(last(&sim).input, Value::Int(9), "the next step sees the change");
+    assert_eq!(sim.dispatched.len(), 2);
+}
+
+#[test]
+fn a_failed_step_has_sent_and_changed_nothing() {
+    let program = step(Some(retry(2, secs(1)))).load();
+    let mut sim = begun(&program);
+    let again = Sent { kind: "again".into(), payload: Value::Null, to: None };
+    let failed = TaskOutcome::failure(ErrorInfo::new("Oops", "step", "no"));
+    sim.reply("net.step", beside(vec![again], vec![change(WriteOp::Set, 8, Was::Any)], failed));
+    sim.pass(secs(1));
+    assert_eq!((sim.dispatched.len(), &last(&sim).input), (2, &Value::Null));
+}
+
+#[test]
+fn a_change_of_what_somebody_else_has_changed_is_a_failure_with_its_own_kind() {
+    let others = [
+        (change(WriteOp::Set, 8, Was::Value(Value::Int(1))), "StateConflict"),
+        (change(WriteOp::Set, 8, Was::Absent), "StateConflict"),
+        (change(WriteOp::AppendItem, 8, Was::Any), "VariableKind"),
+        (change(WriteOp::Set, 8, Was::Value(Value::Int(5))), ""),
+        (change(WriteOp::Add, 8, Was::Any), ""),
+    ];
+    for (late, code) in others {
+        let program = step(None).load();
+        let mut sim = begun(&program);
+        let again = |n: i64| Sent { kind: "again".into(), payload: Value::Int(n), to: None };
+        let done = TaskOutcome::success(Value::Null);
+        sim.reply("net.step", beside(vec![again(1)], vec![change(WriteOp::Set, 5, Was::Any)], done));
+        sim.reply("net.step", beside(Vec::new(), vec![change(WriteOp::Set, 5, Was::Any), late], stop("1")));
+        let error = sim.result().error.clone();
+        assert_eq!(error.map(|error| error.code.to_string()).unwrap_or_default(), code);
+    }
+}
+
+#[test]
+fn the_first_value_is_what_the_variable_begins_with() {
+    let program = step(None).load();
+    let mut sim = begun(&program);
+    let first =
+        Change { name: "m".into(), op: WriteOp::Add, value: Value::Int(1), was: Was::Any, initial: Value::Int(10) };
+    sim.reply("net.step", beside(Vec::new(), vec![first], stop("1")));
+    let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
+    assert_eq!(scope.variables["m"].value, Value::Int(11));
+}
+
+#[test]
+fn a_run_that_is_cancelled_while_a_step_waits_leaves_nothing_behind() {
+    let program = step(None).load();
+    for awaited in [
+        Awaited::Event { name: "go".into(), requirements: Value::Null, deadline: Some(secs(9)), asks: None },
+        Awaited::Time(secs(9)),
+        Awaited::Child { definition: "other".into(), input: Value::Null },
+    ] {
+        let mut sim = begun(&program);
+        sim.reply("net.step", awaits(awaited));
+        sim.cancel().settle();
+        sim.run_until_quiet();
+        assert_eq!(sim.status(), Status::Cancelled);
+        assert!(sim.state.waits.is_empty() && sim.state.timers.is_empty() && sim.state.frames.is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! The language of steps in code. They need no more than what they are given: the token, and the run's variables.
+
+use windlass_value::{
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, Mode, Scope, Value,
+};
+
+/// The language `steps`. A source is null, or an object `{"state": true}` for a step that looks at the run's variables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steps;
+
+struct Given {
+    state: bool,
+}
+
+impl Language for Steps {
+    fn name(&self) -> &'static str {
+        "steps"
+    }
+
+    fn compile(&self, source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        let state = match source {
+            Value::Null => Some(false),
+            Value::Map(map) if map.len() == 1 => map.get("state").and_then(Value::as_bool),
+            _ => None,
+        };
+        match state {
+            Some(state) => Ok(Box::new(Given { state })),
+            None => {
+                let message = format!("{source:?} is no expression of steps");
+                let hint = Some("write null, or {\"state\": true}".to_owned());
+                Err(vec![CompileError { message, hint, pointer: Vec::new(), range: 0..0 }])
+            }
+        }
+    }
+}
+
+impl Expression for Given {
+    fn eval(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Value, EvalError> {
+        meter.spend(1)?;
+        let missing = || EvalError::new(EvalErrorKind::Missing, "there is no token here");
+        let mut given = Map::with_capacity(3);
+        given.insert("kind", scope.local("kind").ok_or_else(missing)?);
+        given.insert("payload", scope.local("args").ok_or_else(missing)?);
+        if self.state {
+            let variables = scope.variables(Level::Run);
+            meter.spend(variables.len() as u64)?;
+            given.insert("state", Value::object(variables));
+        }
+        Ok(Value::map(given))
+    }
+}
