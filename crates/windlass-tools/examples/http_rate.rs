@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_runtime::{Cancelled, Tool, ToolCall};
+use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool};
 use windlass_value::Value;

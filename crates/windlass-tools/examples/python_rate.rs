@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_runtime::{Cancelled, Tool, ToolCall};
+use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{PythonOptions, PythonTool};
 use windlass_value::Value;
 

@@ -133,7 +133,7 @@ impl Credential {
 
 #[cfg(test)]
 mod tests {
-    use windlass_runtime::{Cancelled, Tools};
+    use windlass_runtime::Tools;
     use windlass_value::{parse_json, to_json};
 
     use super::*;

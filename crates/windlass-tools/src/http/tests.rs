@@ -2,7 +2,6 @@
 
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use windlass_runtime::Cancelled;
 use windlass_value::Value;
 
 use super::*;

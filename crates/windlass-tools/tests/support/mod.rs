@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 use windlass_core::{ErrorInfo, TaskOutcome};
-use windlass_runtime::{Cancelled, Tool, ToolCall};
+use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::TestService;
 use windlass_tools::{HttpOptions, HttpTool};
 use windlass_value::{parse_json, to_json};

@@ -6,7 +6,7 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use windlass_runtime::{Cancelled, ToolCall};
+use windlass_runtime::ToolCall;
 use windlass_value::Value;
 
 use super::*;
