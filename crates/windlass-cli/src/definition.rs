@@ -127,6 +127,7 @@ fn loom_options(
         name: name_of(source),
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
         activities: settings.activities.iter().map(activity).collect(),
+        registered: Default::default(),
         settings: app,
         parameters,
     }
@@ -138,6 +139,7 @@ fn noetl_options(source: &Source, settings: &Settings) -> windlass_noetl::Option
         name: name_of(source),
         tools: crate::tools::names().into_iter().map(str::to_owned).collect(),
         aliases: Some(crate::tools::aliases(settings)),
+        registered: Default::default(),
     }
 }
 

@@ -80,6 +80,16 @@ pub const KINDS: &[Kind] = &[
         gives: "the result",
     },
     Kind {
+        name: "rust",
+        what: "Calls a function that a program with the engine in it has registered; the `windlass` program has none.",
+        fields: &[
+            ("name", "which; also `function`, beside a `name` of the task's own"),
+            ("input", "what it is given; also `args`"),
+            ("timeout", "seconds, or PT30S"),
+        ],
+        gives: "what the function returns",
+    },
+    Kind {
         name: "shell",
         what: "Runs commands.",
         fields: &[

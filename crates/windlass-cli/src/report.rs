@@ -36,8 +36,10 @@ impl<'a> Ended<'a> {
     ) -> Result<Ended<'a>, RuntimeError> {
         let mut report = report.clone();
         report.output = resolve(store, &report.output)?;
+        report.error = report.error.map(|error| of_run(error, run));
         for (_, step) in &mut report.steps {
             step.output = resolve(store, &step.output)?;
+            step.error = step.error.take().map(|error| of_run(error, run));
         }
         let facts = loop_facts::of(store, run, plan, &report)?;
         Ok(Ended { run, plan, report, facts, ephemeral: false })
@@ -129,15 +131,23 @@ impl<'a> Ended<'a> {
             let line = places::line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
             lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
-        // The engine does not know what to type for this run.
-        let hint = error.hint.as_ref().map(|hint| hint.replace(" RUN", &format!(" {}", self.run)));
-        lines.extend(hint.map(|hint| format!("  hint: {hint}")));
+        lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
         lines.push(match self.ephemeral {
             true => "  next: run it without --ephemeral, then `windlass events last` shows what happened".to_owned(),
             false => format!("  next: {}", stores::command(global, &format!("events {}", self.run))),
         });
         lines.join("\n")
     }
+}
+
+/// An error with what to type for this run: the engine writes `RUN`.
+pub fn of_run(error: ErrorInfo, run: &str) -> ErrorInfo {
+    let hint = error.hint.as_ref().map(|hint| hint_of_run(hint, run).into());
+    ErrorInfo { hint, ..error }
+}
+
+pub fn hint_of_run(hint: &str, run: &str) -> String {
+    hint.replace(" RUN", &format!(" {run}"))
 }
 
 /// Letters of one output that people get to see.

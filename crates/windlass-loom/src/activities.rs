@@ -12,7 +12,7 @@ use crate::calls::call_input;
 use crate::compiler::Compiler;
 use crate::expr::{self, Tongue};
 use crate::types::ActionType;
-use crate::{Target, codes};
+use crate::{Registered, Target, codes};
 
 const NAMES: &[&str] = &["activityName", "activityType", "actorType"];
 
@@ -48,18 +48,27 @@ impl Compiler<'_> {
         let scope = current.place.scope;
         let options = self.options;
         let found = options.activities.iter().find(|activity| activity.name == name).map(|activity| &activity.target);
-        if let Some(Target::Workflow(definition)) = found {
+        let tool = options.registered.has_function(name)
+            || kind == ActionType::Activity && options.tools.iter().any(|tool| tool == name);
+        let definition = match found {
+            Some(Target::Workflow(definition)) => Some(definition.as_str()),
+            Some(Target::Tool) => None,
+            None => (!tool && options.registered.has_definition(name)).then_some(name),
+        };
+        if let Some(definition) = definition {
             let input = self.value(&call_input(Some(input), span), scope);
             return Some(self.call((definition, span), input));
         }
         let input = self.value(input, scope);
-        let tool = kind == ActionType::Activity && options.tools.iter().any(|tool| tool == name);
         if found.is_some() || tool {
             return Some(NodeKind::lone(Action::Effect(Effect::new(name, input))));
         }
         let tools = options.tools.iter().filter(|_| kind == ActionType::Activity);
+        let Registered { functions, definitions } = &options.registered;
         let known = || {
-            options.activities.iter().map(|activity| activity.name.as_str()).chain(tools.clone().map(String::as_str))
+            let activities = options.activities.iter().map(|activity| activity.name.as_str());
+            let registered = functions.iter().chain(definitions).map(String::as_str);
+            activities.chain(registered).chain(tools.clone().map(String::as_str))
         };
         self.unknown_tool(name, span, known);
         None
@@ -71,12 +80,15 @@ impl Compiler<'_> {
         let scope = current.place.scope;
         let computed = self.value(node, scope);
         let activities = &self.options.activities;
-        if activities.is_empty() {
+        let functions = &self.options.registered.functions;
+        if activities.is_empty() && functions.is_empty() {
             let message = "no activity is given here: whatever name this computes, the action fails";
             self.warning(codes::NO_ACTIVITIES, node.span, message, "add it under `[activities]` in windlass.toml");
         }
         let of_tools = activities.iter().filter(|activity| activity.target == Target::Tool);
-        let among = of_tools.map(|activity| Arc::from(activity.name.as_str())).collect();
+        let functions = functions.iter().filter(|name| !activities.iter().any(|activity| activity.name == **name));
+        let names = of_tools.map(|activity| &activity.name).chain(functions);
+        let among = names.map(|name| Arc::from(name.as_str())).collect();
         // The same text with one addition: its problems are told when the effect's is looked at.
         let call_input = to_value(&call_input(Some(input), node.span));
         let call_input = self.add_expression(Tongue::Wdl, call_input, Mode::Value, node.span);

@@ -39,7 +39,8 @@ impl Compiler<'_> {
 
     /// A child run of a definition that is named here.
     pub fn call(&mut self, (definition, span): (&str, Span), input: ExprId) -> NodeKind {
-        if !self.calls.iter().any(|(name, _)| *name == definition) {
+        let known = self.options.registered.has_definition(definition);
+        if !known && !self.calls.iter().any(|(name, _)| *name == definition) {
             self.calls.push((definition.into(), span));
         }
         let definition = self.constant(definition.into(), span);
@@ -97,7 +98,8 @@ impl Compiler<'_> {
             self.error(codes::NOT_SUPPORTED, node.span, "a computed workflow name is not supported", hint);
             return None;
         }
-        let name = text.rsplit('/').next().unwrap_or_default();
+        let last = || text.rsplit('/').next().unwrap_or_default();
+        let name = if self.options.registered.has_definition(text) { text } else { last() };
         if name.is_empty() {
             self.error(
                 codes::BAD_VALUE,

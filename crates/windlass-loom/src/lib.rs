@@ -45,6 +45,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
+pub use windlass_syntax::Registered;
 use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, Span, parse_json};
 use windlass_value::Value;
 
@@ -58,6 +59,8 @@ pub struct Options {
     pub tools: Vec<String>,
     /// What `activity` and `actor` actions may name, also in computed names.
     pub activities: Vec<Activity>,
+    /// What else an `activity` may name, and definitions that need not be found.
+    pub registered: Registered,
     /// What `appsetting('x')` gives in the defaults of parameters.
     pub settings: BTreeMap<String, String>,
     /// Values from beside the file for parameters that it gives none itself.
@@ -86,7 +89,8 @@ pub struct Compiled {
     pub plan: Plan,
     /// Nothing that stops it from running.
     pub warnings: Diagnostics,
-    /// Definitions that this one calls by a literal name, and where it does: to be found, compiled and pinned.
+    /// Definitions that this one calls by a literal name, and where it does: to be found, compiled and pinned. What was
+    /// registered is not among them.
     pub calls: Vec<(String, Span)>,
 }
 

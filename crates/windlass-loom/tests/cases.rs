@@ -11,12 +11,19 @@ use std::path::{Path, PathBuf};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
 use windlass_expr::wdl;
-use windlass_loom::{Activity, Compiled, Options, Target, compile};
+use windlass_loom::{Activity, Compiled, Options, Registered, Target, compile};
 use windlass_syntax::{Colour, Diagnostics, Source};
 use windlass_value::Language;
 
 fn options(path: &Path) -> Options {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let registered = match name.as_deref() {
+        Some("registered") => Registered {
+            functions: vec!["price".to_owned()],
+            definitions: ["orders", "shop/orders"].map(str::to_owned).to_vec(),
+        },
+        _ => Registered::default(),
+    };
     let activity = |name: &str, target| Activity { name: name.to_owned(), target };
     Options {
         name,
@@ -27,6 +34,7 @@ fn options(path: &Path) -> Options {
             activity("processor", Target::Tool),
             activity("archive", Target::Workflow("archive-flow".to_owned())),
         ],
+        registered,
         settings: [("base", "https://api.example.com"), ("batch", "20")]
             .map(|(a, b)| (a.to_owned(), b.to_owned()))
             .into(),

@@ -57,3 +57,5 @@ pub(crate) const NEVER_REACHED: &str = "WND-1293";
 pub(crate) const NO_EFFECT: &str = "WND-1294";
 /// Warning: text that goes into a statement as it is.
 pub(crate) const RAW_SQL: &str = "WND-1295";
+/// Warning: a name that is only looked for, and that nothing writes.
+pub(crate) const NEVER_WRITTEN: &str = "WND-1296";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, ArcOn, Call, Collect, Directive, Effect, Exhausted, Join, Loop, LoopLimits, Name, NetArc,
+    Action, Amount, ArcOn, Call, Collect, Directive, Effect, Exhausted, Join, Loop, LoopLimits, NetArc,
     Node as PlanNode, NodeId, NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Write,
     WriteOp,
 };
@@ -203,7 +203,7 @@ impl Compiler<'_> {
         let rules = self.plan_rules(&task, at, around);
         let action = match task.work {
             Work::Evaluate(value) => Action::Evaluate(value),
-            Work::Effect { tool, input } => Action::Effect(Effect::new(Name::Fixed(tool), input)),
+            Work::Effect { tool, input } => Action::Effect(Effect::new(tool, input)),
             Work::Call { definition, input } => {
                 let name = format!("{}#{}", around.step, task.label);
                 let node = self.hidden(name, "playbook", around.node, task.span);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Amount, Check, ExprId, Retry, Source, TurnFailure, Write};
+use windlass_core::plan::{Amount, Check, ExprId, Name, Retry, Source, TurnFailure, Write};
 use windlass_syntax::Span;
 use windlass_value::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) struct Task {
 
 pub(crate) enum Work {
     Evaluate(ExprId),
-    Effect { tool: Arc<str>, input: ExprId },
+    Effect { tool: Name, input: ExprId },
     Call { definition: ExprId, input: ExprId },
 }
 

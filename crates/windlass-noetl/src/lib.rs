@@ -36,6 +36,7 @@ mod writes;
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
+pub use windlass_syntax::Registered;
 use windlass_syntax::{Diagnostics, Node, ParseLimits, Scalars, Source, Span, parse_json, parse_yaml};
 
 /// What a playbook is compiled against.
@@ -48,6 +49,8 @@ pub struct Options {
     pub tools: Vec<String>,
     /// The credentials that are known, by name. None: nobody has looked.
     pub aliases: Option<Vec<String>>,
+    /// What `kind: rust` may name, and definitions that need not be found.
+    pub registered: Registered,
 }
 
 /// A playbook that can run.
@@ -56,7 +59,8 @@ pub struct Compiled {
     pub plan: Plan,
     /// Nothing that stops it from running.
     pub warnings: Diagnostics,
-    /// Playbooks that this one calls by a literal name, and where it does: to be found, compiled and pinned.
+    /// Playbooks that this one calls by a literal name, and where it does: to be found, compiled and pinned. What was
+    /// registered is not among them.
     pub calls: Vec<(String, Span)>,
 }
 

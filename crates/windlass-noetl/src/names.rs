@@ -1,8 +1,8 @@
 //! Whether the names that templates use can be there. Only what no run could ever give is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of};
+use windlass_syntax::{Diagnostic, Span, did_you_mean, list_of, nearest};
 
 use crate::codes;
 use crate::compiler::{At, Compiler, Here};
@@ -63,7 +63,51 @@ impl Compiler<'_> {
                 self.check_name(found);
             }
         }
+        self.check_guarded(&uses);
         self.uses = uses;
+    }
+
+    /// A name with a default that nothing writes has always its default: probably a slip. Only of variables, whose writes
+    /// are all in the file; a task of the workbook is read wherever it is used, and one place that has the name is enough.
+    fn check_guarded(&mut self, uses: &[Use]) {
+        let mut missed: BTreeMap<(usize, usize), Option<&Use>> = BTreeMap::new();
+        for found in uses.iter().filter(|found| found.guarded) {
+            let missing = (!self.can_be_written(found)).then_some(found);
+            missed
+                .entry((found.span.start, found.span.end))
+                .and_modify(|one| *one = one.and(missing))
+                .or_insert(missing);
+        }
+        for found in missed.into_values().flatten() {
+            let Some(key) = found.path.first() else { continue };
+            let whose = if found.name == "ctx" { "no step" } else { "no task of this step" };
+            let message = format!("{whose} writes `{}.{key}`: it is never there", found.name);
+            let known = if found.name == "ctx" { self.declared.ctx.clone() } else { self.of_step(&found.here, true) };
+            let hint = did_you_mean(key, known.iter().map(String::as_str)).or_else(|| self.of_turns(key));
+            let hint = hint.unwrap_or_else(|| "write it where it is known, or leave it out".to_owned());
+            self.warning(codes::NEVER_WRITTEN, found.span, message, hint);
+        }
+    }
+
+    fn can_be_written(&self, found: &Use) -> bool {
+        // Names with a line in front are the compiler's own.
+        let Some(key) = found.path.first().filter(|key| !key.starts_with('_')) else { return true };
+        match found.name.as_str() {
+            "ctx" => self.declared.ctx.contains(key),
+            "iter" if found.here.in_turn => {
+                let given = found.here.iterator.as_deref() == Some(key) || matches!(key.as_str(), "index" | "count");
+                given || self.of_step(&found.here, true).contains(key)
+            }
+            _ => true,
+        }
+    }
+
+    /// For a name that is like one of a loop's turns, what there is after the loop.
+    fn of_turns(&self, key: &str) -> Option<String> {
+        self.declared.turn.iter().find_map(|(step, names)| {
+            let close = nearest(key, names.iter().map(String::as_str))?;
+            Some(format!("`{close}` is a name of the turns of `{step}`: after the loop there is `{step}.results`"))
+        })
     }
 
     fn check_name(&mut self, found: &Use) {
@@ -121,7 +165,7 @@ impl Compiler<'_> {
         if !here.in_turn && self.of_step(here, true).contains(name) {
             return Some(format!("`{name}` is a name of the loop's turns: after the loop its `results` are there"));
         }
-        let has = |names: &std::collections::BTreeMap<String, BTreeSet<String>>| {
+        let has = |names: &BTreeMap<String, BTreeSet<String>>| {
             names.iter().find(|(_, names)| names.contains(name)).map(|(step, _)| step.clone())
         };
         let step = has(&self.declared.step).or_else(|| has(&self.declared.turn))?;

@@ -113,7 +113,8 @@ impl<'a> Compiler<'a> {
         }
         let named = label.is_some();
         let (name, span) = label.unwrap_or_else(|| (kind_name.as_str().into(), kind.span));
-        if kind_name != "playbook" || named {
+        // Of a function it is the name, unless `function` says that.
+        if kind_name != "rust" && (kind_name != "playbook" || named) {
             object.ignore(&["name"]);
         }
         object.ignore(&["desc", "description", "title"]);

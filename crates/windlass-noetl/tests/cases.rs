@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
 use windlass_expr::jinja::Jinja;
-use windlass_noetl::{Compiled, Options, compile, read, recognise, tool_kinds};
+use windlass_noetl::{Compiled, Options, Registered, compile, read, recognise, tool_kinds};
 use windlass_syntax::{Colour, Diagnostics, Source};
 use windlass_value::Language;
 
@@ -21,6 +21,10 @@ fn options(path: &Path) -> Options {
         name,
         tools: ["http_call", "postgres", "sqlite", "python", "shell"].map(str::to_owned).to_vec(),
         aliases: Some(["pg_main", "postgres", "api"].map(str::to_owned).to_vec()),
+        registered: Registered {
+            functions: ["price", "score"].map(str::to_owned).to_vec(),
+            definitions: vec!["orders".to_owned()],
+        },
         ..Options::default()
     }
 }

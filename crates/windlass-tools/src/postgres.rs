@@ -21,7 +21,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::input::{Input, in_time};
 use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
-use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table};
+use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table, is_alone_in};
 use failure::Failure;
 use pool::{Busy, Cancelling, Connection, Pools};
 
@@ -195,7 +195,10 @@ async fn run_piece(
         return Err(crate::input::bad(message).into());
     }
     let values = piece.params.iter().zip(types).enumerate();
-    let bound = values.map(|(index, (value, kind))| bind::bind(value, kind, piece.number(index)));
+    let bound = values.map(|(index, (value, kind))| {
+        let alone = matches!(value, Value::List(_)) && is_alone_in(&piece.sql, &format!("${}", index + 1));
+        bind::bind(value, kind, piece.number(index), alone)
+    });
     let bound = bound.collect::<Result<Vec<_>, ErrorInfo>>()?;
     connection.has_run = true;
     let rows = connection.client.query_raw(&prepared.statement, bound).await;

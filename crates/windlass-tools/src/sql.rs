@@ -115,6 +115,22 @@ impl Table {
     }
 }
 
+/// Whether a value stands alone in `IN ($1)`: a list there would be compared as the one text that it becomes.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn is_alone_in(sql: &str, place: &str) -> bool {
+    sql.match_indices(place).any(|(at, _)| {
+        let before = sql[..at].trim_end().strip_suffix('(').map(str::trim_end);
+        let word = before.and_then(|before| before.get(before.len().checked_sub(2)?..));
+        let parted = before.is_some_and(|before| {
+            let rest = &before[..before.len().saturating_sub(2)];
+            !rest.ends_with(|last: char| last.is_alphanumeric() || last == '_')
+        });
+        parted
+            && word.is_some_and(|word| word.eq_ignore_ascii_case("in"))
+            && sql[at + place.len()..].trim_start().starts_with(')')
+    })
+}
+
 pub(crate) fn is_numbered(input: &Input<'_>) -> bool {
     input.given("numbered").and_then(Value::as_bool) == Some(true)
 }
@@ -140,4 +156,26 @@ pub(crate) fn unreadable(kind: &'static str, column: &str, type_name: &str) -> E
 pub(crate) fn in_statement(sql: &str) -> String {
     let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
     format!(" in `{}`", line.chars().take(80).collect::<String>())
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::is_alone_in;
+
+    #[test]
+    fn a_value_alone_in_in() {
+        let table = [
+            ("select 1 where a in ($1)", true),
+            ("select 1 where a NOT IN(\n $1 )", true),
+            ("where a in ($12)", false),
+            ("where a in ($1, $2)", false),
+            ("where a in (1, $1)", false),
+            ("select min($1)", false),
+            ("select ($1)", false),
+            ("ß($1)", false),
+        ];
+        for (sql, expected) in table {
+            assert_eq!(is_alone_in(sql, "$1"), expected, "{sql}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use windlass_value::{Map, Value, to_json};
 use crate::info::{ToolInfo, field, required};
 use crate::input::bad;
 use crate::sql::blocking::{self, Session, Stop};
-use crate::sql::{Entry, OUTPUTS, Table, in_statement};
+use crate::sql::{Entry, OUTPUTS, Table, in_statement, is_alone_in};
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "sqlite",
@@ -132,9 +132,14 @@ fn bind(statement: &mut Statement<'_>, entry: &Entry<'_>) -> Result<(), ErrorInf
             None => Some(place),
         };
         let given = number.and_then(|number| entry.params.get(number - 1)).ok_or_else(|| {
-            let name = name.unwrap_or_else(|| format!("?{place}"));
+            let name = name.clone().unwrap_or_else(|| format!("?{place}"));
             bad(format!("there is no value for `{name}`: the statement has {} values", entry.params.len()))
         })?;
+        let shown = name.as_deref().unwrap_or("?");
+        if matches!(given, Value::List(_)) && is_alone_in(entry.sql, shown) {
+            let message = format!("the value of `{shown}` is an array, which `IN ({shown})` would take for one text");
+            return Err(bad(message).hint("write `IN (SELECT value FROM json_each({{ … }}))`"));
+        }
         let problem = |error: Error| bad(format!("parameter {place}: {error}"));
         statement.raw_bind_parameter(place, ToSqlOutput::Owned(cell(given))).map_err(problem)?;
     }

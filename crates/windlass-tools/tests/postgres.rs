@@ -168,6 +168,7 @@ async fn a_value_that_does_not_fit_names_its_parameter() {
     }
     let hints = [
         ("select 1 where 1 in ($1)", "[[1, 2]]", "= ANY("),
+        ("select 1 where 'a'::text in ($1)", r#"[["a", "b"]]"#, "= ANY("),
         ("select 1 where 1 < $1", "[1.5]", "::numeric"),
         ("select 1 where 1 < $1", r#"["x"]"#, "whole number"),
     ];

@@ -64,6 +64,35 @@ async fn every_style_of_code_gives_its_result() {
     }
 }
 
+/// `body` is the data of a reply, columns are those of an only row; nothing of that is kept twice.
+#[tokio::test]
+async fn results_of_tools_have_other_names() {
+    let reply = r#"{"r": {"status_code": 200, "headers": {}, "data": {"n": 1}}}"#;
+    let row = r#"{"r": {"rows": [{"n": 1, "rows": 2}], "rowcount": 1, "columns": ["n", "rows"]}}"#;
+    let rows = r#"{"r": {"rows": [{"n": 1}, {"n": 2}], "rowcount": 2, "columns": ["n"]}}"#;
+    let list = r#"{"r": [{"x": {"status_code": 200, "headers": {}, "data": [5]}}]}"#;
+    let table = [
+        (
+            "result = [r['body'], r.get('body'), 'body' in r, len(r), r.get('n')]",
+            reply,
+            r#"[{"n":1},{"n":1},true,3,null]"#,
+        ),
+        ("r['body']['m'] = 2\nresult = r", reply, r#"{"status_code":200,"headers":{},"data":{"n":1,"m":2}}"#),
+        ("r['body'] = 2\nresult = [r['body'], r['data']]", reply, r#"[2,{"n":1}]"#),
+        ("def main(r):\n    return r.get('body')", reply, r#"{"n":1}"#),
+        ("result = type(r) is dict", reply, "true"),
+        ("result = r[0]['x']['body']", list, "[5]"),
+        ("result = [r['n'], r['rows'], r.get('m', 0), isinstance(r, dict)]", row, r#"[1,[{"n":1,"rows":2}],0,true]"#),
+        ("result = [r.get('n', 0), 'n' in r]", rows, "[0,false]"),
+    ];
+    let tool = tool();
+    for (code, args, expected) in table {
+        assert_eq!(told(&ask(&tool, &input(code, args)).await), expected, "{code}");
+    }
+    let missing = ask(&tool, &input("result = r['m'] if r['n'] else 0", row)).await;
+    assert_eq!(&*error(&missing).message, "KeyError: 'm' (line 1)");
+}
+
 #[tokio::test]
 async fn results_become_json() {
     let table = [

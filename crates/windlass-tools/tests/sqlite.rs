@@ -88,6 +88,10 @@ async fn mistakes_are_told() {
             input("/no/such/folder/a.db", "select 1", "[]"),
             "SQLITE_CANTOPEN sqlite: unable to open database file: /no/such/folder/a.db",
         ),
+        (
+            input(":memory:", "select 1 where 'a' in ($1)", r#"[["a", "b"]]"#),
+            "BadInput input: the value of `$1` is an array, which `IN ($1)` would take for one text",
+        ),
         (r#"{"statements": ["select 1"]}"#.to_owned(), "BadInput input: `sqlite` has no `database`"),
         (r#"{"database": "x", "statements": [5]}"#.to_owned(), "BadInput input: a statement has no text `sql`"),
     ];

@@ -10,7 +10,7 @@ use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::follow::{Changes, EventReader, POLL, Piece};
 use crate::out;
-use crate::{image, stores, text};
+use crate::{image, report, stores, text};
 
 pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
@@ -75,9 +75,27 @@ fn flat(run: &str, seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value
     for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
         // What a step publishes by itself cannot pass for one of the fixed fields.
         if !map.contains_key(key) {
-            map.insert(key.clone(), value.clone());
+            map.insert(key.clone(), with_hint(run, key, value));
         }
     }
+    Value::map(map)
+}
+
+/// An error's hint is for this run, also where the error is inside an outcome.
+fn with_hint(run: &str, key: &str, value: &Value) -> Value {
+    let inner = match (key, value) {
+        ("outcome", Value::Map(_)) => "error",
+        (key, Value::Map(_)) if ERRORS.contains(&key) => "hint",
+        _ => return value.clone(),
+    };
+    let Some((mut map, found)) = value.as_map().cloned().zip(value.get(inner)) else { return value.clone() };
+    map.insert(
+        inner,
+        match found.as_str() {
+            Some(hint) if inner == "hint" => Value::from(report::hint_of_run(hint, run)),
+            _ => with_hint(run, inner, found),
+        },
+    );
     Value::map(map)
 }
 

@@ -138,6 +138,7 @@ impl<'a> View<'a> {
         let mut shown = Map::new();
         for (name, mut step) in steps {
             step.output = resolve(store, &step.output)?;
+            step.error = step.error.map(|error| report::of_run(error, &row.run));
             shown.insert(name, step.to_value());
         }
         Ok(Value::object([

@@ -10,7 +10,7 @@ use windlass_value::{Map, Value};
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{image, out, stores, text};
+use crate::{image, out, report, stores, text};
 
 /// Rows read at first; doubled until the page is full.
 const ROWS_AT_FIRST: u32 = 64;
@@ -78,7 +78,7 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
-            ("turns", Value::list(turns.iter().map(to_value).collect())),
+            ("turns", Value::list(turns.iter().map(|turn| to_value(run, turn)).collect())),
             ("not_kept", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
@@ -183,7 +183,7 @@ fn show(turns: &[TurnRecord]) -> String {
     text::table(&std::iter::once(head).chain(turns.iter().map(line)).collect::<Vec<_>>())
 }
 
-fn to_value(turn: &TurnRecord) -> Value {
+fn to_value(run: &str, turn: &TurnRecord) -> Value {
     let mut map = Map::new();
     map.insert("iteration", turn.index);
     map.insert("status", turn.status.as_str());
@@ -192,7 +192,7 @@ fn to_value(turn: &TurnRecord) -> Value {
     map.insert("conditionResult", turn.condition);
     map.insert("result", turn.result.clone());
     if let Some(error) = &turn.error {
-        map.insert("error", error.to_value());
+        map.insert("error", report::of_run(error.clone(), run).to_value());
     }
     if let Some(reason) = turn.reason {
         map.insert("reason", reason.as_str());

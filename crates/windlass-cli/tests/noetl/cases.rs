@@ -126,6 +126,7 @@ fn check(file: &Path) -> Vec<String> {
         wants(&query, &world.rows(&query), &wanted);
     }
     let shown = format!("{report}{}", Value::from(events));
+    wants("a hint does not name the run", &Value::from(shown.contains(" RUN`")), &Value::from(false));
     for credential in object(&case, "auth").values() {
         for secret in ["token", "password", "value"].iter().filter_map(|name| credential[name].as_str()) {
             wants("a secret shows up", &Value::from(shown.contains(secret)), &Value::from(false));

@@ -64,7 +64,7 @@ impl Path {
                 Some(next) => next,
                 None if self.is_promised(index) => Value::Null,
                 None if self.is_whole(index, scope) => value,
-                None => match self.through_reply(&value, step, scope, meter)? {
+                None => match self.through_result(&value, step, scope, meter)? {
                     Some(next) => next,
                     None => return Err(self.no_step(&value, index, scope, meter)),
                 },
@@ -83,8 +83,9 @@ impl Path {
         Ok(data.unwrap_or(value))
     }
 
-    /// What a reply itself does not have is looked for in its body.
-    fn through_reply(
+    /// What a result itself does not have: of a reply its `body`, which is another name of `data`, and what is in it; of
+    /// rows the columns, if there is just one row.
+    fn through_result(
         &self,
         value: &Value,
         step: &Step,
@@ -95,10 +96,19 @@ impl Path {
             Value::Stored(stored) => Context::new(scope, meter).look(stored)?,
             other => other.clone(),
         };
-        let is_reply = ["status_code", "headers", "data"].iter().all(|part| content.get(part).is_some());
-        match content.get("data").filter(|_| is_reply) {
-            Some(body) => self.step(body, step, scope, meter),
-            None => Ok(None),
+        let part =
+            |of: [&str; 3], name: &str| content.get(name).filter(|_| of.iter().all(|part| content.get(part).is_some()));
+        if let Some(body) = part(["status_code", "headers", "data"], "data") {
+            return match step {
+                Step::Key(key) if &**key == "body" => Ok(Some(body.clone())),
+                step => self.step(body, step, scope, meter),
+            };
+        }
+        let (Some(rows), Step::Key(_)) = (part(["rows", "rowcount", "columns"], "rows"), step) else { return Ok(None) };
+        let mut row = |index| self.step(rows, &Step::Index(index), scope, meter);
+        match (row(0)?, row(1)?) {
+            (Some(only), None) => self.step(&only, step, scope, meter),
+            _ => Ok(None),
         }
     }
 

@@ -24,14 +24,7 @@ impl Compiler<'_> {
             }
         }
         let returns = inputs.object.take("return_step").and_then(|node| self.return_step(node));
-        let input = match (inputs.given, own) {
-            (Some(given), Some(own)) => overlaid(given, own),
-            (given, own) => own.or(given).cloned().unwrap_or_else(|| Node::object(inputs.span, [])),
-        };
-        let input = match input.kind {
-            Kind::Null => Node::object(input.span, []),
-            _ => input,
-        };
+        let input = given_input(inputs, own);
         let input = self.held_input(&input);
         let Some((_, node)) = path else {
             self.missing_input("playbook", "path", inputs.span);
@@ -47,7 +40,8 @@ impl Compiler<'_> {
             false => vec![name.to_owned()],
         };
         for name in among {
-            if !self.calls.iter().any(|(called, _)| *called == name) {
+            let known = self.options.registered.has_definition(&name);
+            if !known && !self.calls.iter().any(|(called, _)| *called == name) {
                 self.calls.push((name, node.span));
             }
         }
@@ -60,7 +54,7 @@ impl Compiler<'_> {
     }
 
     /// A child's inputs are values of its run: nothing of them is opened on the way.
-    fn held_input(&mut self, node: &Node) -> ExprId {
+    pub fn held_input(&mut self, node: &Node) -> ExprId {
         if self.held.is_some() { self.input(node) } else { self.value(node) }
     }
 
@@ -102,6 +96,18 @@ impl Compiler<'_> {
         let default = self.workload.as_ref().and_then(|workload| workload.get(key)).and_then(|value| value.as_str());
         found.extend(default.map(str::to_owned));
         default.is_some()
+    }
+}
+
+/// The inputs of the step with those of the task over them: an object, if they say nothing else.
+pub(super) fn given_input(inputs: &Inputs, own: Option<&Node>) -> Node {
+    let input = match (inputs.given, own) {
+        (Some(given), Some(own)) => overlaid(given, own),
+        (given, own) => own.or(given).cloned().unwrap_or_else(|| Node::object(inputs.span, [])),
+    };
+    match input.kind {
+        Kind::Null => Node::object(input.span, []),
+        _ => input,
     }
 }
 

@@ -3,6 +3,7 @@
 mod calls;
 mod http;
 mod python;
+mod rust;
 mod shell;
 mod sql;
 
@@ -24,11 +25,12 @@ pub(crate) enum ToolKind {
     Shell,
     Noop,
     Playbook,
+    Rust,
     Artifact,
 }
 
 /// Kinds as playbooks write them.
-const KINDS: [(&str, ToolKind); 9] = [
+const KINDS: [(&str, ToolKind); 10] = [
     ("http", ToolKind::Http),
     ("postgres", ToolKind::Postgres),
     ("sqlite", ToolKind::Sqlite),
@@ -37,6 +39,7 @@ const KINDS: [(&str, ToolKind); 9] = [
     ("shell", ToolKind::Shell),
     ("noop", ToolKind::Noop),
     ("playbook", ToolKind::Playbook),
+    ("rust", ToolKind::Rust),
     ("artifact", ToolKind::Artifact),
 ];
 
@@ -88,6 +91,7 @@ impl Compiler<'_> {
         match found {
             ToolKind::Noop => Some(self.noop(inputs)),
             ToolKind::Playbook => self.playbook_call(inputs),
+            ToolKind::Rust => self.rust(inputs),
             ToolKind::Artifact => self.artifact(inputs),
             ToolKind::Http => self.http(inputs, span),
             ToolKind::Python => self.python(inputs, span),

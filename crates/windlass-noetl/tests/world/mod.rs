@@ -7,13 +7,16 @@ use std::time::Duration;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Event, TaskOutcome};
 use windlass_expr::jinja::Jinja;
-use windlass_noetl::{Options, compile};
+use windlass_noetl::{Options, Registered, compile};
 use windlass_runtime::{Engine, EngineOptions, FinalReport, StartOptions, ToolCall, Tools};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, Source};
 use windlass_value::{Value, parse_json, to_json};
 
-const TOOLS: [&str; 4] = ["http_call", "postgres", "python", "shell"];
+const TOOLS: [&str; 5] = ["http_call", "postgres", "python", "shell", FUNCTION];
+
+/// Registered by the program around the engine.
+const FUNCTION: &str = "add";
 
 /// One call of a tool.
 #[derive(Clone, Debug)]
@@ -37,8 +40,12 @@ pub fn json(text: &str) -> Value {
 
 pub fn plan(text: &str) -> Plan {
     let source = Source::new("test.yaml", text);
-    let options =
-        Options { name: Some("test".to_owned()), tools: TOOLS.map(str::to_owned).to_vec(), ..Options::default() };
+    let options = Options {
+        name: Some("test".to_owned()),
+        tools: TOOLS.map(str::to_owned).to_vec(),
+        registered: Registered { functions: vec![FUNCTION.to_owned()], ..Registered::default() },
+        ..Options::default()
+    };
     match compile(&source, &options) {
         Ok(compiled) => compiled.plan,
         Err(problems) => panic!("{}", problems.render(&source, Colour::Never)),

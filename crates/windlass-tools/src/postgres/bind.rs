@@ -35,8 +35,13 @@ impl ToSql for Bound {
     to_sql_checked!();
 }
 
-pub(super) fn bind(value: &Value, kind: &Type, number: usize) -> Result<Bound, ErrorInfo> {
-    match text(value, kind) {
+/// A list that stands `alone` in `IN ($1)` is no text, though it could become one: nothing would ever be equal to it.
+pub(super) fn bind(value: &Value, kind: &Type, number: usize, alone: bool) -> Result<Bound, ErrorInfo> {
+    let text = match *kind {
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME if alone => Err("give text"),
+        _ => text(value, kind),
+    };
+    match text {
         Ok(Some(text)) if text.contains('\0') => {
             Err(bad(format!("{} holds a NUL, which no text in Postgres can", place(number))))
         }

@@ -60,6 +60,45 @@ class NotJson(Exception):
     """The result has no form in JSON."""
 
 
+class Result(dict):
+    """A tool's result. Other names of what is in it are found when they are asked for, but not listed: printed, returned
+    or copied it is what it was."""
+
+    def __init__(self, own, others):
+        super().__init__(own)
+        self.others = others
+
+    def __missing__(self, name):
+        return self.others[name]
+
+    def __contains__(self, name):
+        return super().__contains__(name) or name in self.others
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+
+REPLY, TABLE = {"status_code", "headers", "data"}, {"rows", "rowcount", "columns"}
+
+
+def seen(value, code):
+    """A value with the other names of what is in results, as far as the code has them: `body` is the data of a reply,
+    and the columns of an only row are found beside `rows`."""
+    if isinstance(value, list):
+        return [seen(item, code) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == REPLY:
+        others = {"body": value["data"]}
+    elif TABLE <= value.keys():
+        rows = value["rows"]
+        others = rows[0] if isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], dict) else {}
+        value = {name: item if name in TABLE else seen(item, code) for name, item in value.items()}
+    else:
+        return {name: seen(item, code) for name, item in value.items()}
+    return Result(value, others) if any(name in code for name in others) else value
+
+
 printed = Printed()
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
           ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -317,6 +356,9 @@ def drive():
     own = sys.modules["__main__"]
     for line in requests:
         request = json.loads(line)
+        if b'"status_code":' in line or b'"rowcount":' in line:
+            inputs, code = request["inputs"], request["code"]
+            request["inputs"] = {name: seen(value, code) for name, value in inputs.items()}
         printed.clear()
         sys.stdout = sys.stderr = printed
         answer = execute(request["code"], request["inputs"], request.get("libs", {}))

@@ -1,0 +1,68 @@
+//! `kind: rust`: a function that the program around the engine has registered.
+
+use std::sync::Arc;
+
+use windlass_core::plan::Name;
+use windlass_syntax::{Span, expect_text};
+
+use super::Inputs;
+use super::calls::given_input;
+use crate::compiler::Compiler;
+use crate::form::Work;
+use crate::{codes, expr};
+
+impl Compiler<'_> {
+    pub fn rust(&mut self, inputs: &mut Inputs) -> Option<Work> {
+        // In a list of tasks `name` is the task's own as well.
+        let name = match (inputs.object.take("function"), inputs.object.take("name")) {
+            (Some(function), _) => Some(function),
+            (None, name) => name,
+        };
+        let own = self.one_of(inputs, &["input", "args"]).map(|(_, node)| node);
+        self.input_timeout(inputs);
+        let input = given_input(inputs, own);
+        // It gets what it is given as it is: nobody opens a secret on the way.
+        if crate::keychain::mentions(&input) {
+            let hint = "let the function get its own, from the program that it is part of";
+            self.error(codes::SECRET, input.span, "a function in Rust gets no secrets of the keychain", hint);
+            return None;
+        }
+        let input = self.held_input(&input);
+        let Some(node) = name else {
+            self.missing_input("rust", "name", inputs.span);
+            return None;
+        };
+        let name = expect_text(node, "`name`", &mut self.diagnostics)?.text.trim();
+        let tool = match expr::is_template(name) {
+            true => {
+                let computed = self.value(node);
+                self.computed_function(name, node.span, computed)?
+            }
+            false => {
+                self.check_function(name, node.span)?;
+                name.into()
+            }
+        };
+        Some(Work::Effect { tool, input })
+    }
+
+    fn check_function(&mut self, name: &str, span: Span) -> Option<()> {
+        let registered = &self.options.registered;
+        if registered.has_function(name) {
+            return Some(());
+        }
+        let (message, hint) = registered.no_function(name);
+        self.error(codes::UNKNOWN_TOOL, span, message, hint);
+        None
+    }
+
+    /// A name that is computed reaches the functions and nothing else.
+    fn computed_function(&mut self, name: &str, span: Span, computed: windlass_core::plan::ExprId) -> Option<Name> {
+        let functions = &self.options.registered.functions;
+        if functions.is_empty() {
+            return self.check_function(name, span).map(|()| name.into());
+        }
+        let among = functions.iter().map(|name| Arc::from(name.as_str())).collect();
+        Some(Name::Computed { computed, among })
+    }
+}

@@ -1,0 +1,75 @@
+//! Definitions that name what the program around the engine has registered.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use windlass_core::TaskOutcome;
+use windlass_noetl::{Options, Registered, compile};
+use windlass_runtime::ToolCall;
+use windlass_syntax::{Colour, Source};
+use windlass_value::Value;
+use world::{replied, run_plans};
+
+/// The function `add`: `a + b`, or an error if there is no `b`.
+fn answers(tool: &str, call: &ToolCall) -> TaskOutcome {
+    let number = |name: &str| call.input.get(name).and_then(Value::as_int);
+    match (tool, number("a"), number("b")) {
+        ("add", Some(a), Some(b)) => TaskOutcome::success(Value::Int(a + b)),
+        ("add", ..) => TaskOutcome::failure(windlass_core::ErrorInfo::new("NoNumber", "rust", "there is no number")),
+        _ => replied(200, "null"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_called() {
+    let table = [
+        ("{kind: rust, name: add, args: {a: 1, b: '{{ n }}'}}", "4"),
+        (
+            "[{sum: {kind: rust, name: add, args: {a: 1, b: 1}}}, {more: {kind: rust, name: add, args: {a: '{{ _prev }}', b: '{{ sum }}'}}}]",
+            "4",
+        ),
+        ("[{name: add, kind: rust, input: {a: 1, b: 2}}, {name: twice, kind: noop, result: '{{ add * 2 }}'}]", "6"),
+        ("{kind: rust, name: '{{ which }}', args: {a: 1, b: 2}}", "3"),
+        ("{kind: rust, name: '{{ n }}', args: {a: 1, b: 2}}", "failed NoSuchTool"),
+        ("{kind: rust, name: add, args: {a: 1}}", "failed NoNumber"),
+        ("{kind: rust, name: add}", "failed NoNumber"),
+        (
+            "{kind: rust, name: add, args: {a: 1}, eval: [{expr: \"{{ outcome.error.kind == 'rust' }}\", do: continue, set_prev: '{{ outcome.error.code }}'}]}",
+            r#""NoNumber""#,
+        ),
+        ("rust\n    name: add\n    args: {a: '{{ n }}', b: 1}", "4"),
+    ];
+    for (tool, expected) in table {
+        let text = format!("workload: {{n: 3, which: add}}\nworkflow:\n  - step: start\n    tool: {tool}\n");
+        let ran = run_plans(&[&text], "{}", answers).await;
+        assert_eq!(ran.said(), expected, "{tool} {:?}", ran.report.error);
+    }
+}
+
+/// What the engine has under a name need not be found beside the file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn definitions_go_by_name() {
+    const ORDERS: &str = "metadata: {name: orders}\nworkload: {id: 0}\nworkflow: [{step: start, tool: {kind: noop, result: '{{ id + 1 }}'}}]\n";
+    const CALLER: &str = "workflow: [{step: start, tool: {kind: playbook, path: orders, input: {id: 7}}}]\n";
+    let ran = run_plans(&[ORDERS, CALLER], "{}", answers).await;
+    assert_eq!(ran.said(), "8", "{:?}", ran.report.error);
+    let source = Source::new("test.yaml", CALLER);
+    let told = |definitions: &[&str]| {
+        let definitions = definitions.iter().map(|name| (*name).to_owned()).collect();
+        let registered = Registered { definitions, ..Registered::default() };
+        let compiled = compile(&source, &Options { registered, ..Options::default() }).unwrap();
+        compiled.calls.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[]), ["orders"]);
+    assert_eq!(told(&["orders"]), [""; 0]);
+}
+
+#[test]
+fn a_program_without_functions_says_where_they_come_from() {
+    let source = Source::new("test.yaml", "workflow: [{step: start, tool: {kind: rust, name: add}}]\n");
+    let problems = compile(&source, &Options::default()).unwrap_err().render(&source, Colour::Never);
+    for part in ["test.yaml:1:51", "this program has none", "embeds the crate `windlass`", "docs/noetl.md"] {
+        assert!(problems.contains(part), "{problems}");
+    }
+}
