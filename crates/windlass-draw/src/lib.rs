@@ -42,20 +42,17 @@ use windlass_core::plan::Plan;
 /// let mut plan = Plan::new("orders", "rust", "");
 /// let pipeline = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
 /// plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, pipeline.clone()) });
-/// plan.add_node(Node::new("charge", "step", Some(plan.root), pipeline));
-/// let charge: Place = serde_json::from_str(r#"{
-///     "name": "charge", "accepts": ["order.placed"], "produces": ["order.done"], "workers": 4,
-///     "join": "None", "body": 1, "arcs": [], "inclusive": false
-/// }"#)?;
-/// let end = NetEnd::Stop("order.done".into());
-/// let net = Net { places: vec![charge], start: "order.placed".into(), end, input: None };
+/// let body = plan.add_node(Node::new("charge", "step", Some(plan.root), pipeline));
+/// let mut charge = Place::new("charge", vec!["order.placed".into()], body);
+/// charge.produces = vec!["order.done".into()];
+/// charge.workers = 4;
+/// let net = Net::new(vec![charge], "order.placed", NetEnd::Stop("order.done".into()));
 /// plan.nodes[0].kind = NodeKind::Net(net);
 ///
 /// let text = windlass_draw::plan(&plan).to_mermaid();
 /// assert!(text.contains("n1[\"charge<br/>step, 4 workers\"]"));
 /// assert!(text.contains("n0_e0([\"order.placed<br/>start event\"])"));
 /// assert!(text.contains("n0_e0 --> n1"));
-/// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
 /// The plan must be one that [`Program::load`](windlass_core::Program::load) accepts.

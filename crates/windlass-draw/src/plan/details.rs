@@ -47,16 +47,18 @@ pub fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
     Item { detail: format!("{kind}{}", retried(task.retry.as_ref().or(by_rule))), ..item }
 }
 
-fn retried(retry: Option<&Retry>) -> String {
-    match retry.map(|retry| &retry.attempts) {
-        None => String::new(),
-        Some(Amount::Fixed(most)) => format!(", retried, at most {}", tries(*most)),
-        Some(Amount::Computed(_)) => ", retried".to_owned(),
-    }
-}
+/// More tries than this are as many as there is time for.
+const TRIES_MAX: u64 = 1_000_000;
 
-fn tries(most: u64) -> String {
-    if most == 1 { "1 try".to_owned() } else { format!("{most} tries") }
+fn retried(retry: Option<&Retry>) -> String {
+    let Some(retry) = retry else { return String::new() };
+    let most = match retry.attempts {
+        Amount::Fixed(1) => ", at most 1 try".to_owned(),
+        Amount::Fixed(most) if most <= TRIES_MAX => format!(", at most {most} tries"),
+        Amount::Fixed(_) | Amount::Computed(_) => String::new(),
+    };
+    let within = retry.within.map(|within| format!(", within {}", text::span(within.time)));
+    format!(", retried{most}{}", within.unwrap_or_default())
 }
 
 fn tool(plan: &Plan, action: &Action) -> Option<String> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{Join, Net, NodeId, Place};
+use windlass_core::plan::{FAILED_KIND, Join, Net, NetEnd, NodeId, Place, Surplus};
 use windlass_value::Value;
 
 use super::{At, Ends, Painter, details};
@@ -35,20 +35,22 @@ impl Painter<'_> {
         at: &At<'_>,
         into: &mut Vec<Item>,
     ) -> (Ends, Vec<Option<Arc<str>>>) {
+        let facts = self.plan.metadata.get("events").filter(|_| id == self.plan.root);
+        let mut events = Events { facts, prefix: format!("n{}", id.0), all: Vec::new() };
+        events.gather(net);
         let mut ends = Vec::new();
         for place in &net.places {
             ends.push(self.node(place.body, at, None, into));
             if !self.plan.node(place.body).hidden
                 && let Some(item) = into.last_mut()
             {
-                item.detail.push_str(&of_place(place));
+                // Where steps have no events, their workers are no choice of the author.
+                item.detail.push_str(&of_place(place, !events.all.is_empty()));
             }
         }
-        let facts = self.plan.metadata.get("events").filter(|_| id == self.plan.root);
-        let mut events = Events { facts, prefix: format!("n{}", id.0), all: Vec::new() };
-        events.gather(net);
         self.arcs(net, &ends, &events);
         self.tokens(net, &ends, &events);
+        self.handlers(net, &ends);
         events.draw(into);
         self.people(&events, into);
         let first = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&net.start));
@@ -84,10 +86,23 @@ impl Painter<'_> {
                     self.connect(&[event], &ends.entries, &joined(place, kind), Why::Event);
                 }
             }
+            let fans_out = place.fans_into.as_ref().is_some_and(|into| !into.is_empty());
             for kind in &place.produces {
                 if let Some(event) = events.id(kind) {
-                    self.connect(&ends.exits, &[event], "", Why::Event);
+                    self.connect(&ends.exits, &[event], if fans_out { "many" } else { "" }, Why::Event);
                 }
+            }
+        }
+    }
+
+    /// Who is told of failures.
+    fn handlers(&mut self, net: &Net, ends: &[Ends]) {
+        for (place, from) in net.places.iter().zip(ends) {
+            if let Some(handler) = place.handler
+                && let Some(to) = ends.get(handler.place as usize)
+            {
+                let label = format!("on failure, at most {}", text::count(u64::from(handler.times), "time"));
+                self.connect(&from.exits, &to.entries, &label, Why::Failure);
             }
         }
     }
@@ -97,8 +112,7 @@ impl Painter<'_> {
         let person = format!("{}_outside", events.prefix);
         let before = self.arrows.len();
         for (number, event) in events.all.iter().enumerate() {
-            let (event, id) = (event, events.nth(number));
-            let person = std::slice::from_ref(&person);
+            let (id, person) = (events.nth(number), std::slice::from_ref(&person));
             match event.role {
                 EventRole::InputRequired => self.connect(&[id], person, "", Why::Event),
                 EventRole::HumanResponse => self.connect(person, &[id], "", Why::Event),
@@ -115,8 +129,13 @@ impl Events<'_> {
     fn gather(&mut self, net: &Net) {
         let told: Vec<Arc<str>> =
             self.facts.and_then(Value::as_map).into_iter().flat_map(|facts| facts.keys().cloned()).collect();
+        let steps_give = net.places.iter().any(|place| !place.produces.is_empty());
+        let of_arc = |kind: &Arc<str>| net.places.iter().any(|place| place.arcs.iter().any(|arc| arc.emits == *kind));
+        let produced = |kind: &Arc<str>| net.places.iter().any(|place| place.produces.contains(kind));
         let is_event = |kind: &Arc<str>| {
-            told.contains(&self.name(kind)) || net.places.iter().any(|place| place.produces.contains(kind))
+            // A failure goes to its handler alone: that is an arrow.
+            **kind != *FAILED_KIND
+                && (told.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
         };
         let of_steps = net.places.iter().flat_map(|place| place.accepts.iter().chain(&place.produces));
         let met: Vec<Arc<str>> =
@@ -130,7 +149,7 @@ impl Events<'_> {
             let told = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
             let role = told.unwrap_or(match kind == net.start {
                 true => EventRole::Start,
-                false if net.end == windlass_core::plan::NetEnd::Stop(kind.clone()) => EventRole::Stop,
+                false if net.end == NetEnd::Stop(kind.clone()) => EventRole::Stop,
                 false => EventRole::Plain,
             });
             let version = facts.and_then(|facts| facts.get("version")?.as_int());
@@ -166,23 +185,36 @@ impl Events<'_> {
 }
 
 /// What the place adds to its body's box.
-fn of_place(place: &Place) -> String {
+fn of_place(place: &Place, tells_workers: bool) -> String {
     let workers = match place.workers {
-        0 | 1 => String::new(),
-        more => format!(", {}", text::count(u64::from(more), "worker")),
+        more if tells_workers && more > 1 => format!(", {more} workers"),
+        _ => String::new(),
     };
     let join = match &place.join {
         Join::None | Join::FanOut => String::new(),
         Join::All | Join::Merged => format!(", joins {}", place.accepts.len()),
+        Join::Each { needs, key, surplus } => {
+            let key = key.as_ref().map(|key| format!(" by {key}")).unwrap_or_default();
+            let surplus = match surplus {
+                Surplus::Keep => "",
+                Surplus::Drop => ", drops more",
+                Surplus::Fail => ", fails on more",
+            };
+            format!(", collects {}{key}{surplus}", needs.len())
+        }
     };
     format!("{workers}{join}")
 }
 
 /// How tokens of this kind come together before the step runs.
-fn joined(place: &Place, _kind: &str) -> String {
+fn joined(place: &Place, kind: &Arc<str>) -> String {
     match &place.join {
         Join::None => String::new(),
         Join::All | Join::Merged => "one of each".to_owned(),
         Join::FanOut => "all".to_owned(),
+        Join::Each { needs, .. } => match needs.iter().filter(|need| *need == kind).count() {
+            0 | 1 => "collect".to_owned(),
+            several => format!("collect {several}"),
+        },
     }
 }
