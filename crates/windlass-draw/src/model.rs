@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::plan::FAILED_KIND;
 use windlass_core::{Status, StatusSet};
 use windlass_value::{Duration, Timestamp};
 
@@ -96,7 +97,7 @@ impl EventRole {
     }
 }
 
-/// An arrow between two boxes.
+/// An arrow between two boxes; dashed when it follows a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrow {
     pub from: String,
@@ -115,7 +116,7 @@ pub enum Why {
     When,
     /// A step takes or gives an event; the label tells how several come together.
     Event,
-    /// A handler runs when the step has failed. Drawn dashed.
+    /// A handler runs when the step has failed.
     Failure,
     /// In a run: this event has led from one to the other, so many times.
     Led { event: Arc<str>, times: u64 },
@@ -169,6 +170,17 @@ pub enum State {
     Retrying,
     Paused,
     Ended(Status),
+}
+
+impl Arrow {
+    /// What follows a failure.
+    pub(crate) fn is_dashed(&self) -> bool {
+        match &self.why {
+            Why::Failure => true,
+            Why::Led { event, .. } => **event == *FAILED_KIND,
+            Why::After(_) | Why::When | Why::Event => false,
+        }
+    }
 }
 
 impl State {

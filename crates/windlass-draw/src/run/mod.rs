@@ -395,6 +395,10 @@ impl RunDrawing {
 
     fn passage(&self, now: Timestamp) -> crate::Passage {
         let mut whole = self.whole.passage(now, false);
+        if whole.runs == 0 && !self.facts.is_empty() {
+            // Its beginning is no longer kept.
+            whole.state = State::Running;
+        }
         if let (Some(state), State::Running | State::Queued) = (self.state, whole.state) {
             whole.state = state;
         }

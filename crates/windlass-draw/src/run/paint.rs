@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Cause, Key, RunDrawing};
-use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, Why};
+use crate::model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, Why};
 
 const START: &str = "start";
 const OUTSIDE: &str = "outside";
@@ -77,7 +77,11 @@ impl<'a> Painter<'a> {
         if passage.is_none() && items.is_empty() && !on_the_way {
             return None;
         }
-        Some(Item { id: name(&key), items, passage, ..item.clone() })
+        let (id, shape, kind, title) = (name(&key), item.shape, item.kind.clone(), item.title.clone());
+        // What is the same for every run of a step need not stand in each of them.
+        let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
+        let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
+        Some(Item { id, title, kind, detail, shape, items, passage })
     }
 
     fn leads_on(&self, item: &Item, firing: Option<u64>) -> bool {
@@ -110,7 +114,7 @@ impl<'a> Painter<'a> {
     /// Arrows from the events, with whoever stands outside.
     fn causes(&self, root: &mut Vec<Item>, whole: &Passage, arrows: &mut Vec<Arrow>) {
         let titles: BTreeMap<String, String> = root.iter().map(|item| (item.id.clone(), item.title.clone())).collect();
-        let (mut starts, mut outside) = (false, false);
+        let (mut starts, mut outside) = (false, BTreeSet::new());
         for ((cause, to, event), times) in &self.run.causes {
             let from = match cause {
                 Cause::Start => {
@@ -118,7 +122,7 @@ impl<'a> Painter<'a> {
                     START.to_owned()
                 }
                 Cause::Outside => {
-                    outside = true;
+                    outside.insert(event);
                     OUTSIDE.to_owned()
                 }
                 Cause::Step(key) => name(key),
@@ -137,13 +141,22 @@ impl<'a> Painter<'a> {
         // In the order of the runs that they lead to, not of their names.
         let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
         arrows.sort_by_key(|arrow| (place.get(&*arrow.to).copied(), place.get(&*arrow.from).copied()));
-        if outside {
-            root.insert(0, Item::new(OUTSIDE, "outside", "outside", Shape::Outside));
+        if !outside.is_empty() {
+            let by_people = outside.iter().all(|event| self.is_answer(event));
+            root.insert(0, Item::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", Shape::Outside));
         }
         if starts {
             root.insert(0, Item::new(START, "start", "outside", Shape::Outside));
         }
         self.end(root, whole, arrows);
+    }
+
+    /// Whether the plan calls it the answer of a person.
+    fn is_answer(&self, event: &str) -> bool {
+        let name = event.rsplit_once('@').map_or(event, |(name, _)| name);
+        let is_it = |item: &&Item| item.title == event || item.title == name;
+        let items = self.run.sheet.drawing.all_items();
+        items.into_iter().any(|item| item.shape == Shape::Event(EventRole::HumanResponse) && is_it(&item))
     }
 
     /// What the run has come to, if an event can end it.

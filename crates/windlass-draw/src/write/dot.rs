@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Drawing, Item, Shape, Why};
+use crate::model::{Drawing, Item, Shape};
 use crate::text;
 
 pub fn write(drawing: &Drawing) -> String {
@@ -26,7 +26,7 @@ pub fn write(drawing: &Drawing) -> String {
         if !arrow.label.is_empty() {
             attributes.push(format!("label={}", quoted([&arrow.label])));
         }
-        if arrow.why == Why::Failure {
+        if arrow.is_dashed() {
             attributes.push("style=dashed".to_owned());
         }
         let attributes = if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };

@@ -1,6 +1,6 @@
 //! Mermaid, for pages that draw it themselves.
 
-use crate::model::{Drawing, Item, Shape, State, Why};
+use crate::model::{Drawing, Item, Shape, State};
 use crate::text;
 
 pub fn write(drawing: &Drawing) -> String {
@@ -11,7 +11,7 @@ pub fn write(drawing: &Drawing) -> String {
     drawing.items.iter().for_each(|item| write_item(item, 1, &mut text));
     for arrow in &drawing.arrows {
         let label = if arrow.label.is_empty() { String::new() } else { format!("|\"{}\"|", escaped(&arrow.label)) };
-        let line = if arrow.why == Why::Failure { "-.->" } else { "-->" };
+        let line = if arrow.is_dashed() { "-.->" } else { "-->" };
         text.push_str(&format!("  {} {line}{label} {}\n", arrow.from, arrow.to));
     }
     write_classes(drawing, &mut text);

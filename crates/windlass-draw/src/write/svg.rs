@@ -1,7 +1,7 @@
 //! SVG by a layout of our own.
 
 use super::layout::{Frame, GAP_ACROSS, GAP_DOWN, LABEL_MAX, LETTER, LINE, Layout, PADDING, lines};
-use crate::model::{Arrow, Drawing, Item, Shape, Why};
+use crate::model::{Arrow, Drawing, Item, Shape};
 use crate::text;
 
 /// Of arrows; boxes of a run have the colours of their state.
@@ -65,7 +65,7 @@ fn leads_back(layout: &Layout<'_>, arrow: &Arrow) -> bool {
 
 fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, text: &mut String) {
     let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return };
-    let dashes = if arrow.why == Why::Failure { " stroke-dasharray=\"5 4\"" } else { "" };
+    let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };
     // Down from the middle of one to the middle of the other; what leads back goes round beside them.
     let (way, x, y) = match leads_back(layout, arrow) {
         false => {
