@@ -277,7 +277,9 @@ impl Turns {
     fn line(&self) -> String {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
         match (&self.reason, self.most) {
-            _ if self.entries > 1 => format!("{} over {} entries{failed}", text::count(self.ended, "turn"), self.entries),
+            _ if self.entries > 1 => {
+                format!("{} over {} entries{failed}", text::count(self.ended, "turn"), self.entries)
+            }
             (Some(reason), _) => format!("{}{failed}, {reason}", text::count(self.ended, "turn")),
             (None, Some(most)) => format!("{} of {}{failed}", self.ended, text::count(most, "turn")),
             (None, None) => format!("{}{failed}", text::count(self.ended, "turn")),
@@ -302,7 +304,8 @@ impl Item {
     pub(crate) fn lines(&self) -> Vec<String> {
         let passage = self.passage.as_ref().map(Passage::line).unwrap_or_default();
         let lines = [self.title.as_str(), self.detail.as_str(), passage.as_str()];
-        let mut lines: Vec<String> = lines.iter().filter(|line| !line.is_empty()).map(|line| text::one_line(line)).collect();
+        let mut lines: Vec<String> =
+            lines.iter().filter(|line| !line.is_empty()).map(|line| text::one_line(line)).collect();
         if lines.is_empty() {
             // A box without any text is not drawn by all of them.
             lines.push("?".to_owned());

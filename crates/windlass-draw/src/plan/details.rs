@@ -34,7 +34,11 @@ pub fn of_node(plan: &Plan, node: &Node) -> String {
 
 /// The tool that a pipeline calls first. That of a hidden task is the front's own name for something.
 fn called(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
-    pipeline.tasks.iter().filter(|task| !task.hidden || pipeline.tasks.len() > 1).find_map(|task| tool(plan, &task.action))
+    pipeline
+        .tasks
+        .iter()
+        .filter(|task| !task.hidden || pipeline.tasks.len() > 1)
+        .find_map(|task| tool(plan, &task.action))
 }
 
 pub fn of_task(plan: &Plan, id: String, task: &Task) -> Item {

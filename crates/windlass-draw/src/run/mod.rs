@@ -8,8 +8,8 @@
 mod facts;
 mod paint;
 
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
@@ -165,7 +165,7 @@ impl RunDrawing {
                     *self.unhandled.entry(kind).or_default() += 1;
                 }
             }
-            kind if !event.path.is_empty() => {
+            kind => {
                 if self.state == Some(State::Waiting) {
                     self.state = None;
                 }
@@ -177,7 +177,6 @@ impl RunDrawing {
                     _ => {}
                 }
             }
-            _ => {}
         }
         if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
             self.fold();

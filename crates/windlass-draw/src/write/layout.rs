@@ -35,18 +35,34 @@ impl<'a> Layout<'a> {
 
     /// Gives every item its frame, and back how much room all of them take.
     pub fn place(&mut self, items: &'a [Item], x: f64, y: f64) -> (f64, f64) {
-        let (mut width, mut down) = (0.0_f64, y);
+        let (mut widest, mut down) = (0.0_f64, y);
+        let mut rows = Vec::new();
         for row in self.rows(items) {
             let (mut across, mut height) = (x, 0.0_f64);
-            for item in row {
+            for item in &row {
                 let frame = self.frame(item, across, down);
                 across += frame.width + GAP_ACROSS;
                 height = height.max(frame.height);
             }
-            width = width.max(across - GAP_ACROSS - x);
+            let width = across - GAP_ACROSS - x;
+            widest = widest.max(width);
+            rows.push((row, width));
             down += height + GAP_DOWN;
         }
-        (width, (down - GAP_DOWN - y).max(0.0))
+        for (row, width) in rows {
+            row.into_iter().for_each(|item| self.shift(item, (widest - width) / 2.0));
+        }
+        (widest, (down - GAP_DOWN - y).max(0.0))
+    }
+
+    fn shift(&mut self, item: &'a Item, by: f64) {
+        if by > 0.0 {
+            item.each(&mut |item| {
+                if let Some(frame) = self.frames.get_mut(&*item.id) {
+                    frame.x += by;
+                }
+            });
+        }
     }
 
     fn frame(&mut self, item: &'a Item, x: f64, y: f64) -> Frame {
@@ -128,8 +144,12 @@ fn ranks(after: &[Vec<usize>]) -> Vec<usize> {
     ranks
 }
 
+/// What is told of a run is never long, and matters most.
 pub fn lines(item: &Item) -> Vec<String> {
-    item.lines().iter().map(|line| text::cut(line, LABEL_MAX)).collect()
+    let mut lines = item.lines();
+    let authored = lines.len() - usize::from(item.passage.is_some());
+    lines.iter_mut().take(authored).for_each(|line| *line = text::cut(line, LABEL_MAX));
+    lines
 }
 
 pub fn head(item: &Item) -> f64 {

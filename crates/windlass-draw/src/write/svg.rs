@@ -7,6 +7,10 @@ use crate::text;
 /// Of arrows; boxes of a run have the colours of their state.
 const INK: &str = "#456";
 
+/// Arrows that go round have ways of their own beside the boxes, as long as there is room.
+const LANES: u32 = 8;
+const LANE: f64 = 10.0;
+
 /// Letters of a note in a line of the drawing.
 const NOTE_MAX: usize = 120;
 
@@ -15,22 +19,22 @@ pub fn write(drawing: &Drawing) -> String {
     let notes: Vec<String> = drawing.notes.iter().map(|note| text::cut(note, NOTE_MAX)).collect();
     let top = PADDING + notes.len() as f64 * LINE;
     let (width, height) = layout.place(&drawing.items, PADDING, top);
-    let letters = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0) as f64;
-    // Room for what leads back, beside the boxes.
-    let aside = if drawing.arrows.iter().any(|arrow| leads_back(&layout, arrow)) { GAP_ACROSS } else { 0.0 };
-    let (width, height) = (width.max(letters * LETTER) + 2.0 * PADDING + aside, height + PADDING + top);
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" font-family=\"monospace\" font-size=\"12\">\n<title>{}</title>\n",
-        escaped(&drawing.title)
-    );
-    text.push_str("<defs><marker id=\"tip\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\"><path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n");
+    let mut body = String::new();
     for (at, note) in notes.iter().enumerate() {
         let y = PADDING + LINE * (at as f64 + 0.6);
-        text.push_str(&format!("<text x=\"{PADDING:.1}\" y=\"{y:.1}\" fill=\"{INK}\">{}</text>\n", escaped(note)));
+        body.push_str(&format!("<text x=\"{PADDING:.1}\" y=\"{y:.1}\" fill=\"{INK}\">{}</text>\n", escaped(note)));
     }
-    drawing.items.iter().for_each(|item| draw(&layout, item, &mut text));
-    drawing.arrows.iter().for_each(|arrow| draw_arrow(&layout, arrow, &mut text));
-    text + "</svg>\n"
+    drawing.items.iter().for_each(|item| draw(&layout, item, &mut body));
+    let mut lanes = 0;
+    let reach =
+        drawing.arrows.iter().map(|arrow| draw_arrow(&layout, arrow, &mut lanes, &mut body)).fold(0.0, f64::max);
+    let letters = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0) as f64;
+    let width = (width.max(letters * LETTER) + 2.0 * PADDING).max(reach + PADDING);
+    let height = height + PADDING + top;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" font-family=\"monospace\" font-size=\"12\">\n<title>{}</title>\n<defs><marker id=\"tip\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\"><path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n{body}</svg>\n",
+        escaped(&drawing.title)
+    )
 }
 
 fn draw(layout: &Layout<'_>, item: &Item, text: &mut String) {
@@ -56,40 +60,54 @@ fn draw(layout: &Layout<'_>, item: &Item, text: &mut String) {
     item.items.iter().for_each(|item| draw(layout, item, text));
 }
 
-fn leads_back(layout: &Layout<'_>, arrow: &Arrow) -> bool {
-    match (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) {
-        (Some(from), Some(to)) => to.y < from.y + from.height,
-        _ => false,
+/// How far to the right one must go to pass by what stands in between; None: straight down is free.
+fn way_round(layout: &Layout<'_>, from: &Frame, to: &Frame) -> Option<f64> {
+    let (top, bottom) = (from.y.min(to.y), (from.y + from.height).max(to.y + to.height));
+    let leads_back = to.y < from.y + from.height;
+    if !leads_back && to.y - (from.y + from.height) <= GAP_DOWN {
+        return None;
     }
+    let (left, right) = (from.x.min(to.x), (from.x + from.width).max(to.x + to.width));
+    let between = layout.frames.values().filter(|frame| {
+        // Whatever holds one of the two is not in the way.
+        frame.y > top && frame.y + frame.height < bottom && frame.x < right && frame.x + frame.width > left
+    });
+    let reach = between.map(|frame| frame.x + frame.width).fold(f64::MIN, f64::max);
+    (leads_back || reach > f64::MIN).then(|| reach.max(right))
 }
 
-fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, text: &mut String) {
-    let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return };
+/// Down from the middle of one to the middle of the other, or round beside them; gives back how far to the right it is.
+fn draw_arrow(layout: &Layout<'_>, arrow: &Arrow, lanes: &mut u32, text: &mut String) -> f64 {
+    let (Some(from), Some(to)) = (layout.frames.get(&*arrow.from), layout.frames.get(&*arrow.to)) else { return 0.0 };
     let dashes = if arrow.is_dashed() { " stroke-dasharray=\"5 4\"" } else { "" };
-    // Down from the middle of one to the middle of the other; what leads back goes round beside them.
-    let (way, x, y) = match leads_back(layout, arrow) {
-        false => {
+    let label = text::cut(&arrow.label, LABEL_MAX);
+    let (way, x, y) = match way_round(layout, from, to) {
+        None => {
             let (x1, y1) = (from.x + from.width / 2.0, from.y + from.height);
             let (x2, y2) = (to.x + to.width / 2.0, to.y);
             let bend = ((y2 - y1) / 2.0).max(GAP_DOWN / 2.0);
             let way = format!("M{x1:.1},{y1:.1} C{x1:.1},{:.1} {x2:.1},{:.1} {x2:.1},{y2:.1}", y1 + bend, y2 - bend);
             (way, (x1 + x2) / 2.0 + 4.0, (y1 + y2) / 2.0)
         }
-        true => {
+        Some(reach) => {
             let (x1, y1) = (from.x + from.width, from.y + from.height * 0.7);
             let (x2, y2) = (to.x + to.width, to.y + to.height * 0.3);
-            let aside = x1.max(x2) + GAP_ACROSS;
-            let way = format!("M{x1:.1},{y1:.1} C{aside:.1},{y1:.1} {aside:.1},{y2:.1} {x2:.1},{y2:.1}");
-            (way, x1.max(x2) + 4.0, (y1 + y2) / 2.0)
+            let aside = reach + GAP_ACROSS + f64::from(*lanes % LANES) * LANE;
+            *lanes += 1;
+            let turn = if y2 > y1 { GAP_DOWN } else { -GAP_DOWN }.clamp(-(y2 - y1).abs() / 2.0, (y2 - y1).abs() / 2.0);
+            let way = format!(
+                "M{x1:.1},{y1:.1} C{aside:.1},{y1:.1} {aside:.1},{y1:.1} {aside:.1},{:.1} L{aside:.1},{:.1} C{aside:.1},{y2:.1} {aside:.1},{y2:.1} {x2:.1},{y2:.1}",
+                y1 + turn,
+                y2 - turn
+            );
+            (way, aside + 4.0, (y1 + y2) / 2.0)
         }
     };
-    text.push_str(&format!(
-        "<path d=\"{way}\" fill=\"none\" stroke=\"{INK}\"{dashes} marker-end=\"url(#tip)\"/>\n"
-    ));
-    if !arrow.label.is_empty() {
-        let label = escaped(&text::cut(&arrow.label, LABEL_MAX));
-        text.push_str(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{INK}\">{label}</text>\n"));
+    text.push_str(&format!("<path d=\"{way}\" fill=\"none\" stroke=\"{INK}\"{dashes} marker-end=\"url(#tip)\"/>\n"));
+    if !label.is_empty() {
+        text.push_str(&format!("<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{INK}\">{}</text>\n", escaped(&label)));
     }
+    x + label.chars().count() as f64 * LETTER
 }
 
 /// XML has no way at all to write some control characters.

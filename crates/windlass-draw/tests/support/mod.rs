@@ -94,7 +94,8 @@ fn place(step: &Json, name: &str, body: NodeId) -> Place {
         let number = |at: usize| handler[at].as_u64().unwrap() as u32;
         Handler { place: number(0), times: number(1) }
     });
-    let fans_into = step["fans_into"].as_array().map(|into| into.iter().map(|at| at.as_u64().unwrap() as u32).collect());
+    let fans_into =
+        step["fans_into"].as_array().map(|into| into.iter().map(|at| at.as_u64().unwrap() as u32).collect());
     Place {
         workers: step["workers"].as_u64().unwrap_or(1) as u32,
         produces: texts(&step["produces"]),
