@@ -290,7 +290,7 @@ pub struct Replay {
 #[derive(ClapArgs)]
 pub struct Graph {
     /// The definition, or `-` for standard input
-    #[arg(value_name = "FILE", required_unless_present = "run", conflicts_with = "run")]
+    #[arg(value_name = "FILE", conflicts_with = "run")]
     pub file: Option<PathBuf>,
     /// Which dialect it is written in [default: found from its content]
     #[arg(long, conflicts_with = "run")]

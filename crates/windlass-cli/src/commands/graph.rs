@@ -1,5 +1,7 @@
 //! `windlass graph FILE`, `windlass graph --run RUN`
 
+use std::path::Path;
+
 use windlass_core::plan::Plan;
 use windlass_draw::{Drawing, Format, RunDrawing};
 use windlass_runtime::{RuntimeError, codec};
@@ -19,12 +21,13 @@ pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
         (Some(run), _) => of_run(&*stores::open(global)?, run)?,
         (None, Some(file)) => {
             let settings = Settings::load(global)?;
-            let source = definition::read(file, &settings.limits)?;
+            let source = definition::read(file, &settings.limits).map_err(|failure| unreadable(failure, file))?;
             let paint = Paint::stderr(global.no_color);
             windlass_draw::plan(Project::read(source, args.dialect, &settings).or_fail(paint)?.plan()?)
         }
         (None, None) => {
-            return Err(Failure::usage("there is nothing to draw").hint("name a definition, or a run with --run"));
+            let hint = "`windlass graph FILE` draws a definition, `windlass graph --run RUN` a run (`--run last`)";
+            return Err(Failure::usage("there is nothing to draw").hint(hint));
         }
     };
     let format = match args.format {
@@ -36,6 +39,14 @@ pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
     };
     out::print(drawing.write(format).trim_end())?;
     Ok(Exit::Good)
+}
+
+/// Whoever names what is no file may have meant a run.
+fn unreadable(failure: Failure, file: &Path) -> Failure {
+    match definition::is_stdin(file) || file.exists() {
+        true => failure,
+        false => failure.hint(format!("a run is drawn with `windlass graph --run {}`", file.display())),
+    }
 }
 
 /// From the store alone: whoever runs it may have tools and languages that nobody knows here.

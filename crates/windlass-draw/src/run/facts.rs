@@ -29,7 +29,8 @@ pub struct Facts {
     error: Option<Arc<str>>,
     pub firing: Option<u64>,
     pub worker: Option<u64>,
-    pub event: Option<Arc<str>>,
+    /// None in it: for several kinds.
+    event: Option<Option<Arc<str>>>,
 }
 
 impl Facts {
@@ -47,6 +48,13 @@ impl Facts {
         self.balance -= i128::from(at.0);
         self.doing = Some(State::Running);
         self.attempts = self.attempts.max(1);
+    }
+
+    pub fn runs_for(&mut self, event: Option<Arc<str>>) {
+        self.event = match self.event.take() {
+            None => Some(event),
+            Some(before) => Some(before.filter(|before| Some(before) == event.as_ref())),
+        };
     }
 
     pub fn ended(&mut self, at: Timestamp, status: Status) {
@@ -141,8 +149,8 @@ impl Facts {
         self.turns_most = other.turns_most.or(self.turns_most);
         self.reason = other.reason.or(self.reason.take());
         self.failed_with(other.error);
-        if self.event != other.event {
-            self.event = None;
+        if let Some(event) = other.event {
+            self.runs_for(event);
         }
     }
 
@@ -178,7 +186,7 @@ impl Facts {
             error: facts.error.clone().filter(|_| !all_well),
             firing: facts.firing,
             worker: facts.worker,
-            event: facts.event.clone(),
+            event: facts.event.clone().flatten(),
         }
     }
 

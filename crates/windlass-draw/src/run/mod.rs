@@ -21,8 +21,12 @@ use crate::plan::{Sheet, sheet};
 use crate::text;
 use facts::Facts;
 
-/// With more boxes than this, all runs of one step become one box.
+/// With more boxes than this, all runs of one step become one box. So they do when the drawing is more than pages usually
+/// draw.
 pub const NODES_MAX: usize = 500;
+
+const MERMAID_ARROWS_MAX: usize = 500;
+const MERMAID_LETTERS_MAX: usize = 50_000;
 
 /// Kinds of events that nobody took, of which the drawing tells.
 const UNHANDLED_MAX: usize = 5;
@@ -150,6 +154,26 @@ impl RunDrawing {
     /// The next event of the run.
     pub fn event(&mut self, event: &Event) {
         self.newest = self.newest.max(event.at);
+        let (family, what) = event.kind.split_once('.').unwrap_or((&event.kind, ""));
+        match family {
+            "step" => self.step(event, what),
+            "task" => self.task(event, what),
+            "loop" => self.turns(event, what),
+            "event" if what == "unhandled" => {
+                if let Some(kind) = text_of(&event.data, "event") {
+                    *self.unhandled.entry(kind).or_default() += 1;
+                }
+            }
+            // What a step publishes by itself may be called anything, but has the step's path.
+            _ if event.path.is_empty() => self.of_run(event),
+            _ => {}
+        }
+        if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
+            self.fold();
+        }
+    }
+
+    fn of_run(&mut self, event: &Event) {
         match &*event.kind {
             "playbook.execution_requested" | "workflow.started" => self.run_begins(event),
             "workflow.finished" => self.run_ends(event),
@@ -160,32 +184,18 @@ impl RunDrawing {
                 let waits = event.data.get("waits").and_then(Value::as_list).unwrap_or_default();
                 self.waits = waits.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             }
-            "event.unhandled" => {
-                if let Some(kind) = text_of(&event.data, "event") {
-                    *self.unhandled.entry(kind).or_default() += 1;
-                }
-            }
-            kind => {
-                if self.state == Some(State::Waiting) {
-                    self.state = None;
-                }
-                let (family, what) = kind.split_once('.').unwrap_or((kind, ""));
-                match family {
-                    "step" => self.step(event, what),
-                    "task" => self.task(event, what),
-                    "loop" => self.turns(event, what),
-                    _ => {}
-                }
-            }
-        }
-        if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
-            self.fold();
+            _ => {}
         }
     }
 
     /// The drawing of all that was told.
-    pub fn finish(self) -> Drawing {
-        paint::paint(self)
+    pub fn finish(mut self) -> Drawing {
+        let drawing = paint::paint(&self);
+        if self.folded || self.firings.is_empty() || fits(&drawing) {
+            return drawing;
+        }
+        self.fold();
+        paint::paint(&self)
     }
 
     fn run_begins(&mut self, event: &Event) {
@@ -204,6 +214,9 @@ impl RunDrawing {
     }
 
     fn told(&mut self, key: &Key, event: &Event) -> &mut Facts {
+        if self.state == Some(State::Waiting) {
+            self.state = None;
+        }
         self.facts.entry(key.clone()).or_insert_with(|| Facts::new(event.seq))
     }
 
@@ -232,9 +245,9 @@ impl RunDrawing {
             "queued" => facts.queued(),
             "started" => {
                 facts.begun(event.at);
+                facts.runs_for(text_of(&event.data, "token"));
                 facts.firing = key.0;
                 facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());
-                facts.event = text_of(&event.data, "token");
                 if let Some(firing) = firing.filter(|_| is_place) {
                     self.fired(event, key, firing);
                 }
@@ -371,8 +384,8 @@ impl RunDrawing {
         };
         notes.push(format!("{run}{plan}: {}{waits}", whole.line()));
         if self.folded {
-            let (runs, most) = (self.firings.len(), self.most);
-            notes.push(format!("{runs} step runs are more than {most} boxes: all runs of a step are one box"));
+            let runs = self.firings.len();
+            notes.push(format!("{runs} step runs are too many to be looked at: all runs of a step are one box"));
         }
         if self.unsure {
             notes.push("runs of one step at the same time: which of them ended first is not told".to_owned());
@@ -387,7 +400,7 @@ impl RunDrawing {
             });
             let more = self.unhandled.len().saturating_sub(UNHANDLED_MAX);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            notes.push(format!("no step took: {}{more}", shown.collect::<Vec<_>>().join(", ")));
+            notes.push(format!("nobody took: {}{more}", shown.collect::<Vec<_>>().join(", ")));
         }
         notes
     }
@@ -405,6 +418,11 @@ impl RunDrawing {
         whole.attempts = 0;
         whole
     }
+}
+
+/// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
+fn fits(drawing: &Drawing) -> bool {
+    drawing.arrows.len() <= MERMAID_ARROWS_MAX && drawing.to_mermaid().chars().count() <= MERMAID_LETTERS_MAX
 }
 
 fn status_of(data: &Value) -> Status {

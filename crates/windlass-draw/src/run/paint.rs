@@ -10,14 +10,14 @@ const START: &str = "start";
 const OUTSIDE: &str = "outside";
 const END: &str = "end_of_run";
 
-pub fn paint(run: RunDrawing) -> Drawing {
+pub fn paint(run: &RunDrawing) -> Drawing {
     let over = matches!(run.passage(run.newest).state, State::Ended(_));
     let now = run.now.filter(|_| !over).unwrap_or(run.newest).max(run.newest);
     let whole = run.passage(now);
     let passages: BTreeMap<&Key, Passage> =
         run.facts.iter().map(|(key, facts)| (key, facts.passage(now, over))).collect();
     let by_cause = !run.causes.is_empty();
-    let painter = Painter { run: &run, passages, by_cause };
+    let painter = Painter { run, passages, by_cause };
     let (items, arrows) = painter.all(&whole);
     let notes = run.notes(&run.sheet.drawing.title, now);
     Drawing { title: run.sheet.drawing.title.clone(), notes, items, arrows, run: Some(whole) }
