@@ -53,7 +53,7 @@ pub enum Command {
     Signal(Signal),
     /// Rebuild a run's state from its journal and compare
     Replay(Replay),
-    /// Draw a definition
+    /// Draw a definition, or what has happened in a run
     Graph(Graph),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
     Mock(Mock),
@@ -289,8 +289,15 @@ pub struct Replay {
 
 #[derive(ClapArgs)]
 pub struct Graph {
-    #[command(flatten)]
-    pub source: Source,
+    /// The definition, or `-` for standard input
+    #[arg(value_name = "FILE", conflicts_with = "run")]
+    pub file: Option<PathBuf>,
+    /// Which dialect it is written in [default: found from its content]
+    #[arg(long, conflicts_with = "run")]
+    pub dialect: Option<Dialect>,
+    /// Draw what has happened in a run instead: its id, its beginning, or `last`
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
     #[arg(long, default_value = "mermaid")]
     pub format: GraphFormat,
 }
@@ -299,5 +306,6 @@ pub struct Graph {
 pub enum GraphFormat {
     Mermaid,
     Dot,
+    Json,
     Svg,
 }

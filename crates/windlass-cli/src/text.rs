@@ -1,41 +1,6 @@
-//! Values, times and tables in few characters.
+//! Values, times and tables in few characters. What drawings need as well is there.
 
-use windlass_value::{Duration, Value, to_json};
-
-/// A value on one line, cut if it is long.
-pub fn short(value: &Value, max: usize) -> String {
-    // What is far too long is not written out only to be cut.
-    if value.size_up_to(64 * 1024) > 64 * 1024 {
-        return format!("({}, too long to show)", value.kind());
-    }
-    let text = value.as_str().map_or_else(|| to_json(value), one_line);
-    cut(&text, max)
-}
-
-/// Control characters would move the cursor of whoever looks.
-pub fn one_line(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
-}
-
-pub fn cut(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
-/// `45s`, `2m 05s`, `3h 20m`, `4d 02h`.
-pub fn span(duration: Duration) -> String {
-    let secs = duration.0 / 1_000_000;
-    match secs {
-        0 => format!("{}ms", duration.as_ms()),
-        1..10 => format!("{:.1}s", duration.as_secs_f64()),
-        10..60 => format!("{secs}s"),
-        60..3_600 => format!("{}m {:02}s", secs / 60, secs % 60),
-        3_600..86_400 => format!("{}h {:02}m", secs / 3_600, secs / 60 % 60),
-        _ => format!("{}d {:02}h", secs / 86_400, secs / 3_600 % 24),
-    }
-}
+pub use windlass_draw::text::{count, cut, one_line, short, span};
 
 /// `15/100`, or `15` when there is no telling how many there will be.
 pub fn of(count: u64, most: Option<u64>) -> String {
@@ -59,11 +24,6 @@ pub fn table(rows: &[Vec<String>]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// `1 run`, `2 runs`.
-pub fn count(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `512 B`, `1.5 KiB`, `20.0 MiB`.
@@ -90,22 +50,6 @@ mod tests {
             assert_eq!(bytes(number), shown);
         }
         assert_eq!((bytes(u64::MAX).as_str(), count(1, "run").as_str()), ("16777216.0 TiB", "1 run"));
-    }
-
-    #[test]
-    fn spans_are_short() {
-        let secs = |secs| span(Duration::from_secs(secs));
-        assert_eq!(span(Duration::from_ms(12)), "12ms");
-        assert_eq!(span(Duration::from_ms(1_250)), "1.2s");
-        assert_eq!((secs(45), secs(125), secs(12_000)), ("45s".into(), "2m 05s".into(), "3h 20m".into()));
-        assert_eq!(secs(4 * 86_400 + 7_200), "4d 02h");
-    }
-
-    #[test]
-    fn long_values_are_cut_at_a_character() {
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("äöüß", 3), "äö…");
-        assert_eq!(short(&Value::from("a\nb\u{1b}[31m"), 20), "a b [31m");
     }
 
     #[test]

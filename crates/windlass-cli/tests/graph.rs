@@ -1,0 +1,144 @@
+//! Drawings: definitions and runs, in every format.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{Place, counting};
+use windlass_core::TaskOutcome;
+use windlass_core::plan::{
+    Action, Effect, ExpressionSource, Net, NetEnd, Node, NodeKind, Pipeline, Place as NetPlace, Plan,
+};
+use windlass_runtime::{Engine, EngineOptions, StartOptions, Tools};
+use windlass_store::{SqliteOptions, SqliteStore, Store};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+
+#[test]
+fn a_run_is_drawn_in_every_format() {
+    let place = Place::new();
+    place.write("flow.json", counting(3, "PT1S"));
+    place.windlass(&["run", "flow.json", "--id", "g1", "-q", "--virtual-time"]).exits(0);
+    place
+        .windlass(&["graph", "--run", "g1"])
+        .exits(0)
+        .has("flowchart TD")
+        .has("run g1 of counting: succeeded")
+        .has("3 turns, condition")
+        .has("class ");
+    place
+        .windlass(&["graph", "--run", "last", "--format", "dot"])
+        .exits(0)
+        .has("digraph \"counting\"")
+        .has("fillcolor=");
+    place.windlass(&["graph", "--run", "g1", "--format", "svg"]).exits(0).has("<svg ").has("class=\"succeeded\"");
+    let drawn = place.json(&["graph", "--run", "g1", "--format", "json"]);
+    assert_eq!(drawn, place.json(&["graph", "--run", "g1", "--json"]), "two ways to ask for the same");
+    let nodes = drawn["nodes"].as_array().expect("nodes");
+    let count = nodes.iter().find(|node| node["name"] == "count").expect("the loop");
+    assert_eq!((&count["run"]["turns"]["ended"], &count["run"]["status"]), (&3.into(), &"succeeded".into()));
+    assert_eq!(drawn["run"]["status"], "succeeded");
+    let names: Vec<_> = nodes.iter().map(|node| node["name"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names[..2], ["prepare", "count"], "in the order in which they began");
+}
+
+#[test]
+fn a_run_that_goes_on_is_drawn_as_it_stands() {
+    let place = Place::new();
+    let waiting = r#"{ "actions": {
+        "before": { "type": "compose", "inputs": 1 },
+        "hold": { "type": "wait", "interval": "PT1H", "runAfter": { "before": ["Succeeded"] } },
+        "after": { "type": "compose", "inputs": 2, "runAfter": { "hold": ["Succeeded"] } } } }"#;
+    place.write("flow.json", waiting);
+    let mut run = place.start(&["run", "flow.json", "--id", "g2"]);
+    run.line();
+    let mut events = place.start(&["events", "g2", "--follow"]);
+    while !events.line_with("step.started").contains("hold") {}
+    let drawn = place.json(&["graph", "--run", "g2", "--json"]);
+    let names: Vec<_> = drawn["nodes"].as_array().expect("nodes").iter().map(|node| node["name"].clone()).collect();
+    assert_eq!((names, &drawn["run"]["status"]), (vec!["before".into(), "hold".into()], &"running".into()));
+    assert_eq!(drawn["nodes"][1]["run"]["goes_on"], true);
+    place.windlass(&["cancel", "g2"]).exits(0);
+    run.finish().exits(1);
+    events.finish().exits(0);
+    place.windlass(&["graph", "--run", "g2"]).exits(0).has("hold<br/>wait<br/>cancelled").has("g2 of flow: cancelled");
+}
+
+#[test]
+fn what_cannot_be_drawn_is_told_with_a_hint() {
+    let place = Place::new();
+    place.write("flow.json", counting(1, "PT1S"));
+    place.windlass(&["graph", "--run", "x"]).exits(3).has("there is no store").has("hint: ");
+    place.windlass(&["graph"]).exits(3).has("there is nothing to draw").has("--run last");
+    place.windlass(&["graph", "flow.json", "--run", "x"]).exits(3).has("cannot be used with");
+    place.windlass(&["graph", "flow.json", "--format", "png"]).exits(3).has("mermaid, dot, json, svg");
+    place.windlass(&["graph", "missing.json"]).exits(3).has("could not read the definition").has("--run missing.json");
+    place.windlass(&["run", "flow.json", "--id", "known", "-q", "--virtual-time"]).exits(0);
+    place.windlass(&["graph", "--run", "knwon"]).exits(3).has("there is no run `knwon`").has("did you mean `known`?");
+    let error = place.windlass(&["graph", "--run", "nobody", "--json"]);
+    assert!(error.exits(3).json()["error"]["hint"].is_string());
+}
+
+/// A language that this program does not have.
+struct Foreign;
+
+impl Language for Foreign {
+    fn name(&self) -> &'static str {
+        "foreign"
+    }
+
+    fn compile(&self, source: &Value, _: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(Constant(source.clone())))
+    }
+}
+
+struct Constant(Value);
+
+impl Expression for Constant {
+    fn eval(&self, _: &dyn Scope, _: &mut Meter) -> Result<Value, EvalError> {
+        Ok(self.0.clone())
+    }
+}
+
+/// Two steps that give each other an event, in that language.
+fn foreign_plan() -> Plan {
+    let mut plan = Plan::new("orders", "rust", "");
+    let (language, source) = ("foreign".into(), Value::Null);
+    let input = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
+    let nothing = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
+    plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, nothing) });
+    let steps = [("check", "placed", "checked"), ("charge", "checked", "done")];
+    let places = steps.map(|(name, accepts, produces)| {
+        let body = NodeKind::lone(Action::Effect(Effect { tool: produces.into(), input }));
+        let body = plan.add_node(Node::new(name, "step", Some(plan.root), body));
+        let place = NetPlace::new(name, vec![accepts.into()], body);
+        NetPlace { produces: vec![produces.into()], ..place }
+    });
+    let net = Net::new(places.to_vec(), "placed", NetEnd::Stop("done".into()));
+    plan.nodes[0].kind = NodeKind::Net(Net { tells_slots: true, ..net });
+    plan
+}
+
+#[test]
+fn a_run_of_another_program_is_drawn() {
+    let place = Place::new();
+    let tools = ["checked", "done"].into_iter().fold(Tools::new(), |tools, kind| {
+        tools.with_fn(kind, move |_| async move { TaskOutcome::success(Value::object([("kind", kind)])) })
+    });
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    runtime.block_on(async {
+        let store = SqliteStore::open(&place.path(".windlass"), SqliteOptions::default()).expect("a store");
+        let store: Arc<dyn Store> = Arc::new(store);
+        let options = EngineOptions { tools, languages: vec![Arc::new(Foreign)], ..EngineOptions::default() };
+        let engine = Engine::new(store, options).expect("an engine");
+        let (plan, _) = engine.add_plan(foreign_plan()).expect("a plan");
+        let named = StartOptions { id: Some("o1".to_owned()), ..StartOptions::default() };
+        let mut run = engine.start(plan, Value::Null, named).await.expect("started");
+        run.wait().await.expect("ended");
+    });
+    let drawn = place.windlass(&["graph", "--run", "o1"]);
+    drawn.exits(0).has("run o1 of orders: succeeded").has("check<br/>step").has("charge<br/>step");
+    let steps = place.json(&["graph", "--run", "o1", "--json"]);
+    let states: Vec<_> =
+        steps["nodes"].as_array().expect("nodes").iter().filter(|node| node["kind"] == "step").collect();
+    assert!(states.len() == 2 && states.iter().all(|node| node["run"]["status"] == "succeeded"), "{steps}");
+}

@@ -1,0 +1,94 @@
+//! Plans and runs as drawings.
+//!
+//! [`plan`] draws what can happen, [`run`] what has happened, for every dialect alike: boxes in boxes, with arrows between
+//! them ([`Drawing`]). A drawing is written as Mermaid, DOT, SVG or JSON ([`Format`]).
+//!
+//! Knows plans and events. What is absent: stores, terminals, dialects.
+//!
+//! ```
+//! use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
+//! use windlass_draw::Format;
+//! use windlass_value::Mode;
+//!
+//! let mut plan = Plan::new("hello", "loom", "{}");
+//! let (language, source) = ("wdl".into(), "hello".into());
+//! let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
+//! plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+//!
+//! let drawing = windlass_draw::plan(&plan);
+//! assert!(drawing.write(Format::Mermaid).contains("n0[\"greet<br/>compose\"]"));
+//! ```
+
+mod model;
+mod plan;
+mod run;
+pub mod text;
+mod write;
+
+pub use model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, Turns, Why};
+pub use run::{NODES_MAX, RunDrawing};
+pub use write::Format;
+
+use windlass_core::Event;
+use windlass_core::plan::Plan;
+
+/// What can happen: the steps of a plan, and what leads from one to the other.
+///
+/// A step that gives events is drawn with them: boxes for steps, round ones for events.
+///
+/// ```
+/// use windlass_core::plan::{Net, NetEnd, Node, NodeKind, Pipeline, Place, Plan};
+///
+/// let mut plan = Plan::new("orders", "rust", "");
+/// let pipeline = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
+/// plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, pipeline.clone()) });
+/// let body = plan.add_node(Node::new("charge", "step", Some(plan.root), pipeline));
+/// let mut charge = Place::new("charge", vec!["order.placed".into()], body);
+/// charge.produces = vec!["order.done".into()];
+/// charge.workers = 4;
+/// let net = Net::new(vec![charge], "order.placed", NetEnd::Stop("order.done".into()));
+/// plan.nodes[0].kind = NodeKind::Net(net);
+///
+/// let text = windlass_draw::plan(&plan).to_mermaid();
+/// assert!(text.contains("n1[\"charge<br/>step, 4 workers\"]"));
+/// assert!(text.contains("n0_e0([\"order.placed<br/>start event\"])"));
+/// assert!(text.contains("n0_e0 --> n1"));
+/// ```
+///
+/// The plan must be one that [`Program::load`](windlass_core::Program::load) accepts.
+pub fn plan(plan: &Plan) -> Drawing {
+    plan::sheet(plan).drawing
+}
+
+/// What has happened: the steps of one run, as its events tell of them.
+///
+/// The events may be all of them or the first so many; a run that goes on is drawn as it stands. See [`RunDrawing`] to
+/// hand them over one by one.
+///
+/// ```
+/// use windlass_core::Event;
+/// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
+/// use windlass_value::{Mode, Timestamp, parse_json};
+///
+/// let mut plan = Plan::new("hello", "loom", "{}");
+/// let (language, source) = ("wdl".into(), "hello".into());
+/// let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
+/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+///
+/// let event = |seq: u64, kind: &str, data: &str| Event {
+///     seq,
+///     at: Timestamp(seq as i64 * 1_000_000),
+///     kind: kind.into(),
+///     path: "greet".into(),
+///     data: parse_json(data).unwrap(),
+/// };
+/// let events = [event(1, "step.started", "{}"), event(2, "step.done", r#"{"status": "succeeded"}"#)];
+/// let text = windlass_draw::run(&plan, &events).to_mermaid();
+/// assert!(text.contains("greet<br/>compose<br/>succeeded, 1.0s"));
+/// assert!(text.contains("class n0 succeeded"));
+/// ```
+pub fn run<'a>(plan: &Plan, events: impl IntoIterator<Item = &'a Event>) -> Drawing {
+    let mut drawing = RunDrawing::new(plan);
+    events.into_iter().for_each(|event| drawing.event(event));
+    drawing.finish()
+}

@@ -1,0 +1,329 @@
+//! A drawing: boxes in boxes, with arrows between them. The formats only write it down.
+
+use std::sync::Arc;
+
+use windlass_core::plan::FAILED_KIND;
+use windlass_core::{Status, StatusSet};
+use windlass_value::{Duration, Timestamp};
+
+use crate::text;
+
+/// Boxes, and arrows between them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drawing {
+    pub title: Arc<str>,
+    /// What is said beside the boxes: how a run stands, what was left out.
+    pub notes: Vec<String>,
+    pub items: Vec<Item>,
+    pub arrows: Vec<Arrow>,
+    /// How the whole run stands; None for a plan.
+    pub run: Option<Passage>,
+}
+
+/// A box.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Letters, digits and underscores, unique in the drawing.
+    pub id: String,
+    pub title: String,
+    /// The dialect's word for it; `choice` where a branch parts, `event`, `outside`.
+    pub kind: String,
+    /// The kind, and what else is worth a second line.
+    pub detail: String,
+    pub shape: Shape,
+    /// Only a group has any.
+    pub items: Vec<Item>,
+    /// What a run has made of it; None in the drawing of a plan.
+    pub passage: Option<Passage>,
+}
+
+/// What a box stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Plain,
+    /// Where a branch parts.
+    Choice,
+    /// Something with boxes inside: a scope, a loop, a pipeline.
+    Group,
+    /// An event that steps accept or produce.
+    Event(EventRole),
+    /// What is not part of the workflow: whoever starts it, a person who answers.
+    Outside,
+}
+
+/// What an event is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventRole {
+    Start,
+    Stop,
+    InputRequired,
+    HumanResponse,
+    Plain,
+}
+
+impl EventRole {
+    /// The word for it in plans and JSON.
+    ///
+    /// ```
+    /// use windlass_draw::EventRole;
+    ///
+    /// assert_eq!(EventRole::InputRequired.as_str(), "input_required");
+    /// assert_eq!(EventRole::named("stop"), EventRole::Stop);
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventRole::Start => "start",
+            EventRole::Stop => "stop",
+            EventRole::InputRequired => "input_required",
+            EventRole::HumanResponse => "human_response",
+            EventRole::Plain => "event",
+        }
+    }
+
+    /// The role of this name; any other name is a plain event.
+    pub fn named(name: &str) -> EventRole {
+        let all = [EventRole::Start, EventRole::Stop, EventRole::InputRequired, EventRole::HumanResponse];
+        all.into_iter().find(|role| role.as_str() == name).unwrap_or(EventRole::Plain)
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            EventRole::Start => "start event",
+            EventRole::Stop => "stop event",
+            EventRole::InputRequired => "input required",
+            EventRole::HumanResponse => "human response",
+            EventRole::Plain => "event",
+        }
+    }
+}
+
+/// An arrow between two boxes; dashed when it follows a failure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrow {
+    pub from: String,
+    pub to: String,
+    /// Empty for the usual: after success.
+    pub label: String,
+    pub why: Why,
+}
+
+/// Why there is an arrow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is waited for, and goes on after these ends.
+    After(StatusSet),
+    /// The label is the condition; empty: always.
+    When,
+    /// A step takes or gives an event; the label tells how several come together.
+    Event,
+    /// A handler runs when the step has failed.
+    Failure,
+    /// In a run: this event has led from one to the other, so many times.
+    Led { event: Arc<str>, times: u64 },
+}
+
+/// What a run has made of a box, over all the times that it got there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passage {
+    pub state: State,
+    /// How often it began.
+    pub runs: u64,
+    /// How the runs ended that have, by status, in the order of [`Status::ALL`].
+    pub ends: [u64; 5],
+    pub started_at: Option<Timestamp>,
+    /// The time of all its runs together, until now for those that go on.
+    pub took: Option<Duration>,
+    /// The most tries that one of its runs has needed.
+    pub attempts: u32,
+    pub turns: Option<Turns>,
+    /// The code of the error that it failed with last.
+    pub error: Option<Arc<str>>,
+    /// The number of the step run, and of the worker that had it.
+    pub firing: Option<u64>,
+    pub worker: Option<u64>,
+    /// The event that it ran for.
+    pub event: Option<Arc<str>>,
+}
+
+/// The turns of a loop, over all its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    pub ended: u64,
+    pub failed: u64,
+    /// The most that there can be, if that is known.
+    pub most: Option<u64>,
+    /// How often the loop was entered.
+    pub entries: u64,
+    /// Why it ended last; None while it goes on.
+    pub reason: Option<Arc<str>>,
+}
+
+/// How a box stands in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is no worker free.
+    Queued,
+    Running,
+    /// For an event, a time or somebody else.
+    Waiting,
+    /// Between two tries.
+    Retrying,
+    Paused,
+    Ended(Status),
+}
+
+impl Arrow {
+    /// What follows a failure.
+    pub(crate) fn is_dashed(&self) -> bool {
+        match &self.why {
+            Why::Failure => true,
+            Why::Led { event, .. } => **event == *FAILED_KIND,
+            Why::After(_) | Why::When | Why::Event => false,
+        }
+    }
+}
+
+impl State {
+    pub(crate) const ALL: [State; 10] = [
+        State::Queued,
+        State::Running,
+        State::Waiting,
+        State::Retrying,
+        State::Paused,
+        State::Ended(Status::Succeeded),
+        State::Ended(Status::Failed),
+        State::Ended(Status::Skipped),
+        State::Ended(Status::Cancelled),
+        State::Ended(Status::TimedOut),
+    ];
+
+    /// The word for it, which is also its class in Mermaid and SVG.
+    ///
+    /// ```
+    /// use windlass_core::Status;
+    /// use windlass_draw::State;
+    ///
+    /// assert_eq!(State::Ended(Status::TimedOut).as_str(), "timed_out");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Queued => "queued",
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Retrying => "retrying",
+            State::Paused => "paused",
+            State::Ended(status) => status.as_str(),
+        }
+    }
+
+    /// Fill and line.
+    pub(crate) fn colours(self) -> (&'static str, &'static str) {
+        match self {
+            State::Ended(Status::Succeeded) => ("#e3f5e6", "#2b7a3d"),
+            State::Ended(Status::Failed | Status::TimedOut) => ("#fde4e1", "#b3261e"),
+            State::Ended(Status::Cancelled) => ("#fdf0d5", "#96690a"),
+            State::Ended(Status::Skipped) => ("#f1f1f1", "#8a8a8a"),
+            State::Running => ("#e0effc", "#1c64a8"),
+            State::Waiting | State::Paused | State::Queued => ("#ece7f8", "#5b3fa0"),
+            State::Retrying => ("#fdf0d5", "#96690a"),
+        }
+    }
+}
+
+impl Passage {
+    /// `succeeded, 1.2s, 3 tries`, or of several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
+    pub(crate) fn line(&self) -> String {
+        let mut parts = vec![self.stands()];
+        parts.extend(self.took.map(|took| match (self.runs, self.state) {
+            (2.., _) => format!("{} in all", text::span(took)),
+            (_, State::Ended(_)) => text::span(took),
+            _ => format!("for {}", text::span(took)),
+        }));
+        if self.attempts > 1 {
+            parts.push(format!("{}{} tries", if self.runs > 1 { "up to " } else { "" }, self.attempts));
+        }
+        parts.extend(self.turns.as_ref().map(Turns::line));
+        parts.extend(self.worker.map(|worker| format!("worker {worker}")));
+        parts.join(", ")
+    }
+
+    fn stands(&self) -> String {
+        let error = self.error.as_ref().map(|code| format!(": {}", text::cut(code, 40))).unwrap_or_default();
+        if self.runs <= 1 {
+            return format!("{}{error}", word(self.state));
+        }
+        let ended: u64 = self.ends.iter().sum();
+        let open = (self.runs > ended).then(|| format!("{} {}", self.runs - ended, word(self.open_state())));
+        let ends = Status::ALL.iter().zip(self.ends).filter(|(_, times)| *times > 0);
+        let mut counts: Vec<String> = open.into_iter().collect();
+        counts.extend(ends.map(|(status, times)| format!("{times} {}", word(State::Ended(*status)))));
+        match counts.len() {
+            1 => format!("× {}, {}{error}", self.runs, word(self.state)),
+            _ => format!("× {}: {}{error}", self.runs, counts.join(", ")),
+        }
+    }
+
+    fn open_state(&self) -> State {
+        if let State::Ended(_) = self.state { State::Running } else { self.state }
+    }
+}
+
+fn word(state: State) -> String {
+    state.as_str().replace('_', " ")
+}
+
+impl Turns {
+    /// `15 turns, condition`; `15 of 100 turns` while it goes on.
+    fn line(&self) -> String {
+        let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
+        match (&self.reason, self.most) {
+            _ if self.entries > 1 => {
+                format!("{} over {} entries{failed}", text::count(self.ended, "turn"), self.entries)
+            }
+            (Some(reason), _) => format!("{}{failed}, {reason}", text::count(self.ended, "turn")),
+            (None, Some(most)) => format!("{} of {}{failed}", self.ended, text::count(most, "turn")),
+            (None, None) => format!("{}{failed}", text::count(self.ended, "turn")),
+        }
+    }
+}
+
+impl Item {
+    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, kind: &str, shape: Shape) -> Item {
+        Item {
+            id: id.into(),
+            title: title.into(),
+            kind: kind.to_owned(),
+            detail: String::new(),
+            shape,
+            items: Vec::new(),
+            passage: None,
+        }
+    }
+
+    /// What stands in the box, line by line.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let passage = self.passage.as_ref().map(Passage::line).unwrap_or_default();
+        let lines = [self.title.as_str(), self.detail.as_str(), passage.as_str()];
+        let mut lines: Vec<String> =
+            lines.iter().filter(|line| !line.is_empty()).map(|line| text::one_line(line)).collect();
+        if lines.is_empty() {
+            // A box without any text is not drawn by all of them.
+            lines.push("?".to_owned());
+        }
+        lines
+    }
+
+    pub(crate) fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Item)) {
+        visit(self);
+        self.items.iter().for_each(|item| item.each(visit));
+    }
+}
+
+impl Drawing {
+    /// All boxes, a group before what is in it.
+    pub(crate) fn all_items(&self) -> Vec<&Item> {
+        let mut all = Vec::new();
+        self.items.iter().for_each(|item| item.each(&mut |item| all.push(item)));
+        all
+    }
+}

@@ -1,0 +1,87 @@
+//! What stands in a box besides its name.
+
+use windlass_core::plan::{
+    Action, Amount, Check, Directive, Effect, ExprId, Loop, Name, Node, NodeKind, Pipeline, Plan, Retry, Task,
+};
+
+use crate::model::{Item, Shape};
+use crate::text;
+
+/// Letters of an expression that are shown.
+const SOURCE_MAX: usize = 60;
+
+pub fn source(plan: &Plan, expression: ExprId) -> String {
+    text::short(&plan.expressions[expression.0 as usize].source, SOURCE_MAX)
+}
+
+pub fn condition(plan: &Plan, when: Option<ExprId>) -> String {
+    when.map_or_else(String::new, |when| source(plan, when))
+}
+
+pub fn of_node(plan: &Plan, node: &Node) -> String {
+    let what = match &node.kind {
+        NodeKind::Loop(looping) => of_loop(plan, looping),
+        NodeKind::Pipeline(pipeline) => called(plan, pipeline)
+            .filter(|tool| *tool != *node.label)
+            .map_or_else(String::new, |tool| format!(": {tool}")),
+        NodeKind::Call(call) => format!(": {}", source(plan, call.definition)),
+        _ => String::new(),
+    };
+    let tasks = if let NodeKind::Pipeline(pipeline) = &node.kind { pipeline.tasks.as_slice() } else { &[] };
+    let retry = node.retry.as_ref().or_else(|| tasks.iter().find_map(|task| task.retry.as_ref()));
+    format!("{}{what}{}", node.label, retried(retry))
+}
+
+/// The tool that a pipeline calls first. That of a hidden task is the front's own name for something.
+fn called(plan: &Plan, pipeline: &Pipeline) -> Option<String> {
+    pipeline
+        .tasks
+        .iter()
+        .filter(|task| !task.hidden || pipeline.tasks.len() > 1)
+        .find_map(|task| tool(plan, &task.action))
+}
+
+pub fn of_task(plan: &Plan, id: String, task: &Task) -> Item {
+    let kind = tool(plan, &task.action).unwrap_or_else(|| "compute".to_owned());
+    let by_rule = task.rules.iter().find_map(|rule| match &rule.directive {
+        Directive::Retry(retry) => Some(retry),
+        _ => None,
+    });
+    let item = Item::new(id, &*task.label, &kind, Shape::Plain);
+    Item { detail: format!("{kind}{}", retried(task.retry.as_ref().or(by_rule))), ..item }
+}
+
+/// More tries than this are as many as there is time for.
+const TRIES_MAX: u64 = 1_000_000;
+
+fn retried(retry: Option<&Retry>) -> String {
+    let Some(retry) = retry else { return String::new() };
+    let most = match retry.attempts {
+        Amount::Fixed(1) => ", at most 1 try".to_owned(),
+        Amount::Fixed(most) if most <= TRIES_MAX => format!(", at most {most} tries"),
+        Amount::Fixed(_) | Amount::Computed(_) => String::new(),
+    };
+    let within = retry.within.map(|within| format!(", within {}", text::span(within.time)));
+    format!(", retried{most}{}", within.unwrap_or_default())
+}
+
+fn tool(plan: &Plan, action: &Action) -> Option<String> {
+    match action {
+        Action::Effect(Effect { tool: Name::Fixed(tool), .. }) => Some(tool.to_string()),
+        Action::Effect(Effect { tool: Name::Computed { computed, .. }, .. }) => Some(source(plan, *computed)),
+        _ => None,
+    }
+}
+
+fn of_loop(plan: &Plan, looping: &Loop) -> String {
+    let most = match &looping.limits.turns {
+        Some(Amount::Fixed(most)) => format!(", at most {most}"),
+        Some(Amount::Computed(_)) | None => String::new(),
+    };
+    match looping.check {
+        Check::Never => most,
+        Check::Before { condition, .. } | Check::After { condition, .. } => {
+            format!("{most}: {}", source(plan, condition))
+        }
+    }
+}

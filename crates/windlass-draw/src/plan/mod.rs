@@ -1,0 +1,288 @@
+//! A plan as boxes in boxes, with arrows between neighbours.
+
+mod details;
+mod net;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_core::plan::{Branch, Directive, Graph, NetEnd, NodeId, NodeKind, Pipeline, Plan, Task, Test};
+use windlass_core::{Status, StatusSet};
+
+use crate::model::{Arrow, Drawing, Item, Shape, Why};
+
+/// The drawing of a plan, and where in it the events of a run belong.
+pub(crate) struct Sheet {
+    pub drawing: Drawing,
+    pub paths: Paths,
+    /// The net that is the whole workflow.
+    pub net: Option<RootNet>,
+}
+
+/// Boxes by the paths that events have, with `[]` for any turn.
+#[derive(Default)]
+pub(crate) struct Paths {
+    boxes: BTreeMap<String, Arc<str>>,
+    /// Boxes of tasks: their runs are told by the tasks' events.
+    pub tasks: BTreeSet<Arc<str>>,
+}
+
+#[derive(Default)]
+pub(crate) struct RootNet {
+    /// Its own box, if it has one.
+    pub id: Option<Arc<str>>,
+    /// The box of each place, if it has one.
+    pub places: Vec<Option<Arc<str>>>,
+    /// The kind that it begins with.
+    pub start: Arc<str>,
+    /// The kind that ends it.
+    pub stop: Option<Arc<str>>,
+}
+
+impl Paths {
+    /// The box of this path, or of whatever is around it.
+    pub fn find(&self, path: &str) -> Option<&Arc<str>> {
+        let any = any_turn(path);
+        let mut path = any.as_str();
+        loop {
+            if let Some(found) = self.boxes.get(path) {
+                return Some(found);
+            }
+            path = path.rfind(['.', '[']).map(|at| &path[..at])?;
+        }
+    }
+
+    fn add(&mut self, path: &str, id: Option<&str>) {
+        if let Some(id) = id {
+            self.boxes.entry(any_turn(path)).or_insert_with(|| id.into());
+        }
+    }
+}
+
+/// `pages[3].save` as `pages[].save`.
+fn any_turn(path: &str) -> String {
+    let (mut text, mut rest) = (String::with_capacity(path.len()), path);
+    while let Some((before, inside)) = rest.split_once('[') {
+        let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
+        text.push_str(before);
+        text.push('[');
+        rest = if inside[digits..].starts_with(']') { &inside[digits..] } else { inside };
+    }
+    text + rest
+}
+
+/// Where the painter is.
+struct At<'a> {
+    path: String,
+    /// The box around it.
+    id: Option<&'a str>,
+}
+
+impl<'a> At<'a> {
+    fn inside(&self, name: &str, id: Option<&'a str>) -> At<'a> {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        At { path, id }
+    }
+}
+
+/// Where arrows to and from a part of the plan begin and end.
+struct Ends {
+    entries: Vec<String>,
+    exits: Vec<String>,
+}
+
+impl Ends {
+    fn at(id: String) -> Ends {
+        Ends { entries: vec![id.clone()], exits: vec![id] }
+    }
+}
+
+struct Painter<'a> {
+    plan: &'a Plan,
+    arrows: Vec<Arrow>,
+    paths: Paths,
+    net: Option<RootNet>,
+}
+
+pub(crate) fn sheet(plan: &Plan) -> Sheet {
+    let mut painter = Painter { plan, arrows: Vec::new(), paths: Paths::default(), net: None };
+    let mut items = Vec::new();
+    painter.node(plan.root, &At { path: String::new(), id: None }, None, &mut items);
+    // One arc may have been written as two: one for success, one for failure.
+    let mut there = BTreeSet::new();
+    let mut arrows = painter.arrows;
+    arrows.retain(|arrow| there.insert((arrow.from.clone(), arrow.to.clone(), arrow.label.clone())));
+    let drawing = Drawing { title: plan.name.clone(), items, arrows, ..Drawing::default() };
+    Sheet { drawing, paths: painter.paths, net: painter.net }
+}
+
+impl Painter<'_> {
+    /// Machinery is not drawn: what is inside it belongs to whatever is around it. `label` is that of the task which enters
+    /// the node, and stands for machinery in paths.
+    fn node(&mut self, id: NodeId, at: &At<'_>, label: Option<&str>, into: &mut Vec<Item>) -> Ends {
+        let node = self.plan.node(id);
+        if node.hidden {
+            let at = match label {
+                Some(label) => at.inside(label, at.id),
+                None => At { path: at.path.clone(), id: at.id },
+            };
+            self.paths.add(&at.path, at.id);
+            return self.inside(id, &at, into);
+        }
+        let name = format!("n{}", id.0);
+        let at = at.inside(&node.name, Some(&name));
+        self.paths.add(&at.path, at.id);
+        let mut items = Vec::new();
+        self.inside(id, &at, &mut items);
+        let is_group =
+            matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
+        let shape = if is_group || !items.is_empty() { Shape::Group } else { Shape::Plain };
+        let item = Item::new(&name, &*node.name, &node.label, shape);
+        into.push(Item { detail: details::of_node(self.plan, node), items, ..item });
+        Ends::at(name)
+    }
+
+    fn inside(&mut self, id: NodeId, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+        let plan = self.plan;
+        match &plan.node(id).kind {
+            NodeKind::Wait(_) | NodeKind::Call(_) => Ends { entries: vec![], exits: vec![] },
+            NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, at, into),
+            NodeKind::Graph(graph) => self.graph(graph, at, into),
+            NodeKind::Branch(branch) => self.branch(id, branch, at, into),
+            NodeKind::Loop(looping) => {
+                let at = At { path: format!("{}[]", at.path), id: at.id };
+                self.paths.add(&at.path, at.id);
+                let ends = self.node(looping.body, &at, None, into);
+                looping.judge.map(|judge| self.node(judge, &at, None, into));
+                ends
+            }
+            NodeKind::Net(net) => {
+                let (ends, places) = self.net(id, net, at, into);
+                if id == plan.root {
+                    let stop = if let NetEnd::Stop(kind) = &net.end { Some(kind.clone()) } else { None };
+                    self.net = Some(RootNet { id: at.id.map(Into::into), places, start: net.start.clone(), stop });
+                }
+                ends
+            }
+        }
+    }
+
+    /// A task alone is its node's own box. Several stand in it one after the other, with the nodes that some of them enter.
+    fn tasks(&mut self, id: NodeId, pipeline: &Pipeline, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+        let named = |task: &&Task| !task.hidden && !task.label.is_empty() && task.action.node().is_none();
+        let apart = self.plan.node(id).hidden || pipeline.tasks.iter().filter(named).count() > 1;
+        let mut ends: Vec<Option<Ends>> = Vec::new();
+        for (number, task) in pipeline.tasks.iter().enumerate() {
+            let label = Some(&*task.label).filter(|label| !label.is_empty());
+            let own = format!("n{}_{number}", id.0);
+            ends.push(match task.action.node() {
+                Some(node) => {
+                    let ends = self.node(node, at, label, into);
+                    // What is told of the task itself is told of what it enters, or of what is around it.
+                    label.into_iter().for_each(|label| self.paths.add(&at.inside(label, None).path, at.id));
+                    Some(ends)
+                }
+                None if apart && named(&task) => {
+                    self.paths.add(&at.inside(&task.label, None).path, Some(&own));
+                    self.paths.tasks.insert(own.as_str().into());
+                    into.push(details::of_task(self.plan, own.clone(), task));
+                    Some(Ends::at(own))
+                }
+                None => {
+                    label.into_iter().for_each(|label| self.paths.add(&at.inside(label, None).path, at.id));
+                    None
+                }
+            });
+        }
+        let seen: Vec<&Ends> = ends.iter().flatten().collect();
+        for pair in seen.windows(2) {
+            self.connect(&pair[0].exits, &pair[1].entries, "", Why::When);
+        }
+        for (task, from) in pipeline.tasks.iter().zip(&ends) {
+            for rule in &task.rules {
+                if let (Directive::Jump(to), Some(from)) = (&rule.directive, from)
+                    && let Some(Some(to)) = ends.get(*to as usize)
+                {
+                    let label = details::condition(self.plan, rule.when);
+                    self.connect(&from.exits, &to.entries, &label, Why::When);
+                }
+            }
+        }
+        Ends {
+            entries: seen.first().map_or_else(Vec::new, |ends| ends.entries.clone()),
+            exits: seen.last().map_or_else(Vec::new, |ends| ends.exits.clone()),
+        }
+    }
+
+    fn graph(&mut self, graph: &Graph, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+        let ends: Vec<Ends> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
+        let mut is_last = vec![true; ends.len()];
+        for (child, to) in graph.children.iter().zip(&ends) {
+            for after in &child.after {
+                is_last[after.child as usize] = false;
+                let label = accepted(after.accepts);
+                self.connect(&ends[after.child as usize].exits, &to.entries, &label, Why::After(after.accepts));
+            }
+        }
+        let first = graph.children.iter().zip(&ends).filter(|(child, _)| child.after.is_empty());
+        let last = is_last.iter().zip(&ends).filter(|(is_last, _)| **is_last);
+        Ends {
+            entries: first.flat_map(|(_, ends)| ends.entries.clone()).collect(),
+            exits: last.flat_map(|(_, ends)| ends.exits.clone()).collect(),
+        }
+    }
+
+    fn branch(&mut self, id: NodeId, branch: &Branch, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
+        let choice = format!("n{}_choice", id.0);
+        let title = branch.on.map_or_else(|| "?".to_owned(), |on| details::source(self.plan, on));
+        into.push(Item::new(&choice, title, "choice", Shape::Choice));
+        for case in &branch.cases {
+            let label = match &case.test {
+                Test::When(condition) => details::source(self.plan, *condition),
+                Test::Equals(value) => format!("= {}", details::source(self.plan, *value)),
+            };
+            let ends = self.node(case.node, at, None, into);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, &label, Why::When);
+        }
+        if let Some(otherwise) = branch.otherwise {
+            let ends = self.node(otherwise, at, None, into);
+            self.connect(std::slice::from_ref(&choice), &ends.entries, "else", Why::When);
+        }
+        Ends::at(choice)
+    }
+
+    fn connect(&mut self, from: &[String], to: &[String], label: &str, why: Why) {
+        for from in from {
+            for to in to {
+                let (from, to, label, why) = (from.clone(), to.clone(), label.to_owned(), why.clone());
+                self.arrows.push(Arrow { from, to, label, why });
+            }
+        }
+    }
+}
+
+fn accepted(statuses: StatusSet) -> String {
+    match statuses == StatusSet::of([Status::Succeeded]) {
+        true => String::new(),
+        false => statuses.iter().map(Status::as_str).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_any_turn() {
+        let cases = [
+            ("pages[3].save", "pages[].save"),
+            ("a[0][12].b", "a[][].b"),
+            ("odd[x].y[", "odd[x].y["),
+            ("", ""),
+            ("ä[1]ö", "ä[]ö"),
+        ];
+        for (path, any) in cases {
+            assert_eq!(any_turn(path), any);
+        }
+    }
+}

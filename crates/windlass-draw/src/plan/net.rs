@@ -1,0 +1,220 @@
+//! Nets: steps that give each other events.
+//!
+//! An event that steps produce by themselves is a box of its own, since anybody may accept it. A token that only an arc
+//! emits is the arrow between two steps.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{FAILED_KIND, Join, Net, NetEnd, NodeId, Place, Surplus};
+use windlass_value::Value;
+
+use super::{At, Ends, Painter, details};
+use crate::model::{EventRole, Item, Shape, Why};
+use crate::text;
+
+/// The events of a net, in the order in which they are met.
+struct Events<'a> {
+    /// What the plan says of them.
+    facts: Option<&'a Value>,
+    prefix: String,
+    all: Vec<Event>,
+}
+
+struct Event {
+    name: Arc<str>,
+    role: EventRole,
+    version: Option<i64>,
+}
+
+impl Painter<'_> {
+    /// Where the net begins, and the box of each place.
+    pub(super) fn net(
+        &mut self,
+        id: NodeId,
+        net: &Net,
+        at: &At<'_>,
+        into: &mut Vec<Item>,
+    ) -> (Ends, Vec<Option<Arc<str>>>) {
+        let facts = self.plan.metadata.get("events").filter(|_| id == self.plan.root);
+        let mut events = Events { facts, prefix: format!("n{}", id.0), all: Vec::new() };
+        events.gather(net);
+        let mut ends = Vec::new();
+        for place in &net.places {
+            ends.push(self.node(place.body, at, None, into));
+            if !self.plan.node(place.body).hidden
+                && let Some(item) = into.last_mut()
+            {
+                // Where steps have no events, their workers are no choice of the author.
+                item.detail.push_str(&of_place(place, !events.all.is_empty()));
+            }
+        }
+        self.arcs(net, &ends, &events);
+        self.tokens(net, &ends, &events);
+        self.handlers(net, &ends);
+        events.draw(into);
+        self.people(&events, into);
+        let first = net.places.iter().zip(&ends).filter(|(place, _)| place.accepts.contains(&net.start));
+        let entries = match events.id(&net.start) {
+            Some(start) => vec![start],
+            None => first.flat_map(|(_, ends)| ends.entries.clone()).collect(),
+        };
+        let body = |place: &Place| (!self.plan.node(place.body).hidden).then(|| format!("n{}", place.body.0).into());
+        (Ends { entries, exits: Vec::new() }, net.places.iter().map(body).collect())
+    }
+
+    fn arcs(&mut self, net: &Net, ends: &[Ends], events: &Events<'_>) {
+        for (place, from) in net.places.iter().zip(ends) {
+            for arc in &place.arcs {
+                let label = details::condition(self.plan, arc.when);
+                if let Some(event) = events.id(&arc.emits) {
+                    self.connect(&from.exits, &[event], &label, Why::When);
+                    continue;
+                }
+                let takers = net.places.iter().zip(ends).filter(|(place, _)| place.accepts.contains(&arc.emits));
+                for (_, to) in takers {
+                    self.connect(&from.exits, &to.entries, &label, Why::When);
+                }
+            }
+        }
+    }
+
+    /// From events to the steps that accept them, from steps to the events that they produce.
+    fn tokens(&mut self, net: &Net, ends: &[Ends], events: &Events<'_>) {
+        for (place, ends) in net.places.iter().zip(ends) {
+            for kind in &place.accepts {
+                if let Some(event) = events.id(kind) {
+                    self.connect(&[event], &ends.entries, &joined(place, kind), Why::Event);
+                }
+            }
+            let fans_out = place.fans_into.as_ref().is_some_and(|into| !into.is_empty());
+            for kind in &place.produces {
+                if let Some(event) = events.id(kind) {
+                    self.connect(&ends.exits, &[event], if fans_out { "many" } else { "" }, Why::Event);
+                }
+            }
+        }
+    }
+
+    /// Who is told of failures.
+    fn handlers(&mut self, net: &Net, ends: &[Ends]) {
+        for (place, from) in net.places.iter().zip(ends) {
+            if let Some(handler) = place.handler
+                && let Some(to) = ends.get(handler.place as usize)
+            {
+                let label = format!("on failure, at most {}", text::count(u64::from(handler.times), "time"));
+                self.connect(&from.exits, &to.entries, &label, Why::Failure);
+            }
+        }
+    }
+
+    /// Who is asked, and who answers.
+    fn people(&mut self, events: &Events<'_>, into: &mut Vec<Item>) {
+        let person = format!("{}_outside", events.prefix);
+        let before = self.arrows.len();
+        for (number, event) in events.all.iter().enumerate() {
+            let (id, person) = (events.nth(number), std::slice::from_ref(&person));
+            match event.role {
+                EventRole::InputRequired => self.connect(&[id], person, "", Why::Event),
+                EventRole::HumanResponse => self.connect(person, &[id], "", Why::Event),
+                EventRole::Start | EventRole::Stop | EventRole::Plain => {}
+            }
+        }
+        if self.arrows.len() > before {
+            into.push(Item::new(person, "person", "outside", Shape::Outside));
+        }
+    }
+}
+
+impl Events<'_> {
+    fn gather(&mut self, net: &Net) {
+        let told: Vec<Arc<str>> =
+            self.facts.and_then(Value::as_map).into_iter().flat_map(|facts| facts.keys().cloned()).collect();
+        let steps_give = net.places.iter().any(|place| !place.produces.is_empty());
+        let of_arc = |kind: &Arc<str>| net.places.iter().any(|place| place.arcs.iter().any(|arc| arc.emits == *kind));
+        let produced = |kind: &Arc<str>| net.places.iter().any(|place| place.produces.contains(kind));
+        let is_event = |kind: &Arc<str>| {
+            // A failure goes to its handler alone: that is an arrow.
+            **kind != *FAILED_KIND
+                && (told.contains(&self.name(kind)) || produced(kind) || (steps_give && !of_arc(kind)))
+        };
+        let of_steps = net.places.iter().flat_map(|place| place.accepts.iter().chain(&place.produces));
+        let met: Vec<Arc<str>> =
+            std::iter::once(&net.start).chain(of_steps).filter(|kind| is_event(kind)).cloned().collect();
+        for kind in met.into_iter().chain(told) {
+            let name = self.name(&kind);
+            if self.all.iter().any(|event| event.name == name) {
+                continue;
+            }
+            let facts = self.facts.and_then(|facts| facts.get(&name));
+            let told = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
+            let role = told.unwrap_or(match kind == net.start {
+                true => EventRole::Start,
+                false if net.end == NetEnd::Stop(kind.clone()) => EventRole::Stop,
+                false => EventRole::Plain,
+            });
+            let version = facts.and_then(|facts| facts.get("version")?.as_int());
+            self.all.push(Event { name, role, version });
+        }
+    }
+
+    /// All versions of an event are one: `order.placed@2` is an `order.placed`, if the plan knows that one.
+    fn name(&self, kind: &Arc<str>) -> Arc<str> {
+        let known = |name: &str| self.facts.is_some_and(|facts| facts.get(name).is_some());
+        match kind.rsplit_once('@') {
+            Some((name, _)) if !known(kind) && known(name) => name.into(),
+            _ => kind.clone(),
+        }
+    }
+
+    fn id(&self, kind: &Arc<str>) -> Option<String> {
+        let name = self.name(kind);
+        self.all.iter().position(|event| event.name == name).map(|number| self.nth(number))
+    }
+
+    fn nth(&self, number: usize) -> String {
+        format!("{}_e{number}", self.prefix)
+    }
+
+    fn draw(&self, into: &mut Vec<Item>) {
+        for (number, event) in self.all.iter().enumerate() {
+            let item = Item::new(self.nth(number), &*event.name, "event", Shape::Event(event.role));
+            let version = event.version.filter(|version| *version != 1).map(|version| format!(", version {version}"));
+            into.push(Item { detail: format!("{}{}", event.role.words(), version.unwrap_or_default()), ..item });
+        }
+    }
+}
+
+/// What the place adds to its body's box.
+fn of_place(place: &Place, tells_workers: bool) -> String {
+    let workers = match place.workers {
+        more if tells_workers && more > 1 => format!(", {more} workers"),
+        _ => String::new(),
+    };
+    let join = match &place.join {
+        Join::None | Join::FanOut => String::new(),
+        Join::All | Join::Merged => format!(", joins {}", place.accepts.len()),
+        Join::Each { needs, key, surplus } => {
+            let key = key.as_ref().map(|key| format!(" by {key}")).unwrap_or_default();
+            let surplus = match surplus {
+                Surplus::Keep => "",
+                Surplus::Drop => ", drops more",
+                Surplus::Fail => ", fails on more",
+            };
+            format!(", collects {}{key}{surplus}", needs.len())
+        }
+    };
+    format!("{workers}{join}")
+}
+
+/// How tokens of this kind come together before the step runs.
+fn joined(place: &Place, kind: &Arc<str>) -> String {
+    match &place.join {
+        Join::None => String::new(),
+        Join::All | Join::Merged => "one of each".to_owned(),
+        Join::FanOut => "all".to_owned(),
+        Join::Each { needs, .. } => match needs.iter().filter(|need| *need == kind).count() {
+            0 | 1 => "collect".to_owned(),
+            several => format!("collect {several}"),
+        },
+    }
+}

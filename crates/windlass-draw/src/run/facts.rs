@@ -1,0 +1,204 @@
+//! What the events have told of one box.
+
+use std::sync::Arc;
+
+use windlass_core::Status;
+use windlass_value::{Duration, Timestamp};
+
+use crate::model::{Passage, State, Turns};
+
+/// Counted, never listed: a box may stand for a million runs.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The number of the event that told of it first.
+    pub first: u64,
+    pub started_at: Option<Timestamp>,
+    open: u64,
+    ends: [u64; 5],
+    /// Ends that were told without a beginning, and so without a duration.
+    timeless: u64,
+    /// All ends minus all beginnings, in microseconds: the time of the runs that have ended.
+    balance: i128,
+    doing: Option<State>,
+    attempts: u32,
+    loops: u64,
+    turns: u64,
+    turns_failed: u64,
+    turns_most: Option<u64>,
+    reason: Option<Arc<str>>,
+    error: Option<Arc<str>>,
+    pub firing: Option<u64>,
+    pub worker: Option<u64>,
+    /// None in it: for several kinds.
+    event: Option<Option<Arc<str>>>,
+}
+
+impl Facts {
+    pub fn new(first: u64) -> Facts {
+        Facts { first, ..Facts::default() }
+    }
+
+    pub fn queued(&mut self) {
+        self.doing = Some(State::Queued);
+    }
+
+    pub fn begun(&mut self, at: Timestamp) {
+        self.started_at = self.started_at.or(Some(at));
+        self.open += 1;
+        self.balance -= i128::from(at.0);
+        self.doing = Some(State::Running);
+        self.attempts = self.attempts.max(1);
+    }
+
+    pub fn runs_for(&mut self, event: Option<Arc<str>>) {
+        self.event = match self.event.take() {
+            None => Some(event),
+            Some(before) => Some(before.filter(|before| Some(before) == event.as_ref())),
+        };
+    }
+
+    pub fn ended(&mut self, at: Timestamp, status: Status) {
+        match self.open.checked_sub(1) {
+            Some(open) => {
+                self.open = open;
+                self.balance += i128::from(at.0);
+            }
+            None => self.timeless += 1,
+        }
+        self.ends[status as usize] += 1;
+        if self.open == 0 {
+            self.doing = None;
+        }
+    }
+
+    /// It has ended without ever running.
+    pub fn unrun(&mut self, status: Status) {
+        self.timeless += 1;
+        self.ends[status as usize] += 1;
+    }
+
+    /// It is tried again. The end of a task was told before; that of a step is told only when all tries are spent.
+    pub fn tried_again(&mut self, at: Timestamp, attempt: u32, is_task: bool) {
+        let failed = &mut self.ends[Status::Failed as usize];
+        if is_task && *failed > 0 {
+            *failed -= 1;
+            self.open += 1;
+            self.balance -= i128::from(at.0);
+        }
+        self.goes_on(State::Retrying);
+        self.attempts = self.attempts.max(attempt.saturating_add(1));
+    }
+
+    pub fn goes_on(&mut self, state: State) {
+        self.doing = Some(state);
+    }
+
+    pub fn tried(&mut self, attempt: u32) {
+        self.attempts = self.attempts.max(attempt);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    pub fn failed_with(&mut self, code: Option<Arc<str>>) {
+        self.error = code.or(self.error.take());
+    }
+
+    pub fn loop_begun(&mut self, most: Option<u64>) {
+        self.loops += 1;
+        self.turns_most = most;
+        self.reason = None;
+    }
+
+    pub fn turns_ended(&mut self, turns: u64, failed: u64) {
+        self.turns = self.turns.saturating_add(turns);
+        self.turns_failed = self.turns_failed.saturating_add(failed);
+    }
+
+    /// The loop's own count stands where its turns were not told.
+    pub fn loop_ended(&mut self, turns: u64, failed: u64, reason: Option<Arc<str>>) {
+        self.loops = self.loops.max(1);
+        if self.loops == 1 {
+            self.turns = self.turns.max(turns);
+            self.turns_failed = self.turns_failed.max(failed);
+        }
+        self.reason = reason;
+    }
+
+    /// For a box that stands for more than one step run.
+    pub fn of_many(self) -> Facts {
+        Facts { firing: None, worker: None, ..self }
+    }
+
+    /// Both together, as one box.
+    pub fn add(&mut self, other: Facts) {
+        let newer = other.first > self.first;
+        self.first = self.first.min(other.first);
+        self.started_at = self.started_at.into_iter().chain(other.started_at).min();
+        self.open += other.open;
+        self.ends.iter_mut().zip(other.ends).for_each(|(mine, theirs)| *mine += theirs);
+        self.timeless += other.timeless;
+        self.balance += other.balance;
+        self.attempts = self.attempts.max(other.attempts);
+        self.loops += other.loops;
+        self.turns_ended(other.turns, other.turns_failed);
+        if newer || self.doing.is_none() {
+            self.doing = other.doing.or(self.doing);
+        }
+        self.turns_most = other.turns_most.or(self.turns_most);
+        self.reason = other.reason.or(self.reason.take());
+        self.failed_with(other.error);
+        if let Some(event) = other.event {
+            self.runs_for(event);
+        }
+    }
+
+    /// As of `now`. In a run that is over nothing goes on: what was not told to end was called off with it.
+    pub fn passage(&self, now: Timestamp, over: bool) -> Passage {
+        let mut facts = self.clone();
+        if over {
+            facts.ends[Status::Cancelled as usize] += facts.open;
+            facts.balance += i128::from(now.0) * i128::from(facts.open);
+            facts.open = 0;
+        }
+        let ended: u64 = facts.ends.iter().sum();
+        let runs = ended + facts.open;
+        let micros = facts.balance + i128::from(now.0) * i128::from(facts.open);
+        let timed = facts.timeless == 0 && runs > 0;
+        let count = |status: Status| facts.ends[status as usize];
+        let all_well = ended == count(Status::Succeeded) + count(Status::Skipped);
+        Passage {
+            state: facts.state(over),
+            runs,
+            ends: facts.ends,
+            started_at: facts.started_at,
+            took: timed.then(|| Duration(u64::try_from(micros.max(0)).unwrap_or(u64::MAX))),
+            attempts: facts.attempts,
+            turns: (facts.loops > 0 || facts.turns > 0).then(|| Turns {
+                ended: facts.turns,
+                failed: facts.turns_failed,
+                most: facts.turns_most,
+                entries: facts.loops,
+                reason: facts.reason.clone(),
+            }),
+            // An error that was got over is told by the tries.
+            error: facts.error.clone().filter(|_| !all_well),
+            firing: facts.firing,
+            worker: facts.worker,
+            event: facts.event.clone().flatten(),
+        }
+    }
+
+    /// What goes on, or the worst end.
+    fn state(&self, over: bool) -> State {
+        let worst = [Status::Failed, Status::TimedOut, Status::Cancelled, Status::Succeeded, Status::Skipped];
+        let worst = worst.into_iter().find(|status| self.ends[*status as usize] > 0);
+        match (self.open, worst) {
+            (0, Some(status)) => State::Ended(status),
+            (0, None) if over => State::Ended(Status::Cancelled),
+            (0, None) => self.doing.unwrap_or(State::Queued),
+            _ => self.doing.unwrap_or(State::Running),
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! One run, as its events tell of it.
+//!
+//! Events are counted as they come: what is kept grows with the boxes of the drawing, and of further step runs only which
+//! step they were of. A net whose events have numbers for its step runs is drawn run by run, with the event that led from
+//! one to the other; anything else is drawn as its plan is, each box with all its runs, and so is a net with more runs than
+//! a person can look at.
+
+mod facts;
+mod paint;
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_core::{Event, Status};
+use windlass_value::{Timestamp, Value};
+
+use crate::model::{Drawing, State};
+use crate::plan::{Sheet, sheet};
+use crate::text;
+use facts::Facts;
+
+/// With more boxes than this, all runs of one step become one box. So they do when the drawing is more than pages usually
+/// draw.
+pub const NODES_MAX: usize = 500;
+
+const MERMAID_ARROWS_MAX: usize = 500;
+const MERMAID_LETTERS_MAX: usize = 50_000;
+
+/// Kinds of events that nobody took, of which the drawing tells.
+const UNHANDLED_MAX: usize = 5;
+
+/// A box of the plan, and for which run of its step.
+type Key = (Option<u64>, Arc<str>);
+
+/// Who caused a step run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    /// The run's start.
+    Start,
+    /// An event from outside.
+    Outside,
+    Step(Key),
+}
+
+/// The drawing of a run, made event by event.
+///
+/// ```
+/// use windlass_core::Event;
+/// use windlass_core::plan::{ExpressionSource, Node, NodeKind, Plan};
+/// use windlass_draw::RunDrawing;
+/// use windlass_value::{Mode, Timestamp, Value};
+///
+/// let mut plan = Plan::new("hello", "loom", "{}");
+/// let (language, source) = ("wdl".into(), "hello".into());
+/// let said = plan.add_expression(ExpressionSource { language, source, mode: Mode::Value, span: Default::default() });
+/// plan.root = plan.add_node(Node::new("greet", "compose", None, NodeKind::evaluate(said)));
+///
+/// let (kind, path, data) = ("step.started".into(), "greet".into(), Value::Null);
+/// let mut drawing = RunDrawing::new(&plan).named("r1");
+/// drawing.event(&Event { seq: 1, at: Timestamp(0), kind, path, data });
+/// let drawing = drawing.as_of(Timestamp(5_000_000)).finish();
+/// assert!(drawing.to_mermaid().contains("greet<br/>compose<br/>running, for 5.0s"));
+/// ```
+pub struct RunDrawing {
+    sheet: Sheet,
+    name: Option<String>,
+    now: Option<Timestamp>,
+    most: usize,
+    facts: BTreeMap<Key, Facts>,
+    /// The place of each box that belongs to one.
+    places: BTreeMap<Arc<str>, Arc<str>>,
+    /// The place that each step run was of.
+    firings: BTreeMap<u64, Arc<str>>,
+    /// Step runs that have not ended, by place, oldest first.
+    open: BTreeMap<Arc<str>, BTreeSet<u64>>,
+    causes: BTreeMap<(Cause, Key, Arc<str>), u64>,
+    folded: bool,
+    /// Events that could have been of several step runs.
+    unsure: bool,
+    whole: Facts,
+    state: Option<State>,
+    waits: Vec<String>,
+    last_end: Option<Key>,
+    stopped_by: Option<Key>,
+    unhandled: BTreeMap<Arc<str>, u64>,
+    missing: Vec<(u64, u64)>,
+    newest: Timestamp,
+}
+
+impl RunDrawing {
+    /// Nothing has happened yet.
+    pub fn new(plan: &Plan) -> RunDrawing {
+        let sheet = sheet(plan);
+        let mut places = BTreeMap::new();
+        let of_places: BTreeSet<&Arc<str>> = sheet.net.iter().flat_map(|net| net.places.iter().flatten()).collect();
+        for item in sheet.drawing.all_items() {
+            if let Some(place) = of_places.get(&Arc::from(item.id.as_str())) {
+                item.each(&mut |inner| {
+                    places.insert(Arc::from(inner.id.as_str()), Arc::clone(place));
+                });
+            }
+        }
+        RunDrawing {
+            sheet,
+            name: None,
+            now: None,
+            most: NODES_MAX,
+            facts: BTreeMap::new(),
+            places,
+            firings: BTreeMap::new(),
+            open: BTreeMap::new(),
+            causes: BTreeMap::new(),
+            folded: false,
+            unsure: false,
+            whole: Facts::default(),
+            state: None,
+            waits: Vec::new(),
+            last_end: None,
+            stopped_by: None,
+            unhandled: BTreeMap::new(),
+            missing: Vec::new(),
+            newest: Timestamp::default(),
+        }
+    }
+
+    /// What the run is called, for the drawing to say.
+    #[must_use]
+    pub fn named(mut self, run: impl Into<String>) -> RunDrawing {
+        self.name = Some(run.into());
+        self
+    }
+
+    /// What time it is. Without it, nothing goes on for longer than to the newest event.
+    #[must_use]
+    pub fn as_of(mut self, now: Timestamp) -> RunDrawing {
+        self.now = Some(now);
+        self
+    }
+
+    /// Folds the runs of a step into one box beyond this many boxes, instead of [`NODES_MAX`].
+    #[must_use]
+    pub fn at_most(mut self, boxes: usize) -> RunDrawing {
+        self.most = boxes;
+        self
+    }
+
+    /// These events are no longer kept by anybody.
+    pub fn missing(&mut self, from: u64, to: u64) {
+        self.missing.push((from, to));
+    }
+
+    /// The next event of the run.
+    pub fn event(&mut self, event: &Event) {
+        self.newest = self.newest.max(event.at);
+        let (family, what) = event.kind.split_once('.').unwrap_or((&event.kind, ""));
+        match family {
+            "step" => self.step(event, what),
+            "task" => self.task(event, what),
+            "loop" => self.turns(event, what),
+            "event" if what == "unhandled" => {
+                if let Some(kind) = text_of(&event.data, "event") {
+                    *self.unhandled.entry(kind).or_default() += 1;
+                }
+            }
+            // What a step publishes by itself may be called anything, but has the step's path.
+            _ if event.path.is_empty() => self.of_run(event),
+            _ => {}
+        }
+        if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
+            self.fold();
+        }
+    }
+
+    fn of_run(&mut self, event: &Event) {
+        match &*event.kind {
+            "playbook.execution_requested" | "workflow.started" => self.run_begins(event),
+            "workflow.finished" => self.run_ends(event),
+            "workflow.paused" => self.state = Some(State::Paused),
+            "workflow.resumed" => self.state = None,
+            "workflow.idle" => {
+                self.state = Some(State::Waiting);
+                let waits = event.data.get("waits").and_then(Value::as_list).unwrap_or_default();
+                self.waits = waits.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            }
+            _ => {}
+        }
+    }
+
+    /// The drawing of all that was told.
+    pub fn finish(mut self) -> Drawing {
+        let drawing = paint::paint(&self);
+        if self.folded || self.firings.is_empty() || fits(&drawing) {
+            return drawing;
+        }
+        self.fold();
+        paint::paint(&self)
+    }
+
+    fn run_begins(&mut self, event: &Event) {
+        if self.whole.started_at.is_none() {
+            self.whole.begun(event.at);
+        }
+    }
+
+    fn run_ends(&mut self, event: &Event) {
+        self.whole.ended(event.at, status_of(&event.data));
+        self.whole.failed_with(error_code(&event.data));
+        let stops = self.sheet.net.as_ref().is_some_and(|net| net.stop.is_some());
+        if stops && status_of(&event.data) == Status::Succeeded {
+            self.stopped_by = self.stopped_by.take().or(self.last_end.take());
+        }
+    }
+
+    fn told(&mut self, key: &Key, event: &Event) -> &mut Facts {
+        if self.state == Some(State::Waiting) {
+            self.state = None;
+        }
+        self.facts.entry(key.clone()).or_insert_with(|| Facts::new(event.seq))
+    }
+
+    /// The box that an event is of. None for what is not drawn.
+    fn key(&mut self, event: &Event) -> Option<Key> {
+        let id = self.sheet.paths.find(&event.path)?.clone();
+        let Some(place) = self.places.get(&id).filter(|_| !self.folded) else { return Some((None, id)) };
+        if let Some(firing) = number_of(&event.data, "firing") {
+            return Some((Some(firing), id));
+        }
+        // A step that did not run is told of with the reason.
+        if event.data.get("reason").is_some() && &*event.kind != "loop.done" {
+            return Some((None, id));
+        }
+        let open = self.open.get(place).filter(|open| !open.is_empty());
+        self.unsure |= open.is_some_and(|open| open.len() > 1);
+        Some((open.and_then(|open| open.first().copied()), id))
+    }
+
+    fn step(&mut self, event: &Event, what: &str) {
+        let Some(key) = self.key(event) else { return };
+        let is_place = self.places.get(&key.1) == Some(&key.1);
+        let firing = number_of(&event.data, "firing").or(key.0);
+        let facts = self.told(&key, event);
+        match what {
+            "queued" => facts.queued(),
+            "started" => {
+                facts.begun(event.at);
+                facts.runs_for(text_of(&event.data, "token"));
+                facts.firing = key.0;
+                facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());
+                if let Some(firing) = firing.filter(|_| is_place) {
+                    self.fired(event, key, firing);
+                }
+            }
+            "idle" => facts.goes_on(State::Waiting),
+            "running" => facts.goes_on(State::Running),
+            "done" | "failed" | "skipped" => {
+                let status = if what == "skipped" { Status::Skipped } else { status_of(&event.data) };
+                match event.data.get("reason").is_some() {
+                    true => facts.unrun(status),
+                    false => facts.ended(event.at, status),
+                }
+                facts.failed_with(error_code(&event.data));
+                if is_place {
+                    self.step_ended(event, key, firing);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A step run that has a number, and what it comes from.
+    fn fired(&mut self, event: &Event, key: Key, firing: u64) {
+        self.firings.insert(firing, key.1.clone());
+        if !self.folded {
+            self.open.entry(key.1.clone()).or_default().insert(firing);
+        }
+        let token = text_of(&event.data, "token").unwrap_or_default();
+        let from = event.data.get("from").and_then(Value::as_list).unwrap_or_default();
+        let mut causes: Vec<Cause> = Vec::new();
+        for number in from.iter().filter_map(Value::as_int).filter_map(|number| u64::try_from(number).ok()) {
+            if let Some(place) = self.firings.get(&number) {
+                causes.push(Cause::Step(((!self.folded).then_some(number), place.clone())));
+            }
+        }
+        if from.is_empty() {
+            let starts = self.sheet.net.as_ref().is_some_and(|net| net.start == token);
+            causes.push(if starts { Cause::Start } else { Cause::Outside });
+        }
+        for cause in causes {
+            *self.causes.entry((cause, key.clone(), token.clone())).or_default() += 1;
+        }
+    }
+
+    fn step_ended(&mut self, event: &Event, key: Key, firing: Option<u64>) {
+        if let (Some(open), Some(firing)) = (self.open.get_mut(&key.1), firing) {
+            open.remove(&firing);
+        }
+        let gave = event.data.get("output").and_then(|output| text_of(output, "kind"));
+        let stop = self.sheet.net.as_ref().and_then(|net| net.stop.clone());
+        if gave.is_some() && gave == stop && self.stopped_by.is_none() {
+            self.stopped_by = Some(key.clone());
+        }
+        self.last_end = Some(key);
+    }
+
+    fn task(&mut self, event: &Event, what: &str) {
+        let attempt = number_of(&event.data, "attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
+        // One more call of what goes on already.
+        let again = event.data.get("call").is_some();
+        let Some(key) = self.key(event) else { return };
+        let is_task = self.sheet.paths.tasks.contains(&key.1);
+        let facts = self.told(&key, event);
+        match what {
+            "started" => {
+                if is_task && !again && (attempt <= 1 || !facts.is_open()) {
+                    facts.begun(event.at);
+                }
+                facts.goes_on(State::Running);
+                facts.tried(attempt);
+            }
+            "processed" if is_task => {
+                let outcome = event.data.get("outcome").cloned().unwrap_or_default();
+                let good = outcome.get("status").and_then(Value::as_str) == Some("success");
+                facts.ended(event.at, if good { Status::Succeeded } else { Status::Failed });
+                facts.failed_with(error_code(&outcome));
+            }
+            "retrying" => facts.tried_again(event.at, attempt, is_task),
+            "waiting" => facts.goes_on(State::Waiting),
+            _ => {}
+        }
+    }
+
+    fn turns(&mut self, event: &Event, what: &str) {
+        let data = &event.data;
+        let Some(key) = self.key(event) else { return };
+        let facts = self.told(&key, event);
+        match what {
+            "started" => {
+                let limits = data.get("limits").cloned().unwrap_or_default();
+                facts.loop_begun(number_of(&limits, "items").or_else(|| number_of(&limits, "count")));
+            }
+            "iteration.done" => facts.turns_ended(1, u64::from(status_of(data).is_bad())),
+            "progress" => {
+                let (from, to) = (number_of(data, "from").unwrap_or(0), number_of(data, "to").unwrap_or(0));
+                facts.turns_ended((to + 1).saturating_sub(from), number_of(data, "failed").unwrap_or(0));
+            }
+            "done" => {
+                let failed = data.get("stats").and_then(|stats| number_of(stats, "failed"));
+                facts.loop_ended(number_of(data, "turns").unwrap_or(0), failed.unwrap_or(0), text_of(data, "reason"));
+            }
+            _ => {}
+        }
+    }
+
+    /// From now on the runs of a step are one box.
+    fn fold(&mut self) {
+        self.folded = true;
+        self.open.clear();
+        for ((_, id), facts) in std::mem::take(&mut self.facts) {
+            let facts = facts.of_many();
+            match self.facts.entry((None, id)) {
+                Entry::Vacant(place) => drop(place.insert(facts)),
+                Entry::Occupied(mut there) => there.get_mut().add(facts),
+            }
+        }
+        let whole = |key: Key| (None, key.1);
+        for ((cause, key, token), times) in std::mem::take(&mut self.causes) {
+            let cause = if let Cause::Step(key) = cause { Cause::Step(whole(key)) } else { cause };
+            *self.causes.entry((cause, whole(key), token)).or_default() += times;
+        }
+        self.last_end = self.last_end.take().map(whole);
+        self.stopped_by = self.stopped_by.take().map(whole);
+    }
+
+    /// What is said beside the boxes.
+    fn notes(&self, plan: &str, now: Timestamp) -> Vec<String> {
+        let run = self.name.as_ref().map(|name| format!("run {name} of ")).unwrap_or_else(|| "a run of ".to_owned());
+        let mut notes = Vec::new();
+        let whole = self.passage(now);
+        let waits = match (whole.state, self.waits.is_empty()) {
+            (State::Waiting, false) => format!(" (for {})", text::cut(&self.waits.join(", "), 60)),
+            _ => String::new(),
+        };
+        notes.push(format!("{run}{plan}: {}{waits}", whole.line()));
+        if self.folded {
+            let runs = self.firings.len();
+            notes.push(format!("{runs} step runs are too many to be looked at: all runs of a step are one box"));
+        }
+        if self.unsure {
+            notes.push("runs of one step at the same time: which of them ended first is not told".to_owned());
+        }
+        for (from, to) in &self.missing {
+            notes.push(format!("events {from} to {to} are no longer kept: what they told is missing here"));
+        }
+        if !self.unhandled.is_empty() {
+            let shown = self.unhandled.iter().take(UNHANDLED_MAX).map(|(kind, times)| match times {
+                1 => kind.to_string(),
+                times => format!("{kind} (× {times})"),
+            });
+            let more = self.unhandled.len().saturating_sub(UNHANDLED_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            notes.push(format!("nobody took: {}{more}", shown.collect::<Vec<_>>().join(", ")));
+        }
+        notes
+    }
+
+    fn passage(&self, now: Timestamp) -> crate::Passage {
+        let mut whole = self.whole.passage(now, false);
+        if whole.runs == 0 && !self.facts.is_empty() {
+            // Its beginning is no longer kept.
+            whole.state = State::Running;
+        }
+        if let (Some(state), State::Running | State::Queued) = (self.state, whole.state) {
+            whole.state = state;
+        }
+        // A run has no tries of its own.
+        whole.attempts = 0;
+        whole
+    }
+}
+
+/// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
+fn fits(drawing: &Drawing) -> bool {
+    drawing.arrows.len() <= MERMAID_ARROWS_MAX && drawing.to_mermaid().chars().count() <= MERMAID_LETTERS_MAX
+}
+
+fn status_of(data: &Value) -> Status {
+    let word = data.get("status").and_then(Value::as_str);
+    Status::ALL.into_iter().find(|status| Some(status.as_str()) == word).unwrap_or(Status::Failed)
+}
+
+fn number_of(data: &Value, key: &str) -> Option<u64> {
+    data.get(key).and_then(Value::as_int).and_then(|number| u64::try_from(number).ok())
+}
+
+fn text_of(data: &Value, key: &str) -> Option<Arc<str>> {
+    data.get(key).and_then(Value::as_str).map(Into::into)
+}
+
+fn error_code(data: &Value) -> Option<Arc<str>> {
+    data.get("error").and_then(|error| text_of(error, "code"))
+}

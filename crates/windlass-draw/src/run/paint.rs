@@ -1,0 +1,221 @@
+//! What was told of a run, as boxes and arrows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Cause, Key, RunDrawing};
+use crate::model::{Arrow, Drawing, EventRole, Item, Passage, Shape, State, Why};
+
+const START: &str = "start";
+const OUTSIDE: &str = "outside";
+const END: &str = "end_of_run";
+
+pub fn paint(run: &RunDrawing) -> Drawing {
+    let over = matches!(run.passage(run.newest).state, State::Ended(_));
+    let now = run.now.filter(|_| !over).unwrap_or(run.newest).max(run.newest);
+    let whole = run.passage(now);
+    let passages: BTreeMap<&Key, Passage> =
+        run.facts.iter().map(|(key, facts)| (key, facts.passage(now, over))).collect();
+    let by_cause = !run.causes.is_empty();
+    let painter = Painter { run, passages, by_cause };
+    let (items, arrows) = painter.all(&whole);
+    let notes = run.notes(&run.sheet.drawing.title, now);
+    Drawing { title: run.sheet.drawing.title.clone(), notes, items, arrows, run: Some(whole) }
+}
+
+struct Painter<'a> {
+    run: &'a RunDrawing,
+    passages: BTreeMap<&'a Key, Passage>,
+    /// The events tell what led to what; else the plan does.
+    by_cause: bool,
+}
+
+impl<'a> Painter<'a> {
+    fn all(&self, whole: &Passage) -> (Vec<Item>, Vec<Arrow>) {
+        let plan = &self.run.sheet.drawing;
+        let mut items = self.several(&plan.items, None, true);
+        let mut arrows = Vec::new();
+        let apart = self.step_runs();
+        let by_id: BTreeMap<&str, &Item> = plan.all_items().into_iter().map(|item| (&*item.id, item)).collect();
+        let drawn = apart.iter().filter_map(|(firing, place)| self.one(by_id.get(&***place)?, Some(*firing)));
+        let drawn: Vec<Item> = drawn.collect();
+        let root = self.root(&mut items);
+        root.extend(drawn);
+        root.sort_by_key(|item| self.first(item));
+        if self.by_cause {
+            self.causes(root, whole, &mut arrows);
+        }
+        self.plan_arrows(&items, &apart, &mut arrows);
+        (items, arrows)
+    }
+
+    /// Every run of a step that has a box of its own, in order.
+    fn step_runs(&self) -> Vec<(u64, &'a Arc<str>)> {
+        let is_place = |id: &Arc<str>| self.run.places.get(id) == Some(id);
+        self.run.facts.keys().filter(|(_, id)| is_place(id)).filter_map(|(firing, id)| Some(((*firing)?, id))).collect()
+    }
+
+    /// What was reached of these, in the order in which it was.
+    fn several(&self, items: &[Item], firing: Option<u64>, at_root: bool) -> Vec<Item> {
+        let mut drawn: Vec<Item> = items.iter().filter_map(|item| self.one(item, firing)).collect();
+        if !at_root {
+            drawn.sort_by_key(|item| self.first(item));
+        }
+        drawn
+    }
+
+    /// A box that was reached, or that is on the way to one.
+    fn one(&self, item: &Item, firing: Option<u64>) -> Option<Item> {
+        let items = self.several(&item.items, firing, false);
+        let key = (firing, Arc::from(item.id.as_str()));
+        let passage = self.passages.get(&key).cloned();
+        let on_the_way = match item.shape {
+            Shape::Choice => self.leads_on(item, firing),
+            Shape::Event(_) => !self.by_cause && self.leads_on(item, firing),
+            Shape::Plain | Shape::Group | Shape::Outside => false,
+        };
+        if passage.is_none() && items.is_empty() && !on_the_way {
+            return None;
+        }
+        let (id, shape, kind, title) = (name(&key), item.shape, item.kind.clone(), item.title.clone());
+        // What is the same for every run of a step need not stand in each of them.
+        let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
+        let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
+        Some(Item { id, title, kind, detail, shape, items, passage })
+    }
+
+    fn leads_on(&self, item: &Item, firing: Option<u64>) -> bool {
+        let arrows = self.run.sheet.drawing.arrows.iter().filter(|arrow| arrow.from == item.id);
+        arrows.into_iter().any(|arrow| self.passages.contains_key(&(firing, Arc::from(arrow.to.as_str()))))
+    }
+
+    /// The number of the event that told of it first; a choice comes before what it leads to.
+    fn first(&self, item: &Item) -> u64 {
+        let own = self.key_of(&item.id).and_then(|key| self.run.facts.get(&key)).map(|facts| facts.first);
+        let inside = item.items.iter().map(|item| self.first(item)).min();
+        own.or(inside).unwrap_or_else(|| self.first_after(&item.id))
+    }
+
+    fn first_after(&self, id: &str) -> u64 {
+        let Some((firing, id)) = self.key_of(id) else { return 0 };
+        let arrows = self.run.sheet.drawing.arrows.iter().filter(|arrow| *arrow.from == *id);
+        let after = arrows.filter_map(|arrow| self.run.facts.get(&(firing, Arc::from(arrow.to.as_str()))));
+        after.map(|facts| facts.first).min().unwrap_or(u64::MAX)
+    }
+
+    /// Back from a name.
+    fn key_of(&self, id: &str) -> Option<Key> {
+        match id.strip_prefix('r').and_then(|rest| rest.split_once('_')) {
+            Some((firing, id)) => Some((Some(firing.parse().ok()?), id.into())),
+            None => Some((None, id.into())),
+        }
+    }
+
+    /// Arrows from the events, with whoever stands outside.
+    fn causes(&self, root: &mut Vec<Item>, whole: &Passage, arrows: &mut Vec<Arrow>) {
+        let titles: BTreeMap<String, String> = root.iter().map(|item| (item.id.clone(), item.title.clone())).collect();
+        let (mut starts, mut outside) = (false, BTreeSet::new());
+        for ((cause, to, event), times) in &self.run.causes {
+            let from = match cause {
+                Cause::Start => {
+                    starts = true;
+                    START.to_owned()
+                }
+                Cause::Outside => {
+                    outside.insert(event);
+                    OUTSIDE.to_owned()
+                }
+                Cause::Step(key) => name(key),
+            };
+            let to = name(to);
+            // Where tokens are called after the step that they are for, their name says nothing.
+            let plain = titles.get(&to).is_some_and(|title| **title == **event);
+            let label = match (plain, times) {
+                (true, 1) => String::new(),
+                (true, times) => format!("× {times}"),
+                (false, 1) => event.to_string(),
+                (false, times) => format!("{event} × {times}"),
+            };
+            arrows.push(Arrow { from, to, label, why: Why::Led { event: event.clone(), times: *times } });
+        }
+        // In the order of the runs that they lead to, not of their names.
+        let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
+        arrows.sort_by_key(|arrow| (place.get(&*arrow.to).copied(), place.get(&*arrow.from).copied()));
+        if !outside.is_empty() {
+            let by_people = outside.iter().all(|event| self.is_answer(event));
+            root.insert(0, Item::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", Shape::Outside));
+        }
+        if starts {
+            root.insert(0, Item::new(START, "start", "outside", Shape::Outside));
+        }
+        self.end(root, whole, arrows);
+    }
+
+    /// Whether the plan calls it the answer of a person.
+    fn is_answer(&self, event: &str) -> bool {
+        let name = event.rsplit_once('@').map_or(event, |(name, _)| name);
+        let is_it = |item: &&Item| item.title == event || item.title == name;
+        let items = self.run.sheet.drawing.all_items();
+        items.into_iter().any(|item| item.shape == Shape::Event(EventRole::HumanResponse) && is_it(&item))
+    }
+
+    /// What the run has come to, if an event can end it.
+    fn end(&self, root: &mut Vec<Item>, whole: &Passage, arrows: &mut Vec<Arrow>) {
+        let Some(stop) = self.run.sheet.net.as_ref().and_then(|net| net.stop.clone()) else { return };
+        if !matches!(whole.state, State::Ended(_)) {
+            return;
+        }
+        let item = Item::new(END, "end", "outside", Shape::Outside);
+        root.push(Item { passage: Some(whole.clone()), ..item });
+        if let Some(by) = &self.run.stopped_by {
+            let why = Why::Led { event: stop.clone(), times: 1 };
+            arrows.push(Arrow { from: name(by), to: END.to_owned(), label: stop.to_string(), why });
+        }
+    }
+
+    /// The items beside which step runs stand: a net that is seen is the box around them.
+    fn root<'b>(&self, items: &'b mut Vec<Item>) -> &'b mut Vec<Item> {
+        let net = self.run.sheet.net.as_ref().and_then(|net| net.id.as_ref());
+        match items.iter().position(|item| net.is_some_and(|net| *item.id == **net)) {
+            Some(at) => &mut items[at].items,
+            None => items,
+        }
+    }
+
+    /// Arrows from the plan: between all that is there, or only inside steps when the events tell the rest.
+    fn plan_arrows(&self, items: &[Item], apart: &[(u64, &Arc<str>)], arrows: &mut Vec<Arrow>) {
+        let mut there = BTreeSet::new();
+        items.iter().for_each(|item| {
+            item.each(&mut |item| {
+                there.insert(item.id.as_str());
+            });
+        });
+        let plan = &self.run.sheet.drawing.arrows;
+        let is_place = |id: &str| self.run.places.get(id).is_some_and(|place| **place == *id);
+        let mut add = |firing: Option<u64>, arrow: &Arrow| {
+            let [from, to] = [&arrow.from, &arrow.to].map(|id| name(&(firing, Arc::from(id.as_str()))));
+            if there.contains(&*from) && there.contains(&*to) {
+                arrows.push(Arrow { from, to, ..arrow.clone() });
+            }
+        };
+        let told = |arrow: &&Arrow| !(self.by_cause && (is_place(&arrow.from) || is_place(&arrow.to)));
+        plan.iter().filter(told).for_each(|arrow| add(None, arrow));
+        let mut inside: BTreeMap<&Arc<str>, Vec<&Arrow>> = BTreeMap::new();
+        for arrow in plan.iter().filter(told) {
+            if let Some(place) = self.run.places.get(&*arrow.from) {
+                inside.entry(place).or_default().push(arrow);
+            }
+        }
+        for (firing, place) in apart {
+            inside.get(place).into_iter().flatten().for_each(|arrow| add(Some(*firing), arrow));
+        }
+    }
+}
+
+/// `r7_n3` for the seventh step run, `n3` for all runs.
+fn name((firing, id): &Key) -> String {
+    match firing {
+        Some(firing) => format!("r{firing}_{id}"),
+        None => id.to_string(),
+    }
+}

@@ -1,0 +1,108 @@
+//! JSON, for programs.
+
+use windlass_core::Status;
+use windlass_value::{Map, Value};
+
+use crate::model::{Arrow, Drawing, Item, Passage, Shape, State, Turns, Why};
+
+pub fn value(drawing: &Drawing) -> Value {
+    let mut nodes = Vec::new();
+    drawing.items.iter().for_each(|item| add_item(item, None, &mut nodes));
+    let edges = drawing.arrows.iter().map(edge).collect();
+    let mut map = Map::new();
+    if let Some(run) = &drawing.run {
+        map.insert("run", passage(run));
+        map.insert("notes", Value::list(drawing.notes.iter().map(|note| Value::from(note.as_str())).collect()));
+    }
+    map.insert("nodes", Value::list(nodes));
+    map.insert("edges", Value::list(edges));
+    Value::map(map)
+}
+
+fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
+    let mut map = Map::new();
+    map.insert("id", item.id.as_str());
+    map.insert("name", item.title.as_str());
+    map.insert("kind", item.kind.as_str());
+    map.insert("parent", Value::from(parent.map(str::to_owned)));
+    if !item.detail.is_empty() {
+        map.insert("detail", item.detail.as_str());
+    }
+    if let Shape::Event(role) = item.shape {
+        map.insert("event", role.as_str());
+    }
+    if let Some(run) = &item.passage {
+        map.insert("run", passage(run));
+    }
+    into.push(Value::map(map));
+    item.items.iter().for_each(|inner| add_item(inner, Some(&item.id), into));
+}
+
+/// Only what is known.
+fn passage(run: &Passage) -> Value {
+    let mut map = Map::new();
+    map.insert("status", run.state.as_str());
+    map.insert("runs", run.runs);
+    let ended: u64 = run.ends.iter().sum();
+    if run.runs > 1 {
+        let ends = Status::ALL.iter().zip(run.ends).filter(|(_, times)| *times > 0);
+        let mut counts: Map = ends.map(|(status, times)| (status.as_str(), Value::from(times))).collect();
+        if run.runs > ended {
+            counts.insert("open", run.runs - ended);
+        }
+        map.insert("counts", Value::map(counts));
+    }
+    let mut add = |key: &'static str, value: Option<Value>| {
+        if let Some(value) = value {
+            map.insert(key, value);
+        }
+    };
+    add("started_at", run.started_at.map(|at| at.to_string().into()));
+    add("duration_ms", run.took.map(|took| took.as_ms().into()));
+    add("attempts", (run.attempts > 0).then(|| run.attempts.into()));
+    add("turns", run.turns.as_ref().map(turns));
+    add("error", run.error.clone().map(Value::Str));
+    add("firing", run.firing.map(Value::from));
+    add("worker", run.worker.map(Value::from));
+    add("event", run.event.clone().map(Value::Str));
+    add("goes_on", (!matches!(run.state, State::Ended(_))).then_some(Value::Bool(true)));
+    Value::map(map)
+}
+
+fn turns(turns: &Turns) -> Value {
+    let mut map = Map::new();
+    map.insert("ended", turns.ended);
+    map.insert("failed", turns.failed);
+    map.insert("entries", turns.entries);
+    map.insert("most", Value::from(turns.most));
+    map.insert("reason", Value::from(turns.reason.as_ref().map(ToString::to_string)));
+    Value::map(map)
+}
+
+/// What comes out of a choice waits for no status, but has a condition.
+fn edge(arrow: &Arrow) -> Value {
+    let mut map = Map::new();
+    map.insert("from", arrow.from.as_str());
+    map.insert("to", arrow.to.as_str());
+    let accepts = if let Why::After(accepts) = arrow.why { accepts } else { Default::default() };
+    map.insert("statuses", Value::list(accepts.iter().map(|status| Value::from(status.as_str())).collect()));
+    match &arrow.why {
+        Why::After(_) => {}
+        Why::When if arrow.label.is_empty() => {}
+        Why::When => {
+            map.insert("when", arrow.label.as_str());
+        }
+        Why::Event if arrow.label.is_empty() => {}
+        Why::Event => {
+            map.insert("tokens", arrow.label.as_str());
+        }
+        Why::Failure => {
+            map.insert("on", "failure");
+        }
+        Why::Led { event, times } => {
+            map.insert("event", Value::Str(event.clone()));
+            map.insert("times", *times);
+        }
+    }
+    Value::map(map)
+}

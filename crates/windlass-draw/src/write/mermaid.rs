@@ -1,0 +1,68 @@
+//! Mermaid, for pages that draw it themselves.
+
+use crate::model::{Drawing, Item, Shape, State};
+use crate::text;
+
+pub fn write(drawing: &Drawing) -> String {
+    let mut text = "flowchart TD\n".to_owned();
+    for (at, note) in drawing.notes.iter().enumerate() {
+        text.push_str(&format!("  note{at}[\"{}\"]:::note\n", escaped(note)));
+    }
+    drawing.items.iter().for_each(|item| write_item(item, 1, &mut text));
+    for arrow in &drawing.arrows {
+        let label = if arrow.label.is_empty() { String::new() } else { format!("|\"{}\"|", escaped(&arrow.label)) };
+        let line = if arrow.is_dashed() { "-.->" } else { "-->" };
+        text.push_str(&format!("  {} {line}{label} {}\n", arrow.from, arrow.to));
+    }
+    write_classes(drawing, &mut text);
+    text
+}
+
+fn write_item(item: &Item, depth: usize, text: &mut String) {
+    let indent = "  ".repeat(depth);
+    let label = item.lines().iter().map(|line| escaped(line)).collect::<Vec<_>>().join("<br/>");
+    match item.shape {
+        Shape::Plain => text.push_str(&format!("{indent}{}[\"{label}\"]\n", item.id)),
+        Shape::Choice => text.push_str(&format!("{indent}{}{{\"{label}\"}}\n", item.id)),
+        Shape::Event(_) => text.push_str(&format!("{indent}{}([\"{label}\"])\n", item.id)),
+        Shape::Outside => text.push_str(&format!("{indent}{}((\"{label}\"))\n", item.id)),
+        Shape::Group => {
+            text.push_str(&format!("{indent}subgraph {}[\"{label}\"]\n", item.id));
+            item.items.iter().for_each(|item| write_item(item, depth + 1, text));
+            text.push_str(&format!("{indent}end\n"));
+        }
+    }
+}
+
+/// Colours, only for what is there: the drawing of a plan has none.
+fn write_classes(drawing: &Drawing, text: &mut String) {
+    let items = drawing.all_items();
+    for state in State::ALL {
+        let of_state = |item: &&&Item| item.passage.as_ref().is_some_and(|passage| passage.state == state);
+        let ids: Vec<&str> = items.iter().filter(of_state).map(|item| item.id.as_str()).collect();
+        if !ids.is_empty() {
+            let ((fill, line), name) = (state.colours(), state.as_str());
+            text.push_str(&format!("  classDef {name} fill:{fill},stroke:{line},color:#222\n"));
+            text.push_str(&format!("  class {} {name}\n", ids.join(",")));
+        }
+    }
+    if !drawing.notes.is_empty() {
+        text.push_str("  classDef note fill:#fffbe6,stroke:#bba94a,color:#222\n");
+    }
+}
+
+/// Labels are quoted; within quotes Mermaid reads entities, written with `#` instead of `&`. Besides what ends a label,
+/// `%%` could begin a directive, a backtick a text with markup, a backslash a new line and `$$` a formula.
+fn escaped(text: &str) -> String {
+    text::one_line(text).chars().fold(String::new(), |mut out, letter| {
+        match letter {
+            '"' => out.push_str("#quot;"),
+            '<' => out.push_str("#lt;"),
+            '>' => out.push_str("#gt;"),
+            '&' => out.push_str("#amp;"),
+            '#' | '%' | '`' | '\\' | '$' => out.push_str(&format!("#{};", letter as u32)),
+            other => out.push(other),
+        }
+        out
+    })
+}
