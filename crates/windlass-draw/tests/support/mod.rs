@@ -66,7 +66,7 @@ pub fn steps(told: &Json) -> Plan {
     let mut places = Vec::new();
     for step in told["steps"].as_array().unwrap() {
         let step_name = step["name"].as_str().unwrap();
-        let effect = Effect { tool: format!("{name}/{step_name}").as_str().into(), input };
+        let effect = Effect::new(format!("{name}/{step_name}").as_str(), input);
         let retry = step["attempts"].as_u64().map(retry);
         let task = Task { hidden: true, retry, ..Task::new(Action::Effect(effect)) };
         let body = NodeKind::Pipeline(Pipeline { tasks: vec![task] });
