@@ -108,7 +108,7 @@ fn foreign_plan() -> Plan {
     plan.root = plan.add_node(Node { hidden: true, ..Node::new("orders", "workflow", None, nothing) });
     let steps = [("check", "placed", "checked"), ("charge", "checked", "done")];
     let places = steps.map(|(name, accepts, produces)| {
-        let body = NodeKind::lone(Action::Effect(Effect { tool: produces.into(), input }));
+        let body = NodeKind::lone(Action::Effect(Effect::new(produces, input)));
         let body = plan.add_node(Node::new(name, "step", Some(plan.root), body));
         let place = NetPlace::new(name, vec![accepts.into()], body);
         NetPlace { produces: vec![produces.into()], ..place }
