@@ -16,6 +16,8 @@ pub enum Request {
     Resume,
     Cancel { reason: String },
     Signal { name: String, payload: Value },
+    /// An event for one place of the net alone.
+    SignalTo { place: String, name: String, payload: Value },
 }
 
 /// What became of a request. It is durable in every case but the last.
@@ -42,6 +44,10 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
         }
         Request::Signal { name, payload } => {
             TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None }
+        }
+        Request::SignalTo { place, name, payload } => {
+            let (name, to) = (name.into(), Some(place.into()));
+            TickKind::AddEvent { name, payload, request: Some(id.clone()), origin: None, to }
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };
