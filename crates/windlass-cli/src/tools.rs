@@ -51,11 +51,30 @@ pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
         Action::Effect(Effect { tool: Name::Computed { among, .. }, .. }) => among.as_slice(),
         _ => &[],
     });
-    match called.into_iter().find(|tool| !known(tool)) {
-        None => Ok(()),
-        Some(tool) => Err(Failure::usage(format!("the run calls `{tool}`, which the settings do not name"))
-            .hint("give the settings that it was started with: windlass.toml beside the store, or --config FILE")),
+    if let Some(tool) = called.into_iter().find(|tool| !known(tool)) {
+        let hint = "give the settings that it was started with: windlass.toml beside the store, or --config FILE; if it is a \
+                    function in Rust, go on with the run in the program that has it";
+        return Err(Failure::usage(format!("the run calls `{tool}`, which the settings do not name")).hint(hint));
     }
+    match unknown_definition(plan) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!("the run calls the definition `{name}`, which no file has given it"))
+            .hint("it is part of the program that started the run: go on with the run there")),
+    }
+}
+
+/// A definition that goes by its name alone: none that was found in a file, and not the plan itself.
+fn unknown_definition(plan: &Plan) -> Option<&str> {
+    let calls = plan.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Call(call) => plan.expressions.get(call.definition.0 as usize)?.source.as_str(),
+        _ => None,
+    });
+    let is_computed = |name: &str| name.contains("{{") || name.contains("{%") || name.starts_with('@');
+    let known = |name: &str| *plan.name == *name || plan.pins.iter().any(|(pinned, _)| **pinned == *name);
+    let names = calls.filter(|name| !is_computed(name));
+    // With the step whose result is wanted.
+    let whole = |name: &'_ str| known(name) || name.rsplit_once('#').is_some_and(|(name, _)| known(name));
+    names.into_iter().find(|name| !whole(name))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -96,5 +115,45 @@ fn model_options(settings: &Settings) -> ModelOptions {
         key: key.map(Secret::new),
         default_model: model.model.clone(),
         ..ModelOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_noetl::{Options, Registered};
+    use windlass_syntax::Source;
+
+    /// What is said of a run of this playbook, which another program has started.
+    fn said(tool: &str) -> Option<String> {
+        let text = format!("metadata: {{name: own}}\nworkflow: [{{step: start, tool: {tool}}}]\n");
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let registered = Registered { functions: names(&["price"]), definitions: names(&["orders"]) };
+        let options = Options { registered, tools: names(&["http_call"]), ..Options::default() };
+        let mut plan = windlass_noetl::compile(&Source::new("t.yaml", text), &options).expect("a playbook").plan;
+        plan.pins.push(("found".into(), windlass_value::BlobHash([0; 32])));
+        check(&plan, &Settings::default()).err().map(|failure| failure.message().to_owned())
+    }
+
+    #[test]
+    fn a_run_that_needs_another_program_is_left_to_it() {
+        let table = [
+            ("{kind: http, url: 'http://x'}", None),
+            ("{kind: rust, name: price}", Some("the run calls `price`")),
+            ("{kind: rust, name: '{{ workload.x }}'}", Some("the run calls `price`")),
+            ("{kind: playbook, path: orders}", Some("the definition `orders`")),
+            ("{kind: playbook, path: orders, return_step: a}", Some("the definition `orders#a`")),
+            ("{kind: playbook, path: found}", None),
+            ("{kind: playbook, path: found, return_step: a}", None),
+            ("{kind: playbook, path: own}", None),
+            ("{kind: playbook, path: '{{ workload.x }}'}", None),
+        ];
+        for (tool, expected) in table {
+            let said = said(tool);
+            match expected {
+                Some(part) => assert!(said.as_ref().is_some_and(|said| said.contains(part)), "{tool}: {said:?}"),
+                None => assert_eq!(said, None, "{tool}"),
+            }
+        }
     }
 }

@@ -249,8 +249,7 @@ mod tests {
         let told = || parse_json(r#"{"x": "a hush-hush b"}"#).unwrap();
         let again = Some(Again { input: told(), after: windlass_value::Duration::ZERO });
         let error = Some(ErrorInfo::new("hush-hush", "y", "hush-hush"));
-        let outcome =
-            TaskOutcome { output: told(), error, meta: told(), again, facts: told(), beside: None, awaits: None };
+        let outcome = TaskOutcome { error, meta: told(), again, facts: told(), ..TaskOutcome::success(told()) };
         let struck = Redaction::new(["hush-hush".to_owned()]).outcome(outcome);
         assert!(!format!("{struck:?}").contains("hush"), "{struck:?}");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::{Request, RuntimeError, new_run_id, request};
+use windlass_runtime::{Request, RuntimeError, new_run_id, open_below, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
 use super::run::{interrupted, stored_program, tell_id};
@@ -61,6 +61,9 @@ async fn go_on(
     let mut interrupts = Interrupts::listen()?;
     tell_id(global, &row.run)?;
     tools::check(&stored_program(&**store, &row.run, settings)?.plan, settings)?;
+    for below in open_below(&**store, &row.run)? {
+        tools::check(&stored_program(&**store, &below.run, settings)?.plan, settings)?;
+    }
     outweigh_kept_pauses(store, &row.run)?;
     let engine = host::engine(store, settings, &args.testing)?;
     loop {
