@@ -9,6 +9,7 @@ mod eval;
 mod json;
 mod map;
 mod time;
+mod typed;
 mod value;
 
 pub use codec::{DecodeError, decode, encode, encode_into};
@@ -20,4 +21,5 @@ pub use eval::{
 pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
 pub use map::Map;
 pub use time::{Duration, Timestamp};
+pub use typed::{ConvertError, from_value, to_value};
 pub use value::{BlobHash, Stored, Value};

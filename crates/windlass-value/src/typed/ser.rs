@@ -1,0 +1,315 @@
+//! Rust types to values.
+
+use std::sync::Arc;
+
+use serde::ser::{self, Serialize};
+
+use super::ConvertError;
+use super::keys::ToKey;
+use crate::json::number_from_text;
+use crate::{Map, Value};
+
+/// The name under which serde_json hands over a number of any precision.
+pub(super) const NUMBER: &str = "$serde_json::private::Number";
+
+#[derive(Clone, Copy)]
+pub(super) struct ToValue;
+
+impl ser::Serializer for ToValue {
+    type Ok = Value;
+    type Error = ConvertError;
+    type SerializeSeq = Items;
+    type SerializeTuple = Items;
+    type SerializeTupleStruct = Items;
+    type SerializeTupleVariant = Tagged<Items>;
+    type SerializeMap = Entries;
+    type SerializeStruct = Fields;
+    type SerializeStructVariant = Tagged<Fields>;
+
+    fn serialize_bool(self, flag: bool) -> Result<Value, ConvertError> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn serialize_i8(self, number: i8) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_i16(self, number: i16) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_i32(self, number: i32) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_i64(self, number: i64) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number))
+    }
+
+    fn serialize_i128(self, number: i128) -> Result<Value, ConvertError> {
+        Ok(i64::try_from(number).map_or_else(|_| Value::Big(number.to_string().into()), Value::Int))
+    }
+
+    fn serialize_u8(self, number: u8) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_u16(self, number: u16) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_u32(self, number: u32) -> Result<Value, ConvertError> {
+        Ok(Value::Int(number.into()))
+    }
+
+    fn serialize_u64(self, number: u64) -> Result<Value, ConvertError> {
+        Ok(Value::from(number))
+    }
+
+    fn serialize_u128(self, number: u128) -> Result<Value, ConvertError> {
+        Ok(i64::try_from(number).map_or_else(|_| Value::Big(number.to_string().into()), Value::Int))
+    }
+
+    /// As people write it: 0.1, not all the digits that the wider number has.
+    fn serialize_f32(self, number: f32) -> Result<Value, ConvertError> {
+        let short = number.to_string().parse::<f64>().ok().filter(|wide| *wide as f32 == number);
+        self.serialize_f64(short.unwrap_or(number.into()))
+    }
+
+    fn serialize_f64(self, number: f64) -> Result<Value, ConvertError> {
+        Value::float(number)
+            .ok_or_else(|| ConvertError::new(format!("{number} has no value: only finite numbers have one")))
+    }
+
+    fn serialize_char(self, one: char) -> Result<Value, ConvertError> {
+        Ok(Value::from(&*one.encode_utf8(&mut [0; 4])))
+    }
+
+    fn serialize_str(self, text: &str) -> Result<Value, ConvertError> {
+        Ok(Value::from(text))
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<Value, ConvertError> {
+        Ok(Value::list(bytes.iter().map(|byte| Value::Int((*byte).into())).collect()))
+    }
+
+    fn serialize_none(self) -> Result<Value, ConvertError> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Value, ConvertError> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Value, ConvertError> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<Value, ConvertError> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, ConvertError> {
+        Ok(Value::from(variant))
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Value, ConvertError> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Value, ConvertError> {
+        let inner = value.serialize(self).map_err(|error| error.in_field(variant))?;
+        Ok(Value::object([(variant, inner)]))
+    }
+
+    fn serialize_seq(self, len: Option<usize>) -> Result<Items, ConvertError> {
+        Ok(Items(Vec::with_capacity(len.unwrap_or(0).min(1 << 16))))
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<Items, ConvertError> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_struct(self, _name: &'static str, len: usize) -> Result<Items, ConvertError> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Tagged<Items>, ConvertError> {
+        Ok(Tagged { variant, inner: self.serialize_seq(Some(len))? })
+    }
+
+    fn serialize_map(self, len: Option<usize>) -> Result<Entries, ConvertError> {
+        Ok(Entries { map: Map::with_capacity(len.unwrap_or(0).min(1 << 16)), key: None })
+    }
+
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Fields, ConvertError> {
+        Ok(match name {
+            NUMBER => Fields::Number(None),
+            _ => Fields::Map(Map::with_capacity(len)),
+        })
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Tagged<Fields>, ConvertError> {
+        Ok(Tagged { variant, inner: Fields::Map(Map::with_capacity(len)) })
+    }
+}
+
+/// A list that grows.
+pub(super) struct Items(Vec<Value>);
+
+impl Items {
+    fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        let at = self.0.len();
+        self.0.push(value.serialize(ToValue).map_err(|error| error.in_item(at))?);
+        Ok(())
+    }
+}
+
+impl ser::SerializeSeq for Items {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        self.push(value)
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        Ok(Value::list(self.0))
+    }
+}
+
+impl ser::SerializeTuple for Items {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        self.push(value)
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        Ok(Value::list(self.0))
+    }
+}
+
+impl ser::SerializeTupleStruct for Items {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        self.push(value)
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        Ok(Value::list(self.0))
+    }
+}
+
+/// An object that grows, by key and value.
+pub(super) struct Entries {
+    map: Map,
+    key: Option<Arc<str>>,
+}
+
+impl ser::SerializeMap for Entries {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), ConvertError> {
+        self.key = Some(key.serialize(ToKey)?);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        let key = self.key.take().ok_or_else(|| ConvertError::new("a value without a key"))?;
+        let value = value.serialize(ToValue).map_err(|error| error.in_field(&key))?;
+        self.map.insert(key, value);
+        Ok(())
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        Ok(Value::map(self.map))
+    }
+}
+
+/// A struct's fields, or a number in disguise.
+pub(super) enum Fields {
+    Map(Map),
+    Number(Option<Value>),
+}
+
+impl ser::SerializeStruct for Fields {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
+        let value = value.serialize(ToValue).map_err(|error| error.in_field(name))?;
+        match self {
+            Fields::Map(map) => _ = map.insert(name, value),
+            Fields::Number(number) => *number = value.as_str().map(number_from_text),
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        match self {
+            Fields::Map(map) => Ok(Value::map(map)),
+            Fields::Number(number) => number.ok_or_else(|| ConvertError::new("a number without digits")),
+        }
+    }
+}
+
+/// A variant of an enum: an object with its name as the only key.
+pub(super) struct Tagged<I> {
+    variant: &'static str,
+    inner: I,
+}
+
+impl ser::SerializeTupleVariant for Tagged<Items> {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
+        self.inner.push(value).map_err(|error| error.in_field(self.variant))
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        Ok(Value::object([(self.variant, Value::list(self.inner.0))]))
+    }
+}
+
+impl ser::SerializeStructVariant for Tagged<Fields> {
+    type Ok = Value;
+    type Error = ConvertError;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
+        ser::SerializeStruct::serialize_field(&mut self.inner, name, value)
+            .map_err(|error| error.in_field(self.variant))
+    }
+
+    fn end(self) -> Result<Value, ConvertError> {
+        let inner = ser::SerializeStruct::end(self.inner)?;
+        Ok(Value::object([(self.variant, inner)]))
+    }
+}
