@@ -1,0 +1,186 @@
+//! What stands in an attribute: flags, `key = value`, `key(…)`.
+
+use proc_macro2::TokenStream;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, Type, parenthesized};
+
+use crate::duration::duration;
+use crate::nearest::unknown;
+
+pub struct Arg {
+    pub name: Ident,
+    form: Form,
+}
+
+enum Form {
+    Flag,
+    Value(Expr),
+    Group(TokenStream),
+}
+
+impl Parse for Arg {
+    fn parse(input: ParseStream) -> Result<Arg> {
+        let name: Ident = input.call(syn::ext::IdentExt::parse_any)?;
+        let form = if input.peek(syn::token::Paren) {
+            let inner;
+            parenthesized!(inner in input);
+            Form::Group(inner.parse()?)
+        } else if input.peek(Token![=]) {
+            input.parse::<Token![=]>()?;
+            Form::Value(input.parse()?)
+        } else {
+            Form::Flag
+        };
+        Ok(Arg { name, form })
+    }
+}
+
+/// All arguments, each key at most once.
+pub fn parse(tokens: TokenStream) -> Result<Vec<Arg>> {
+    let args: Vec<Arg> = Punctuated::<Arg, Token![,]>::parse_terminated.parse2(tokens)?.into_iter().collect();
+    for (at, arg) in args.iter().enumerate() {
+        if args[..at].iter().any(|before| before.name == arg.name) {
+            return Err(Error::new(arg.name.span(), format!("`{}` stands here twice", arg.name)));
+        }
+    }
+    Ok(args)
+}
+
+impl Arg {
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    pub fn unknown(&self, known: &[&str]) -> Error {
+        Error::new(self.name.span(), unknown("key", &self.name.to_string(), known))
+    }
+
+    fn wrong(&self, form: &str) -> Error {
+        let at = match &self.form {
+            Form::Value(value) => Error::new_spanned(value, String::new()).span(),
+            Form::Flag | Form::Group(_) => self.name.span(),
+        };
+        Error::new(at, format!("`{}` is written as `{form}`", self.name))
+    }
+
+    fn literal(&self) -> Option<&Lit> {
+        match &self.form {
+            Form::Value(Expr::Lit(ExprLit { lit, .. })) => Some(lit),
+            _ => None,
+        }
+    }
+
+    pub fn flag(&self) -> Result<()> {
+        match self.form {
+            Form::Flag => Ok(()),
+            Form::Value(_) | Form::Group(_) => Err(Error::new(self.name.span(), format!("`{}` stands alone", self.name))),
+        }
+    }
+
+    pub fn text(&self, example: &str) -> Result<LitStr> {
+        match self.literal() {
+            Some(Lit::Str(text)) => Ok(text.clone()),
+            _ => Err(self.wrong(&format!("{} = \"{example}\"", self.name))),
+        }
+    }
+
+    pub fn duration(&self) -> Result<u64> {
+        duration(&self.text("30s")?)
+    }
+
+    pub fn integer(&self, least: u32) -> Result<u32> {
+        let wrong = || self.wrong(&format!("{} = {}", self.name, least.max(2)));
+        let Some(Lit::Int(number)) = self.literal() else { return Err(wrong()) };
+        let given: u32 = number.base10_parse().map_err(|_| wrong())?;
+        match given >= least {
+            true => Ok(given),
+            false => Err(Error::new(number.span(), format!("`{}` is at least {least}", self.name))),
+        }
+    }
+
+    pub fn float(&self) -> Result<f64> {
+        match self.literal() {
+            Some(Lit::Float(number)) => number.base10_parse(),
+            Some(Lit::Int(number)) => number.base10_parse(),
+            _ => Err(self.wrong(&format!("{} = 2.0", self.name))),
+        }
+    }
+
+    pub fn path(&self) -> Result<Path> {
+        match &self.form {
+            Form::Value(Expr::Path(path)) if path.qself.is_none() => Ok(path.path.clone()),
+            _ => Err(self.wrong(&format!("{} = function", self.name))),
+        }
+    }
+
+    pub fn group(&self, example: &str) -> Result<TokenStream> {
+        match &self.form {
+            Form::Group(tokens) => Ok(tokens.clone()),
+            Form::Flag | Form::Value(_) => Err(self.wrong(&format!("{}({example})", self.name))),
+        }
+    }
+
+    /// `["a", "b"]`
+    pub fn texts(&self) -> Result<Vec<LitStr>> {
+        let wrong = || self.wrong(&format!("{} = [\"…\", \"…\"]", self.name));
+        let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
+        let one = |item: &Expr| match item {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
+            other => Err(Error::new_spanned(other, format!("`{}` is a list of texts", self.name))),
+        };
+        array.elems.iter().map(one).collect()
+    }
+
+    /// `[a, b]`, names of methods.
+    pub fn names(&self) -> Result<Vec<Ident>> {
+        let wrong = || self.wrong(&format!("{} = [step, step]", self.name));
+        let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
+        let one = |item: &Expr| match item {
+            Expr::Path(path) if path.path.get_ident().is_some() => {
+                path.path.get_ident().cloned().ok_or_else(wrong)
+            }
+            other => Err(Error::new_spanned(other, format!("`{}` is a list of steps, by the names of their methods", self.name))),
+        };
+        array.elems.iter().map(one).collect()
+    }
+
+    /// `(A, B)`, or `= [A, B]`.
+    pub fn types(&self) -> Result<Vec<Type>> {
+        let tokens = match &self.form {
+            Form::Group(tokens) => tokens.clone(),
+            Form::Value(Expr::Array(array)) => {
+                let items = &array.elems;
+                quote::quote!(#items)
+            }
+            Form::Flag | Form::Value(_) => return Err(self.wrong(&format!("{} = [Event, Event]", self.name))),
+        };
+        let types = Punctuated::<Type, Token![,]>::parse_terminated.parse2(tokens)?;
+        Ok(types.into_iter().collect())
+    }
+}
+
+/// Keeps all problems, so that all are shown at once.
+#[derive(Default)]
+pub struct Problems(Option<Error>);
+
+impl Problems {
+    pub fn add(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(all) => all.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    pub fn note<T>(&mut self, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    pub fn into_compile_error(self) -> Option<TokenStream> {
+        self.0.map(Error::into_compile_error)
+    }
+
+    pub fn finish(self) -> Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}

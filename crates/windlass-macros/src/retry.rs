@@ -1,0 +1,71 @@
+//! `retry(exponential, attempts = 5, first = "200ms", …)`
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Error, Result};
+
+use crate::args::{Arg, Problems, parse};
+use crate::options::micros;
+
+const KEYS: [&str; 13] = [
+    "fixed", "exponential", "none", "attempts", "every", "first", "factor", "max", "min", "jitter", "stop_after",
+    "stop_before", "on",
+];
+
+/// A value of `windlass::Retry`.
+pub fn retry(arg: &Arg) -> Result<TokenStream> {
+    let args = parse(arg.group("exponential, attempts = 5, first = \"200ms\"")?)?;
+    let shape = args.iter().filter(|arg| ["fixed", "exponential", "none"].iter().any(|shape| arg.is(shape)));
+    let shapes: Vec<&Arg> = shape.collect();
+    let mut problems = Problems::default();
+    if let Some(second) = shapes.get(1) {
+        let why = "a retry is `fixed`, `exponential` or `none`, only one of them";
+        problems.add(Error::new(second.name.span(), why));
+    }
+    let shape = shapes.first().map_or_else(|| "fixed".to_owned(), |shape| shape.name.to_string());
+    let mut wait = None;
+    let mut calls = Vec::new();
+    for arg in &args {
+        let read = one(arg, &shape, &mut wait);
+        calls.extend(problems.note(read));
+    }
+    if shape == "none" && args.len() > 1 {
+        problems.add(Error::new(arg.name.span(), "`none` tries once: nothing else can be said of it"));
+    }
+    problems.finish()?;
+    let wait = wait.map(micros);
+    let begin = match (shape.as_str(), wait) {
+        ("none", _) => quote!(::windlass::Retry::none()),
+        ("exponential", Some(first)) => quote!(::windlass::Retry::exponential(#first)),
+        ("exponential", None) => quote!(::windlass::Retry::exponential(::core::time::Duration::from_secs(1))),
+        (_, Some(every)) => quote!(::windlass::Retry::fixed(#every)),
+        (_, None) => quote!(::windlass::Retry::fixed(::core::time::Duration::from_secs(5))),
+    };
+    Ok(quote!(#begin #(#calls)*))
+}
+
+fn one(arg: &Arg, shape: &str, wait: &mut Option<u64>) -> Result<TokenStream> {
+    let mut waits = |right: &str, other: &str| {
+        let given = arg.duration()?;
+        if shape != right {
+            let why = format!("`{}` belongs to `{right}`; with `{shape}` it is `{other}`", arg.name);
+            return Err(Error::new(arg.name.span(), why));
+        }
+        *wait = Some(given);
+        Ok(TokenStream::new())
+    };
+    match arg.name.to_string().as_str() {
+        "fixed" | "exponential" | "none" => arg.flag().map(|()| TokenStream::new()),
+        "every" => waits("fixed", "first"),
+        "first" => waits("exponential", "every"),
+        "attempts" => arg.integer(1).map(|attempts| quote!(.attempts(#attempts))),
+        "factor" => arg.float().map(|factor| quote!(.factor(#factor))),
+        "jitter" => arg.float().map(|part| quote!(.jitter(#part))),
+        "max" => arg.duration().map(micros).map(|most| quote!(.max(#most))),
+        "min" => arg.duration().map(micros).map(|least| quote!(.min(#least))),
+        "stop_after" => arg.duration().map(micros).map(|time| quote!(.stop_after(#time))),
+        "stop_before" => arg.duration().map(micros).map(|time| quote!(.stop_before(#time))),
+        "on" => arg.texts().map(|codes| quote!(.on([#(#codes),*]))),
+        _ => Err(arg.unknown(&KEYS)),
+    }
+}

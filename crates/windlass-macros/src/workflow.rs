@@ -1,0 +1,210 @@
+//! `#[workflow] impl … { #[step] async fn … }`
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, FnArg, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta, Result, ReturnType, Signature, Type};
+
+use crate::args::{Problems, parse};
+use crate::nearest::unknown;
+use crate::options::{Options, check, micros, options};
+
+const KEYS: [&str; 4] = ["name", "timeout", "allow", "state"];
+
+/// A marked method.
+struct Step {
+    signature: Signature,
+    name: LitStr,
+    handler: bool,
+    options: Options,
+}
+
+pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
+    let mut problems = Problems::default();
+    let about = about(arguments, &item, &mut problems);
+    let mut steps = Vec::new();
+    for method in item.items.iter_mut() {
+        if let ImplItem::Fn(method) = method {
+            steps.extend(take(method, &mut problems));
+        }
+    }
+    check_handlers(&steps, &mut problems);
+    if let Some(errors) = problems.into_compile_error() {
+        // The methods stay, so that nobody has to read of those that are missing as well.
+        return quote!(#item #errors);
+    }
+    let registered = steps.iter().map(|step| register(step, &item.self_ty));
+    let (generics, _, bounds) = item.generics.split_for_impl();
+    let me = &item.self_ty;
+    quote! {
+        #item
+
+        #[automatically_derived]
+        impl #generics ::windlass::IntoWorkflow for #me #bounds {
+            fn into_workflow(self) -> ::windlass::WorkflowBuilder {
+                let me = ::std::sync::Arc::new(self);
+                let builder = #about;
+                #(#registered)*
+                builder
+            }
+        }
+    }
+}
+
+/// The builder with all that is said of the workflow itself.
+fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> TokenStream {
+    if let Some((path, _)) = &item.trait_ {
+        problems.add(Error::new_spanned(path, "steps are a type's own methods, not those of a trait"));
+    }
+    let mut name = None;
+    let mut calls = Vec::new();
+    for arg in problems.note(parse(arguments)).unwrap_or_default() {
+        let call = match arg.name.to_string().as_str() {
+            "name" => {
+                name = problems.note(arg.text("orders"));
+                continue;
+            }
+            "timeout" => arg.duration().map(micros).map(|time| quote!(.timeout(#time))),
+            "allow" => arg.texts().and_then(|names| {
+                let checks = names.iter().map(check).collect::<Result<Vec<_>>>()?;
+                Ok(quote!(#(.allow(::windlass::Check::#checks))*))
+            }),
+            _ => Err(arg.unknown(&KEYS[..3])),
+        };
+        calls.extend(problems.note(call));
+    }
+    if name.is_none() {
+        let why = "a workflow has a name that stays when the type is renamed: `#[workflow(name = \"orders\")]`";
+        problems.add(Error::new_spanned(&item.self_ty, why));
+    }
+    quote!(::windlass::Workflow::builder(#name) #(#calls)*)
+}
+
+/// Takes the mark off a method, and reads it.
+fn take(method: &mut ImplItemFn, problems: &mut Problems) -> Option<Step> {
+    let marks = |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
+    let marked = |attribute: &Attribute| marks(attribute, "step") || marks(attribute, "on_failure");
+    let at = method.attrs.iter().position(marked)?;
+    let mark = method.attrs.remove(at);
+    if let Some(second) = method.attrs.iter().find(|attribute| marked(attribute)) {
+        problems.add(Error::new_spanned(second, "a method is one step: it is marked already"));
+    }
+    let handler = marks(&mark, "on_failure");
+    let args = match &mark.meta {
+        Meta::Path(_) => Vec::new(),
+        Meta::List(list) => problems.note(parse(list.tokens.clone())).unwrap_or_default(),
+        other => {
+            problems.add(Error::new_spanned(other, "options stand in parentheses: `#[step(workers = 4)]`"));
+            Vec::new()
+        }
+    };
+    let options = options(&args, handler, problems);
+    let signature = method.sig.clone();
+    check_signature(&signature, handler, problems);
+    let name = options.name.clone().unwrap_or_else(|| LitStr::new(&signature.ident.to_string(), signature.ident.span()));
+    Some(Step { signature, name, handler, options })
+}
+
+fn check_signature(signature: &Signature, handler: bool, problems: &mut Problems) {
+    let name = &signature.ident;
+    let takes = if handler { "failed: StepFailed" } else { "event: MyEvent" };
+    if signature.asyncness.is_none() {
+        problems.add(Error::new_spanned(signature.fn_token, format!("a step is async: `async fn {name}`")));
+    }
+    if !signature.generics.params.is_empty() {
+        let why = "a step has no parameters of its own: its events are known when it is compiled";
+        problems.add(Error::new_spanned(&signature.generics, why));
+    }
+    if let Some(receiver) = signature.receiver()
+        && quote!(#receiver).to_string().replace(' ', "") != "&self"
+    {
+        let why = "a step takes `&self`: many of them run at once; what changes belongs in the state of its `Context`";
+        problems.add(Error::new_spanned(receiver, why));
+    }
+    if typed(signature).next().is_none() {
+        let why = format!("a step takes an event: `async fn {name}(&self, ctx: Context, {takes})`");
+        problems.add(Error::new_spanned(name, why));
+    }
+    if matches!(signature.output, ReturnType::Default) {
+        let why = format!(
+            "a step says what it gives: `async fn {name}(…) -> Result<MyEvent, StepError>`, or `Result<(), StepError>` for nothing"
+        );
+        problems.add(Error::new_spanned(name, why));
+    }
+}
+
+fn typed(signature: &Signature) -> impl Iterator<Item = &Type> {
+    signature.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(&*typed.ty),
+        FnArg::Receiver(_) => None,
+    })
+}
+
+/// Names after `of` are methods of the same `impl`.
+fn check_handlers(steps: &[Step], problems: &mut Problems) {
+    let known: Vec<String> =
+        steps.iter().filter(|step| !step.handler).map(|step| step.signature.ident.to_string()).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    for wanted in steps.iter().filter_map(|step| step.options.of.as_ref()).flatten() {
+        let text = wanted.to_string();
+        if steps.iter().any(|step| step.handler && step.signature.ident == text) {
+            problems.add(Error::new(wanted.span(), "an error handler is not handled by another"));
+        } else if !known.contains(&text.as_str()) {
+            problems.add(Error::new(wanted.span(), unknown("step", &text, &known)));
+        }
+    }
+}
+
+/// The call of the builder that adds a step.
+fn register(step: &Step, me: &Type) -> TokenStream {
+    let Step { signature, name, handler, options } = step;
+    let method = &signature.ident;
+    let types: Vec<&Type> = typed(signature).collect();
+    let given: Vec<_> = (0..types.len()).map(|at| format_ident!("given{at}")).collect();
+    let params = types.iter().map(|one| quote_spanned!(one.span()=> ::windlass::__private::param::<#one>();));
+    let events = types.iter().map(|one| quote!(<#one as ::windlass::Param>::EVENTS));
+    let counted = quote_spanned!(method.span()=> const { ::windlass::__private::one_event(0 #(+ #events)*) });
+    let returned = match &signature.output {
+        ReturnType::Type(_, one) if !matches!(**one, Type::ImplTrait(_)) => {
+            quote_spanned!(one.span()=> ::windlass::__private::returned::<#one>();)
+        }
+        _ => quote!(),
+    };
+    let call = match signature.receiver() {
+        Some(_) => quote!(me.#method(#(#given),*)),
+        None => quote!(<#me>::#method(#(#given),*)),
+    };
+    let add = if *handler { quote!(on_failure) } else { quote!(step) };
+    let calls = &options.calls;
+    let of = options.of.as_ref().map(|of| {
+        let names = of.iter().map(|one| one.to_string());
+        quote!(.of([#(#names),*]))
+    });
+    quote! {
+        #(#params)*
+        #returned
+        #counted;
+        let builder = {
+            let me = ::std::sync::Arc::clone(&me);
+            builder
+                .#add(#name, move |#(#given: #types),*| {
+                    let me = ::std::sync::Arc::clone(&me);
+                    async move {
+                        let _ = &me;
+                        ::windlass::__private::done(#call.await)
+                    }
+                })
+                #(#calls)*
+                #of
+                .workflow()
+        };
+    }
+}
+
+/// A mark that no `#[workflow]` has taken off.
+pub fn alone(mark: &str, item: TokenStream) -> TokenStream {
+    let why = format!("`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`");
+    let at = item.clone().into_iter().next().map_or_else(proc_macro2::Span::call_site, |first| first.span());
+    let error = Error::new(at, why).into_compile_error();
+    quote!(#error #item)
+}
