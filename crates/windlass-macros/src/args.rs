@@ -74,7 +74,9 @@ impl Arg {
     pub fn flag(&self) -> Result<()> {
         match self.form {
             Form::Flag => Ok(()),
-            Form::Value(_) | Form::Group(_) => Err(Error::new(self.name.span(), format!("`{}` stands alone", self.name))),
+            Form::Value(_) | Form::Group(_) => {
+                Err(Error::new(self.name.span(), format!("`{}` stands alone", self.name)))
+            }
         }
     }
 
@@ -137,10 +139,11 @@ impl Arg {
         let wrong = || self.wrong(&format!("{} = [step, step]", self.name));
         let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
         let one = |item: &Expr| match item {
-            Expr::Path(path) if path.path.get_ident().is_some() => {
-                path.path.get_ident().cloned().ok_or_else(wrong)
-            }
-            other => Err(Error::new_spanned(other, format!("`{}` is a list of steps, by the names of their methods", self.name))),
+            Expr::Path(path) if path.path.get_ident().is_some() => path.path.get_ident().cloned().ok_or_else(wrong),
+            other => Err(Error::new_spanned(
+                other,
+                format!("`{}` is a list of steps, by the names of their methods", self.name),
+            )),
         };
         array.elems.iter().map(one).collect()
     }

@@ -31,9 +31,15 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     }
+    for (at, (_, one)) in members.iter().enumerate() {
+        if members[..at].iter().any(|(_, other)| quote!(#one).to_string() == quote!(#other).to_string()) {
+            problems.add(Error::new_spanned(one, "two variants hold this event: what arrives could be either"));
+        }
+    }
     problems.finish()?;
     let ident = &input.ident;
-    let checks = members.iter().map(|(_, member)| quote_spanned!(member.span()=> ::windlass::__private::event::<#member>();));
+    let checks =
+        members.iter().map(|(_, member)| quote_spanned!(member.span()=> ::windlass::__private::event::<#member>();));
     let types = members.iter().map(|(_, member)| quote!(::windlass::EventType::of::<#member>()));
     let read = members.iter().map(|(variant, member)| {
         quote!(if token.is::<#member>() { return ::core::result::Result::Ok(#ident::#variant(token.event()?)); })
@@ -49,14 +55,6 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
-    // Two variants of one type would make two of these, which only confuses: the check at build time tells of it.
-    let distinct = members.iter().enumerate().all(|(at, (_, one))| {
-        members[..at].iter().all(|(_, other)| quote!(#one).to_string() != quote!(#other).to_string())
-    });
-    let from = distinct.then(|| quote!(#(#from)*));
-    if !distinct {
-        return Err(Error::new(ident.span(), "two variants hold the same event: what arrives could be either"));
-    }
     Ok(quote! {
         const _: fn() = || { #(#checks)* };
         #[automatically_derived]
@@ -76,6 +74,6 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 }
             }
         }
-        #from
+        #(#from)*
     })
 }

@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn near_names() {
         let known = ["workers", "timeout", "retry", "of"];
-        for (wrong, right) in [("worker", Some("workers")), ("tiemout", Some("timeout")), ("x", None), ("sends", None)] {
+        for (wrong, right) in [("worker", Some("workers")), ("tiemout", Some("timeout")), ("x", None), ("sends", None)]
+        {
             assert_eq!(nearest(wrong, &known), right, "{wrong}");
         }
     }

@@ -41,9 +41,10 @@ fn one(arg: &Arg, handler: bool, options: &mut Options) -> Result<()> {
     let name = arg.name.to_string();
     if !known.contains(&name.as_str()) {
         return Err(match name.as_str() {
-            "of" | "times" => {
-                Error::new(arg.name.span(), format!("`{name}` belongs to an error handler: `#[on_failure({name} = …)]`"))
-            }
+            "of" | "times" => Error::new(
+                arg.name.span(),
+                format!("`{name}` belongs to an error handler: `#[on_failure({name} = …)]`"),
+            ),
             "key" | "surplus" => {
                 Error::new(arg.name.span(), format!("`{name}` belongs to a step that collects: `#[step({name} = …)]`"))
             }

@@ -8,8 +8,19 @@ use crate::args::{Arg, Problems, parse};
 use crate::options::micros;
 
 const KEYS: [&str; 13] = [
-    "fixed", "exponential", "none", "attempts", "every", "first", "factor", "max", "min", "jitter", "stop_after",
-    "stop_before", "on",
+    "fixed",
+    "exponential",
+    "none",
+    "attempts",
+    "every",
+    "first",
+    "factor",
+    "max",
+    "min",
+    "jitter",
+    "stop_after",
+    "stop_before",
+    "on",
 ];
 
 /// A value of `windlass::Retry`.

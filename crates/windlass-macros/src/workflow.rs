@@ -9,7 +9,7 @@ use crate::args::{Problems, parse};
 use crate::nearest::unknown;
 use crate::options::{Options, check, micros, options};
 
-const KEYS: [&str; 4] = ["name", "timeout", "allow", "state"];
+const KEYS: [&str; 3] = ["name", "timeout", "allow"];
 
 /// A marked method.
 struct Step {
@@ -39,9 +39,9 @@ pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
     quote! {
         #item
 
-        #[automatically_derived]
-        impl #generics ::windlass::IntoWorkflow for #me #bounds {
-            fn into_workflow(self) -> ::windlass::WorkflowBuilder {
+        impl #generics #me #bounds {
+            /// The steps as a workflow, to be given resources and built.
+            pub fn into_workflow(self) -> ::windlass::WorkflowBuilder {
                 let me = ::std::sync::Arc::new(self);
                 let builder = #about;
                 #(#registered)*
@@ -69,7 +69,7 @@ fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> To
                 let checks = names.iter().map(check).collect::<Result<Vec<_>>>()?;
                 Ok(quote!(#(.allow(::windlass::Check::#checks))*))
             }),
-            _ => Err(arg.unknown(&KEYS[..3])),
+            _ => Err(arg.unknown(&KEYS)),
         };
         calls.extend(problems.note(call));
     }
@@ -82,7 +82,8 @@ fn about(arguments: TokenStream, item: &ItemImpl, problems: &mut Problems) -> To
 
 /// Takes the mark off a method, and reads it.
 fn take(method: &mut ImplItemFn, problems: &mut Problems) -> Option<Step> {
-    let marks = |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
+    let marks =
+        |attribute: &Attribute, name: &str| attribute.path().segments.last().is_some_and(|last| last.ident == name);
     let marked = |attribute: &Attribute| marks(attribute, "step") || marks(attribute, "on_failure");
     let at = method.attrs.iter().position(marked)?;
     let mark = method.attrs.remove(at);
@@ -101,7 +102,8 @@ fn take(method: &mut ImplItemFn, problems: &mut Problems) -> Option<Step> {
     let options = options(&args, handler, problems);
     let signature = method.sig.clone();
     check_signature(&signature, handler, problems);
-    let name = options.name.clone().unwrap_or_else(|| LitStr::new(&signature.ident.to_string(), signature.ident.span()));
+    let name =
+        options.name.clone().unwrap_or_else(|| LitStr::new(&signature.ident.to_string(), signature.ident.span()));
     Some(Step { signature, name, handler, options })
 }
 
@@ -203,7 +205,9 @@ fn register(step: &Step, me: &Type) -> TokenStream {
 
 /// A mark that no `#[workflow]` has taken off.
 pub fn alone(mark: &str, item: TokenStream) -> TokenStream {
-    let why = format!("`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`");
+    let why = format!(
+        "`#[{mark}]` marks a method inside an `impl` that is marked with `#[windlass::workflow(name = \"…\")]`; a plain function is given to the builder: `Workflow::builder(\"…\").step(\"name\", function)`"
+    );
     let at = item.clone().into_iter().next().map_or_else(proc_macro2::Span::call_site, |first| first.span());
     let error = Error::new(at, why).into_compile_error();
     quote!(#error #item)

@@ -1,0 +1,189 @@
+//! One call of a step: what it is given, and what it has asked for so far.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use windlass_core::{Answer, Await, Awaited, Beside, Resumed, Sent, TaskOutcome};
+use windlass_runtime::ToolCall;
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::context::StateBuffer;
+use crate::event::{EventType, Token};
+use crate::resource::Resources;
+use crate::{Res, Returns, StepError};
+
+/// What all calls of a workflow's steps share.
+pub(crate) struct Facts {
+    pub workflow: Arc<str>,
+    pub steps: Vec<StepFacts>,
+    pub events: BTreeMap<&'static str, EventType>,
+    pub resources: Resources,
+    /// What the state begins with; None if the workflow has none.
+    pub state: Option<Map>,
+}
+
+pub(crate) struct StepFacts {
+    pub name: Arc<str>,
+    /// Names of events that it accepts from anywhere.
+    pub accepts: Vec<&'static str>,
+    /// Names of events that it returns or sends.
+    pub makes: Vec<&'static str>,
+}
+
+/// A call, shared between the body's context and whoever polls the body.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Call(Arc<Shared>);
+
+#[doc(hidden)]
+pub struct Shared {
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) step: usize,
+    pub(crate) given: ToolCall,
+    pub(crate) at: Timestamp,
+    resumed: Option<Arc<Resumed>>,
+    buffer: Mutex<Buffer>,
+}
+
+/// What a body has done so far. Nothing of it counts before the body has ended well.
+#[derive(Default)]
+pub(crate) struct Buffer {
+    pub sends: Vec<Sent>,
+    pub state: Option<StateBuffer>,
+    /// How many durable calls there were.
+    pub waits: usize,
+    /// The first that has no answer yet.
+    pub awaited: Option<Awaited>,
+    /// Events published in this attempt, those of earlier calls included.
+    pub told: u64,
+    /// Random values drawn.
+    pub drawn: u64,
+    /// Who polls the body.
+    pub waker: Option<Waker>,
+}
+
+impl std::ops::Deref for Call {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Call {
+    pub(crate) fn new(facts: Arc<Facts>, step: usize, given: ToolCall) -> Call {
+        let at = windlass_runtime::real_now();
+        let resumed = None;
+        Call(Arc::new(Shared { facts, step, given, at, resumed, buffer: Mutex::default() }))
+    }
+
+    pub(crate) fn token(&self) -> Result<Token, StepError> {
+        Token::of(&self.given.input)
+    }
+
+    pub(crate) fn resource<T: Send + Sync + 'static>(&self) -> Result<Res<T>, StepError> {
+        self.facts.resources.get().ok_or_else(|| {
+            let name = std::any::type_name::<T>();
+            let known = crate::nearest::listed("there are", self.facts.resources.names());
+            StepError::new("NoSuchResource", format!("there is no resource `{name}`; {known}"))
+                .of_kind("resource")
+                .hint("give it to the workflow before it is built: `.resource(…)`")
+        })
+    }
+}
+
+impl Shared {
+    pub(crate) fn step(&self) -> &StepFacts {
+        &self.facts.steps[self.step]
+    }
+
+    pub(crate) fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answer(&self, at: usize) -> Option<&Answer> {
+        self.resumed.as_ref()?.answers.get(at)
+    }
+
+    /// The next durable call of the body: its number, and its answer if that is there.
+    pub(crate) fn next_wait(&self) -> Option<Result<Value, StepError>> {
+        let mut buffer = self.buffer();
+        let at = buffer.waits;
+        buffer.waits += 1;
+        drop(buffer);
+        self.answer(at).map(|answer| match &answer.error {
+            Some(error) => Err(StepError::from_info(error.clone())),
+            None => Ok(answer.value.clone()),
+        })
+    }
+
+    /// Shows an event outside, unless an earlier call of this attempt has.
+    pub(crate) fn publish(&self, kind: &str, data: Value) {
+        let told = {
+            let mut buffer = self.buffer();
+            buffer.told += 1;
+            buffer.told
+        };
+        if told > self.resumed.as_ref().map_or(0, |resumed| resumed.told) {
+            let _ = (kind, data);
+        }
+    }
+
+    /// Lets the body end here: it begins again when the answer has come.
+    pub(crate) async fn suspend(&self, awaited: Awaited) -> Result<Value, StepError> {
+        let waker = {
+            let mut buffer = self.buffer();
+            buffer.awaited.get_or_insert(awaited);
+            buffer.waker.take()
+        };
+        // The body may wait in another task than the one that polls it.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        std::future::pending().await
+    }
+}
+
+/// Runs a body to its end, or to the first durable call that has no answer.
+pub(crate) async fn run<R: Returns>(body: impl Future<Output = Result<R, StepError>>, call: Call) -> TaskOutcome {
+    let mut body = pin!(body);
+    let ended = std::future::poll_fn(|context| match body.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => {
+            let mut buffer = call.buffer();
+            match buffer.awaited.is_some() {
+                true => Poll::Ready(None),
+                false => {
+                    buffer.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }
+    })
+    .await;
+    outcome(ended, &call)
+}
+
+fn outcome<R: Returns>(ended: Option<Result<R, StepError>>, call: &Call) -> TaskOutcome {
+    let mut buffer = call.buffer();
+    let Some(result) = ended else {
+        let awaits = buffer.awaited.take().map(|awaited| Box::new(Await { awaited, told: buffer.told }));
+        return TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) };
+    };
+    match result.and_then(R::output) {
+        Ok(output) => {
+            let changes = buffer.state.take().map(StateBuffer::into_changes).unwrap_or_default();
+            let sends = std::mem::take(&mut buffer.sends);
+            let beside = (!sends.is_empty() || !changes.is_empty()).then(|| Box::new(Beside { sends, changes }));
+            TaskOutcome { beside, ..TaskOutcome::success(output) }
+        }
+        Err(error) => failure(error),
+    }
+}
+
+pub(crate) fn failure(error: StepError) -> TaskOutcome {
+    TaskOutcome::failure(error.into_info())
+}

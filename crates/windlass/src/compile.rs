@@ -1,0 +1,141 @@
+//! A workflow as a plan: a net with a place for each step, in the order in which they were declared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::plan::{
+    Action, Amount, Effect, ExprId, ExpressionSource, FAILED_KIND, Handler, Join, Net, NetEnd, Node, NodeId, NodeKind,
+    Pipeline, Place, Plan, SourceSpan, Surplus as PlanSurplus, Task,
+};
+use windlass_value::{Mode, Value};
+
+use crate::builder::{StepDef, Surplus, WorkflowBuilder};
+use crate::event::{EventKind, EventType};
+use crate::graph::Graph;
+use crate::retry::span;
+use crate::shape::Joined;
+use crate::source::source;
+
+/// The dialect that plans of Rust code have.
+pub(crate) const DIALECT: &str = "rust";
+
+/// The language that says what a step is given.
+const LANGUAGE: &str = "steps";
+
+/// The tool behind a step.
+pub(crate) fn tool_name(workflow: &str, step: &str) -> String {
+    format!("{workflow}/{step}")
+}
+
+/// The workflow has been checked.
+pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
+    let (text, spans) = source(workflow);
+    let mut plan = Plan::new(workflow.name.as_str(), DIALECT, text);
+    plan.timeout = workflow.timeout.map(span);
+    plan.metadata = metadata(workflow);
+    let placeholder = NodeKind::Net(Net::new(Vec::new(), "", NetEnd::Quiet));
+    let root = plan.add_node(Node { hidden: true, ..Node::new(workflow.name.as_str(), "workflow", None, placeholder) });
+    plan.root = root;
+    let graph = Graph::of(&workflow.steps);
+    let mut places = Vec::new();
+    for (at, (step, span)) in workflow.steps.iter().zip(spans).enumerate() {
+        let body = body(&mut plan, workflow, step, root, span);
+        places.push(place(step, at, body, &graph, workflow));
+    }
+    let start = named(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
+    let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::makes));
+    let net = Net { tells_slots: true, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
+    plan
+}
+
+fn named<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
+    events.find(|event| event.kind == kind).map_or("", |event| event.name)
+}
+
+/// `{events: {name: {kind, version}}}`, for whoever draws.
+fn metadata(workflow: &WorkflowBuilder) -> Value {
+    let all = workflow.steps.iter().flat_map(|step| step.shape.accepts.iter().chain(step.makes()).chain(&step.waits));
+    let all: BTreeMap<&str, &EventType> = all.chain(&workflow.events).map(|event| (event.name, event)).collect();
+    let events = all.into_iter().map(|(name, event)| {
+        let facts =
+            Value::object([("kind", Value::from(event.kind.as_str())), ("version", Value::from(event.version))]);
+        (name, facts)
+    });
+    let waits = workflow.steps.iter().filter(|step| !step.waits.is_empty()).map(|step| {
+        (step.name.as_str(), Value::list(step.waits.iter().map(|event| Value::from(event.name)).collect()))
+    });
+    let mut facts = vec![("events", Value::object(events))];
+    let waits: Vec<(&str, Value)> = waits.collect();
+    if !waits.is_empty() {
+        facts.push(("waits", Value::object(waits)));
+    }
+    Value::object(facts)
+}
+
+fn body(plan: &mut Plan, workflow: &WorkflowBuilder, step: &StepDef, root: NodeId, span: SourceSpan) -> NodeId {
+    let input = given(plan, step, span);
+    let tool = tool_name(&workflow.name, &step.name);
+    let task = Task {
+        retry: step.retry.as_ref().and_then(crate::Retry::compile),
+        timeout: step.timeout.map(|time| Amount::Fixed(crate::retry::span(time))),
+        hidden: true,
+        ..Task::new(Action::Effect(Effect { tool: tool.as_str().into(), input }))
+    };
+    let pipeline = NodeKind::Pipeline(Pipeline { tasks: vec![task] });
+    plan.add_node(Node { span, ..Node::new(step.name.as_str(), "step", Some(root), pipeline) })
+}
+
+/// What the step is given: its event, and the state if it uses that.
+fn given(plan: &mut Plan, step: &StepDef, span: SourceSpan) -> ExprId {
+    let source = match step.shape.states.is_empty() {
+        true => Value::Null,
+        false => Value::object([("state", true)]),
+    };
+    plan.add_expression(ExpressionSource { language: LANGUAGE.into(), source, mode: Mode::Value, span })
+}
+
+fn place(step: &StepDef, at: usize, body: NodeId, graph: &Graph<'_>, workflow: &WorkflowBuilder) -> Place {
+    let mut accepts: Vec<Arc<str>> = Vec::new();
+    for event in &step.shape.accepts {
+        if !accepts.iter().any(|name| **name == *event.name) {
+            accepts.push(event.name.into());
+        }
+    }
+    let join = match step.shape.joined {
+        Joined::One => Join::None,
+        Joined::Failure => {
+            accepts = vec![FAILED_KIND.into()];
+            Join::None
+        }
+        Joined::All => Join::FanOut,
+        Joined::Collect => Join::Each {
+            needs: step.shape.accepts.iter().map(|event| event.name.into()).collect(),
+            key: step.key.as_deref().map(Into::into),
+            surplus: match step.surplus.unwrap_or_default() {
+                Surplus::Keep => PlanSurplus::Keep,
+                Surplus::Drop => PlanSurplus::Drop,
+                Surplus::Fail => PlanSurplus::Fail,
+            },
+        },
+    };
+    let mut produces: Vec<Arc<str>> = Vec::new();
+    for event in step.makes() {
+        if !produces.iter().any(|name| **name == *event.name) {
+            produces.push(event.name.into());
+        }
+    }
+    let handler = graph.handler_of(at).and_then(|place| {
+        let times = workflow.steps[place].handler.as_ref()?.times;
+        Some(Handler { place: place as u32, times })
+    });
+    Place {
+        workers: step.workers,
+        join,
+        produces,
+        parks: true,
+        handler,
+        fans_into: graph.fans_into(at),
+        ..Place::new(step.name.as_str(), accepts, body)
+    }
+}

@@ -1,0 +1,191 @@
+//! A run's state: read as it was when the step began, changed with the step's result.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_core::plan::WriteOp;
+use windlass_core::{Change, Was};
+use windlass_value::{Map, Value, from_value, to_value};
+
+use crate::nearest::meant;
+use crate::{Context, StepError};
+
+/// A type that can be a run's state: a struct that serde can write and read, with a default to begin with.
+///
+/// ```
+/// #[derive(Default, serde::Serialize, serde::Deserialize)]
+/// struct Totals {
+///     seen: u64,
+///     names: Vec<String>,
+/// }
+///
+/// fn state<S: windlass::State>() {}
+/// state::<Totals>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the state of a run",
+    label = "not a state",
+    note = "a state is a struct: `#[derive(Default, Serialize, Deserialize)] struct {Self} {{ … }}`"
+)]
+pub trait State: Serialize + DeserializeOwned + Default + Send + 'static {}
+
+impl<S: Serialize + DeserializeOwned + Default + Send + 'static> State for S {}
+
+/// The state as one body has seen and changed it.
+pub(crate) struct StateBuffer {
+    initial: Map,
+    /// Fields that the run has, as the body was given them.
+    seen: Map,
+    current: Map,
+    changes: BTreeMap<Arc<str>, Pending>,
+}
+
+enum Pending {
+    /// Written over: nobody else may have changed it meanwhile.
+    Set,
+    /// Added to: it does not matter what others do.
+    Ops(Vec<(WriteOp, Value)>),
+}
+
+impl StateBuffer {
+    pub fn new(initial: &Map, given: &Value) -> StateBuffer {
+        let seen = given.as_map().cloned().unwrap_or_default();
+        let mut current = initial.clone();
+        for (field, value) in seen.iter() {
+            current.insert(field.clone(), value.clone());
+        }
+        StateBuffer { initial: initial.clone(), seen, current, changes: BTreeMap::new() }
+    }
+
+    fn read<S: DeserializeOwned>(&self) -> Result<S, StepError> {
+        from_value(&Value::map(self.current.clone())).map_err(|error| {
+            StepError::new("StateNotRead", format!("the state of the run cannot be read: {error}")).of_kind("state")
+        })
+    }
+
+    fn write(&mut self, after: Map) {
+        let gone: Vec<Arc<str>> = self.current.keys().filter(|field| !after.contains_key(field)).cloned().collect();
+        let gone = gone.into_iter().map(|field| (field, Value::Null));
+        for (field, value) in after.into_iter().chain(gone) {
+            if self.current.get(&field) != Some(&value) {
+                self.current.insert(field.clone(), value);
+                self.changes.insert(field, Pending::Set);
+            }
+        }
+    }
+
+    fn add(&mut self, field: &str, op: WriteOp, value: Value) -> Result<(), StepError> {
+        let Some(now) = self.current.get(field) else {
+            let message = format!("the state has no field `{field}`");
+            return Err(StepError::new("NoSuchField", message)
+                .of_kind("state")
+                .hint(meant(field, self.current.keys().map(|key| &**key).collect::<Vec<_>>())));
+        };
+        let field: Arc<str> = field.into();
+        let after = applied(now, op, &value).ok_or_else(|| {
+            let (verb, what) =
+                if op == WriteOp::Add { ("be added to", "a number") } else { ("be appended to", "a list") };
+            let message = format!("`{field}` cannot {verb}: it is {}, not {what}", now.kind());
+            StepError::new("WrongField", message).of_kind("state")
+        })?;
+        self.current.insert(field.clone(), after);
+        match self.changes.entry(field).or_insert_with(|| Pending::Ops(Vec::new())) {
+            // It is written over anyway, with what it is in the end.
+            Pending::Set => {}
+            Pending::Ops(ops) => ops.push((op, value)),
+        }
+        Ok(())
+    }
+
+    pub fn into_changes(self) -> Vec<Change> {
+        let StateBuffer { initial, seen, current, changes } = self;
+        let mut out = Vec::new();
+        for (field, pending) in changes {
+            let begins = initial.get(&field).cloned().unwrap_or_default();
+            match pending {
+                Pending::Set => {
+                    let was = seen.get(&field).cloned().map_or(Was::Absent, Was::Value);
+                    let value = current.get(&field).cloned().unwrap_or_default();
+                    out.push(Change { name: field, op: WriteOp::Set, value, was, initial: begins });
+                }
+                Pending::Ops(ops) => out.extend(ops.into_iter().map(|(op, value)| Change {
+                    name: field.clone(),
+                    op,
+                    value,
+                    was: Was::Any,
+                    initial: begins.clone(),
+                })),
+            }
+        }
+        out
+    }
+}
+
+fn applied(now: &Value, op: WriteOp, value: &Value) -> Option<Value> {
+    match (op, now, value) {
+        (WriteOp::Add, Value::Int(now), Value::Int(more)) => now.checked_add(*more).map(Value::Int),
+        (WriteOp::Add, now, more) => Value::float(now.as_f64()? + more.as_f64()?),
+        (_, Value::List(items), item) => {
+            let mut items = items.to_vec();
+            items.push(item.clone());
+            Some(Value::list(items))
+        }
+        _ => None,
+    }
+}
+
+impl<S: crate::State> Context<S> {
+    fn with_state<T>(&self, act: impl FnOnce(&mut StateBuffer) -> Result<T, StepError>) -> Result<T, StepError> {
+        let mut buffer = self.call.buffer();
+        if buffer.state.is_none() {
+            let Some(initial) = &self.call.facts.state else {
+                let message = "the workflow has no state: say its type, as in `ctx: Context<Totals>`";
+                return Err(StepError::new("NoState", message).of_kind("state"));
+            };
+            let given = self.call.given.input.get("state").cloned().unwrap_or_default();
+            buffer.state = Some(StateBuffer::new(initial, &given));
+        }
+        match &mut buffer.state {
+            Some(state) => act(state),
+            None => Err(StepError::new("NoState", "the workflow has no state").of_kind("state")),
+        }
+    }
+
+    /// The state as it was when the step began, with this step's own changes.
+    pub fn state(&self) -> Result<S, StepError> {
+        self.with_state(|state| state.read())
+    }
+
+    /// Changes the state with the step's result. Only fields that have another value afterwards are written. If another
+    /// step has changed one of these meanwhile, this attempt fails with `StateConflict` (kind `conflict`), and is tried
+    /// again if the step has a retry that covers it. For counters and lists that many steps share, use
+    /// [`add`](Self::add) and [`append`](Self::append): those never conflict.
+    pub fn update<T>(&self, change: impl FnOnce(&mut S) -> T) -> Result<T, StepError> {
+        self.with_state(|state| {
+            let mut typed: S = state.read()?;
+            let given = change(&mut typed);
+            match to_value(&typed)? {
+                Value::Map(after) => state.write(Arc::unwrap_or_clone(after)),
+                other => {
+                    let message = format!("the state is written as {}, not as an object", other.kind());
+                    return Err(StepError::new("StateNotAnObject", message).of_kind("state"));
+                }
+            }
+            Ok(given)
+        })
+    }
+
+    /// Adds a number to a field, with the step's result. Others may do so at the same time.
+    pub fn add(&self, field: &str, number: impl Serialize) -> Result<(), StepError> {
+        let number = to_value(&number)?;
+        self.with_state(|state| state.add(field, WriteOp::Add, number))
+    }
+
+    /// Appends an item to a field that is a list, with the step's result. Others may do so at the same time.
+    pub fn append(&self, field: &str, item: impl Serialize) -> Result<(), StepError> {
+        let item = to_value(&item)?;
+        self.with_state(|state| state.add(field, WriteOp::AppendItem, item))
+    }
+}

@@ -1,0 +1,120 @@
+//! Waiting for events inside a step.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use windlass_core::{Asked, Awaited};
+use windlass_value::{Map, Value, to_value};
+
+use crate::StepError;
+use crate::call::Call;
+use crate::event::{Event, decode, encode};
+use crate::retry::span;
+
+/// A wait for an event, to be refined and awaited.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use std::time::Duration;
+/// # use windlass::{Context, Engine, Event, StepError, Workflow};
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "order", start)]
+/// # struct Order { id: u64 }
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "approval.wanted", input_required)]
+/// # struct ApprovalWanted { order: u64 }
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "approved", human_response)]
+/// # struct Approved { order: u64, by: String }
+/// # #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
+/// # #[event(name = "done", stop)]
+/// # struct Done { by: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workflow = Workflow::builder("approvals")
+///     .step("ask", |ctx: Context, order: Order| async move {
+///         let approved = ctx
+///             .wait_for::<Approved>()
+///             .matching("order", order.id)
+///             .asking(ApprovalWanted { order: order.id })
+///             .deadline(Duration::from_secs(3600))
+///             .await?;
+///         Ok(Done { by: approved.by })
+///     })
+///     .build()?;
+/// let engine = Engine::in_memory().workflow(&workflow).build()?;
+/// let handle = engine.start(&workflow, Order { id: 7 }).await?;
+/// handle.send(Approved { order: 7, by: "Ada".into() }).await?;
+/// assert_eq!(handle.result::<Done>().await?, Done { by: "Ada".into() });
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct WaitFor<E> {
+    call: Call,
+    requirements: Map,
+    asks: Option<Asked>,
+    deadline: Option<Duration>,
+    wrong: Option<StepError>,
+    event: PhantomData<fn() -> E>,
+}
+
+impl<E: Event> WaitFor<E> {
+    pub(super) fn new(call: Call) -> WaitFor<E> {
+        WaitFor { call, requirements: Map::new(), asks: None, deadline: None, wrong: None, event: PhantomData }
+    }
+
+    /// Only an event whose field has this value.
+    pub fn matching(mut self, field: &str, value: impl Serialize) -> WaitFor<E> {
+        match to_value(&value) {
+            Ok(value) => _ = self.requirements.insert(field, value),
+            Err(error) => self.wrong = Some(error.into()),
+        }
+        self
+    }
+
+    /// Shows an event in the stream when the wait begins, once.
+    pub fn asking<Q: Event>(mut self, question: Q) -> WaitFor<E> {
+        match encode(&question) {
+            Ok(data) => self.asks = Some(Asked { kind: Q::NAME.into(), data }),
+            Err(error) => self.wrong = Some(error),
+        }
+        self
+    }
+
+    /// The wait ends with an error of the kind `timeout` when so much time has passed, whether the run is in memory or not.
+    pub fn deadline(mut self, time: Duration) -> WaitFor<E> {
+        self.deadline = Some(time);
+        self
+    }
+
+    async fn wait(self) -> Result<E, StepError> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        let payload = match self.call.next_wait() {
+            Some(answer) => answer?,
+            None => {
+                let requirements = match self.requirements.is_empty() {
+                    true => Value::Null,
+                    false => Value::map(self.requirements),
+                };
+                let (deadline, asks) = (self.deadline.map(span), self.asks);
+                self.call.suspend(Awaited::Event { name: E::NAME.into(), requirements, deadline, asks }).await?
+            }
+        };
+        decode(&payload)
+    }
+}
+
+impl<E: Event> IntoFuture for WaitFor<E> {
+    type Output = Result<E, StepError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<E, StepError>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait())
+    }
+}

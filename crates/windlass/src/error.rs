@@ -1,0 +1,223 @@
+//! What a step fails with, and what goes wrong around a run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, Status};
+use windlass_runtime::RuntimeError;
+
+use crate::BuildError;
+
+/// Why a step has failed. Any error becomes one with `?`; its code is then the short name of the error's type, which
+/// [`Retry::on`](crate::Retry::on) can name.
+///
+/// ```
+/// use windlass::StepError;
+///
+/// fn port(text: &str) -> Result<u16, StepError> {
+///     Ok(text.parse()?)
+/// }
+///
+/// let error = port("eighty").unwrap_err();
+/// assert_eq!(error.code(), "ParseIntError");
+///
+/// let own = StepError::new("RateLimited", "the gateway asks to wait").hint("lower `workers`");
+/// assert_eq!(own.to_string(), "RateLimited: the gateway asks to wait (lower `workers`)");
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct StepError(Box<ErrorInfo>);
+
+impl StepError {
+    /// An error of the kind `step`.
+    pub fn new(code: impl Into<Arc<str>>, message: impl Into<Arc<str>>) -> StepError {
+        StepError(Box::new(ErrorInfo::new(code, "step", message)))
+    }
+
+    /// Of another kind: a coarse class that retries can name.
+    #[must_use]
+    pub fn of_kind(mut self, kind: impl Into<Arc<str>>) -> StepError {
+        self.0.kind = kind.into();
+        self
+    }
+
+    /// What whoever reads it should do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Arc<str>>) -> StepError {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// For programs: `RateLimited`.
+    pub fn code(&self) -> &str {
+        &self.0.code
+    }
+
+    /// A coarse class: `step`, `timeout`, `event`, `conflict`.
+    pub fn kind(&self) -> &str {
+        &self.0.kind
+    }
+
+    /// For people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Where it happened, if it is told of by the engine.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    pub(crate) fn into_info(self) -> ErrorInfo {
+        *self.0
+    }
+
+    pub(crate) fn from_info(info: ErrorInfo) -> StepError {
+        StepError(Box::new(info))
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.code, self.0.message)?;
+        match &self.0.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StepError({self})")
+    }
+}
+
+impl<E: std::error::Error> From<E> for StepError {
+    fn from(error: E) -> StepError {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let told = inner.to_string();
+            if !message.contains(&told) {
+                message.push_str(": ");
+                message.push_str(&told);
+            }
+            cause = inner.source();
+        }
+        StepError::new(short_name(std::any::type_name::<E>()), message)
+    }
+}
+
+impl From<StepError> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(error: StepError) -> Self {
+        error.to_string().into()
+    }
+}
+
+impl From<StepError> for Box<dyn std::error::Error> {
+    fn from(error: StepError) -> Self {
+        error.to_string().into()
+    }
+}
+
+/// `ParseIntError` of `core::num::error::ParseIntError`. What is only called `Error` keeps its module: `io::Error`.
+pub(crate) fn short_name(full: &str) -> String {
+    let bare = full.split('<').next().unwrap_or(full);
+    let mut parts = bare.rsplit("::");
+    let last = parts.next().unwrap_or(bare);
+    let module = parts.find(|part| *part != "error").unwrap_or_default();
+    match last == "Error" && !module.is_empty() {
+        true => format!("{module}::{last}"),
+        false => last.to_owned(),
+    }
+}
+
+/// What can go wrong around a run, as whoever starts it sees it.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Event, StepError, Workflow};
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "begin", start)]
+/// # struct Begin;
+/// # #[derive(Debug, Event, Serialize, Deserialize)]
+/// # #[event(name = "done", stop)]
+/// # struct Done;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workflow = Workflow::builder("fails")
+///     .step("fail", |_: Begin| async { Err::<Done, _>(StepError::new("NoLuck", "not today")) })
+///     .build()?;
+/// let error = workflow.run::<Done>(Begin).await.unwrap_err();
+/// assert_eq!(error.code(), "NoLuck");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run has ended without its stop event: failed, timed out or cancelled.
+    #[error("the run `{run}` {}: {error}", ended(*status))]
+    Run {
+        /// Its id.
+        run: Arc<str>,
+        /// How it ended.
+        status: Status,
+        /// Why.
+        error: StepError,
+    },
+    /// A workflow that cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// An event or value that does not fit.
+    #[error("{0}")]
+    Event(StepError),
+    /// The engine or its store.
+    #[error(transparent)]
+    Engine(#[from] RuntimeError),
+    /// Something that does not fit this engine or this run.
+    #[error("{message}")]
+    Refused {
+        /// For programs.
+        code: &'static str,
+        /// For people.
+        message: String,
+    },
+}
+
+fn ended(status: Status) -> &'static str {
+    match status {
+        Status::Cancelled => "was cancelled",
+        Status::TimedOut => "has timed out",
+        _ => "has failed",
+    }
+}
+
+impl Error {
+    /// For programs.
+    pub fn code(&self) -> &str {
+        match self {
+            Error::Run { error, .. } | Error::Event(error) => error.code(),
+            Error::Build(_) => "Build",
+            Error::Engine(error) => match error {
+                RuntimeError::NoSuchRun(_) => "NoSuchRun",
+                RuntimeError::Owned { .. } => "Owned",
+                RuntimeError::RunExists(_) => "RunExists",
+                RuntimeError::Closing => "Closing",
+                RuntimeError::Quarantined { .. } => "Quarantined",
+                RuntimeError::Input(_) => "Input",
+                _ => "Engine",
+            },
+            Error::Refused { code, .. } => code,
+        }
+    }
+
+    pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Error {
+        Error::Refused { code, message: message.into() }
+    }
+}

@@ -1,0 +1,133 @@
+//! Which step leads to which.
+
+use std::collections::BTreeSet;
+
+use crate::builder::StepDef;
+use crate::event::{EventKind, EventType};
+use crate::shape::Joined;
+
+pub(crate) struct Graph<'s> {
+    steps: &'s [StepDef],
+    made: BTreeSet<&'static str>,
+}
+
+impl<'s> Graph<'s> {
+    pub fn of(steps: &'s [StepDef]) -> Graph<'s> {
+        let made = steps.iter().flat_map(StepDef::makes).map(|event| event.name).collect();
+        Graph { steps, made }
+    }
+
+    /// Whether somebody makes it, inside or outside.
+    pub fn is_fed(&self, event: &EventType) -> bool {
+        matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || self.made.contains(event.name)
+    }
+
+    /// Steps that an event of this name goes to.
+    fn takers(&self, name: &str) -> impl Iterator<Item = usize> {
+        let takes = |step: &StepDef| step.shape.accepts.iter().any(|event| event.name == name);
+        let takers: Vec<usize> = (0..self.steps.len()).filter(|at| takes(&self.steps[*at])).collect();
+        takers.into_iter()
+    }
+
+    /// The handler of a step's failures: its own, else the one for all.
+    pub fn handler_of(&self, at: usize) -> Option<usize> {
+        if self.steps[at].handler.is_some() {
+            return None;
+        }
+        let named = |handler: &StepDef| {
+            let of = handler.handler.as_ref().and_then(|handler| handler.of.as_ref());
+            of.is_some_and(|of| of.contains(&self.steps[at].name))
+        };
+        let for_all = |handler: &StepDef| handler.handler.as_ref().is_some_and(|handler| handler.of.is_none());
+        let find = |test: &dyn Fn(&StepDef) -> bool| self.steps.iter().position(test);
+        find(&named).or_else(|| find(&for_all))
+    }
+
+    /// Steps that may follow a step, its handler among them.
+    fn after(&self, at: usize) -> BTreeSet<usize> {
+        let events = self.steps[at].makes().flat_map(|event| self.takers(event.name));
+        events.chain(self.handler_of(at)).collect()
+    }
+
+    /// Steps that can run.
+    pub fn reached(&self) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::new();
+        loop {
+            let before = reached.len();
+            let fed: BTreeSet<&str> =
+                reached.iter().flat_map(|at: &usize| self.steps[*at].makes()).map(|event| event.name).collect();
+            let comes = |event: &EventType| {
+                matches!(event.kind, EventKind::Start | EventKind::HumanResponse) || fed.contains(event.name)
+            };
+            let handlers: BTreeSet<usize> = reached.iter().filter_map(|at| self.handler_of(*at)).collect();
+            for (at, step) in self.steps.iter().enumerate() {
+                let runs = match step.shape.joined {
+                    Joined::One | Joined::All => step.shape.accepts.iter().any(comes),
+                    Joined::Collect => step.shape.accepts.iter().all(comes),
+                    Joined::Failure => handlers.contains(&at),
+                };
+                if runs {
+                    reached.insert(at);
+                }
+            }
+            if reached.len() == before {
+                return reached;
+            }
+        }
+    }
+
+    /// Steps from which a way leads to a stop event, or to somebody outside.
+    pub fn leads_out(&self) -> BTreeSet<usize> {
+        let ends = |event: &EventType| matches!(event.kind, EventKind::Stop | EventKind::InputRequired);
+        let mut out: BTreeSet<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].makes().any(ends)).collect();
+        loop {
+            let before = out.len();
+            for at in 0..self.steps.len() {
+                if !out.contains(&at) && self.after(at).iter().any(|next| out.contains(next)) {
+                    out.insert(at);
+                }
+            }
+            if out.len() == before {
+                return out;
+            }
+        }
+    }
+
+    /// The joins that a fan-out of this step closes into. A fan-out inside it has joins of its own: those are passed
+    /// through, one level down and up again.
+    pub fn fans_into(&self, from: usize) -> Option<Vec<u32>> {
+        if !self.steps[from].shape.fans_out {
+            return None;
+        }
+        let deepest = self.steps.iter().filter(|step| step.shape.fans_out).count();
+        let mut joins = BTreeSet::new();
+        let mut seen: BTreeSet<(usize, usize)> = BTreeSet::new();
+        let returned = self.steps[from].shape.produces.iter().flat_map(|event| self.takers(event.name));
+        let mut open: Vec<(usize, usize)> = returned.map(|at| (at, 0)).collect();
+        while let Some((at, level)) = open.pop() {
+            if level > deepest || !seen.insert((at, level)) {
+                continue;
+            }
+            let step = &self.steps[at];
+            let level = match (step.shape.joined, level) {
+                (Joined::All, 0) => {
+                    joins.insert(at as u32);
+                    continue;
+                }
+                (Joined::All, level) => level - 1,
+                (Joined::One | Joined::Collect | Joined::Failure, level) => level,
+            };
+            let inside = if step.shape.fans_out { level + 1 } else { level };
+            let returned =
+                step.shape.produces.iter().flat_map(|event| self.takers(event.name)).map(|next| (next, inside));
+            let sent = step.sends.iter().flat_map(|event| self.takers(event.name)).map(|next| (next, level));
+            open.extend(returned.chain(sent).chain(self.handler_of(at).map(|handler| (handler, level))));
+        }
+        Some(joins.into_iter().collect())
+    }
+
+    /// Whether some fan-out ends in this join.
+    pub fn closes_fan_out(&self, join: usize) -> bool {
+        (0..self.steps.len()).filter_map(|at| self.fans_into(at)).any(|joins| joins.contains(&(join as u32)))
+    }
+}

@@ -1,0 +1,108 @@
+//! What is wrong with a workflow: all of it at once.
+
+use std::fmt;
+
+/// A check of the build that can be turned off, for a step or for a workflow.
+///
+/// ```
+/// use windlass::Check;
+/// assert_eq!(Check::DeadEnd.as_str(), "dead_end");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Check {
+    /// A step that no event from the start, from outside or from a failure can lead to.
+    Unreachable,
+    /// A step from which nothing leads to a stop event or to an event that asks somebody outside.
+    DeadEnd,
+    /// An event that a step accepts and nobody makes.
+    NeverProduced,
+    /// An event that a step makes and nobody accepts.
+    NeverConsumed,
+    /// A join that can never be complete.
+    Join,
+}
+
+impl Check {
+    /// Its name in `allow = ["…"]`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Check::Unreachable => "unreachable",
+            Check::DeadEnd => "dead_end",
+            Check::NeverProduced => "never_produced",
+            Check::NeverConsumed => "never_consumed",
+            Check::Join => "join",
+        }
+    }
+}
+
+/// One thing that is wrong with a workflow.
+///
+/// ```
+/// let error = windlass::Workflow::builder("empty").build().unwrap_err();
+/// assert_eq!(error.problems[0].code, "no_steps");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// For programs. Of a check that can be turned off, its name.
+    pub code: &'static str,
+    /// The step, if it is one step's.
+    pub step: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl Problem {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+        Problem { code, step: None, message: message.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn at(mut self, step: &str) -> Problem {
+        self.step = Some(step.to_owned());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n    {}", self.code, self.message, self.hint)
+    }
+}
+
+/// A workflow that cannot be built: everything that is wrong with it.
+///
+/// ```
+/// let error = windlass::Workflow::builder("empty").build().unwrap_err();
+/// assert!(error.to_string().starts_with("the workflow `empty` cannot be built"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the workflow `{workflow}` cannot be built, {}:{}", counted(.problems.len()), told(.problems))]
+pub struct BuildError {
+    /// Its name.
+    pub workflow: String,
+    /// In the order of the steps.
+    pub problems: Vec<Problem>,
+}
+
+impl BuildError {
+    pub(crate) fn new(workflow: String, problems: Vec<Problem>) -> BuildError {
+        BuildError { workflow, problems }
+    }
+
+    /// Whether there is a problem with this code.
+    pub fn has(&self, code: &str) -> bool {
+        self.problems.iter().any(|problem| problem.code == code)
+    }
+}
+
+fn counted(problems: usize) -> String {
+    match problems {
+        1 => "for one reason".to_owned(),
+        more => format!("for {more} reasons"),
+    }
+}
+
+fn told(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("\n  {problem}")).collect()
+}

@@ -1,0 +1,142 @@
+//! Retry policies: data, kept in the plan. The engine works out what follows a failure and keeps its verdict.
+
+use std::time::Duration;
+
+use windlass_core::plan::{self, Amount, Backoff, Growth, Jitter, Within};
+
+/// When and how often a step that has failed is tried again.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::Retry;
+///
+/// let patient = Retry::exponential(Duration::from_millis(200))
+///     .attempts(5)
+///     .factor(2.0)
+///     .max(Duration::from_secs(10))
+///     .jitter(0.1)
+///     .stop_after(Duration::from_secs(60))
+///     .on(["RateLimited", "timeout"]);
+/// let stubborn = Retry::fixed(Duration::from_secs(1)).attempts(100);
+/// assert_ne!(patient, stubborn);
+/// ```
+///
+/// The jitter is drawn from the run's own numbers: a replay draws the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    attempts: u32,
+    first: Duration,
+    growth: Growth,
+    min: Option<Duration>,
+    max: Option<Duration>,
+    jitter: f64,
+    within: Option<(Duration, bool)>,
+    on: Vec<String>,
+}
+
+impl Retry {
+    /// The same wait before every retry. Three attempts in all, unless it is said otherwise.
+    pub fn fixed(every: Duration) -> Retry {
+        let (growth, on) = (Growth::Fixed, Vec::new());
+        Retry { attempts: 3, first: every, growth, min: None, max: None, jitter: 0.0, within: None, on }
+    }
+
+    /// A wait that doubles, unless another [`factor`](Self::factor) is given. Three attempts in all, unless it is said
+    /// otherwise.
+    pub fn exponential(first: Duration) -> Retry {
+        Retry { growth: Growth::Exponential(2.0), ..Retry::fixed(first) }
+    }
+
+    /// Only one attempt: what a step has anyway.
+    pub fn none() -> Retry {
+        Retry { attempts: 1, ..Retry::fixed(Duration::ZERO) }
+    }
+
+    /// How often in all, the first attempt included; at least 1.
+    #[must_use]
+    pub fn attempts(mut self, attempts: u32) -> Retry {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// How much longer each wait is than the one before.
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> Retry {
+        self.growth = Growth::Exponential(factor);
+        self
+    }
+
+    /// The longest wait.
+    #[must_use]
+    pub fn max(mut self, max: Duration) -> Retry {
+        self.max = Some(max);
+        self
+    }
+
+    /// The shortest wait.
+    #[must_use]
+    pub fn min(mut self, min: Duration) -> Retry {
+        self.min = Some(min);
+        self
+    }
+
+    /// Up to this part of a wait is added to it: 0.1 is a tenth.
+    #[must_use]
+    pub fn jitter(mut self, part: f64) -> Retry {
+        self.jitter = part;
+        self
+    }
+
+    /// No further attempt when so much time has passed since the first, restarts and all.
+    #[must_use]
+    pub fn stop_after(mut self, time: Duration) -> Retry {
+        self.within = Some((time, false));
+        self
+    }
+
+    /// The same, and the wait that would come next counts as well.
+    #[must_use]
+    pub fn stop_before(mut self, time: Duration) -> Retry {
+        self.within = Some((time, true));
+        self
+    }
+
+    /// Only errors with one of these codes or kinds. Without this, all.
+    #[must_use]
+    pub fn on<T: Into<String>>(mut self, codes: impl IntoIterator<Item = T>) -> Retry {
+        self.on = codes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// As the plan has it; None if nothing is tried again.
+    pub(crate) fn compile(&self) -> Option<plan::Retry> {
+        let backoff = Backoff {
+            interval: Amount::Fixed(span(self.first)),
+            growth: self.growth,
+            min: self.min.map(span),
+            max: self.max.map(span),
+            jitter: if self.jitter > 0.0 { Jitter::Add(self.jitter) } else { Jitter::None },
+        };
+        let on = self.on.iter().map(|code| code.as_str().into()).collect();
+        let within = self.within.map(|(time, counts_wait)| Within { time: span(time), counts_wait });
+        (self.attempts > 1).then_some(plan::Retry {
+            attempts: Amount::Fixed(self.attempts.into()),
+            backoff,
+            on,
+            within,
+        })
+    }
+
+    /// `3 times, 1s apart`, for the workflow's own text.
+    pub(crate) fn told(&self) -> Option<String> {
+        let growth = match self.growth {
+            Growth::Exponential(factor) => format!(" x{factor}"),
+            _ => String::new(),
+        };
+        (self.attempts > 1).then(|| format!("retry {} {:?}{growth}", self.attempts, self.first))
+    }
+}
+
+pub(crate) fn span(time: Duration) -> windlass_value::Duration {
+    windlass_value::Duration(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}

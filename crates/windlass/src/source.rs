@@ -1,0 +1,58 @@
+//! A workflow as text: what a plan of code has instead of a file.
+
+use windlass_core::plan::SourceSpan;
+
+use crate::builder::{StepDef, WorkflowBuilder};
+use crate::shape::Joined;
+
+/// The text, and where in it each step stands.
+pub(crate) fn source(workflow: &WorkflowBuilder) -> (String, Vec<SourceSpan>) {
+    let mut text = format!("workflow {}", workflow.name);
+    if let Some(timeout) = workflow.timeout {
+        text.push_str(&format!("  timeout {timeout:?}"));
+    }
+    text.push('\n');
+    let mut spans = Vec::new();
+    for step in &workflow.steps {
+        let start = text.len() as u32;
+        text.push_str(&line(step));
+        spans.push(SourceSpan { start, end: text.len() as u32 });
+        text.push('\n');
+    }
+    (text, spans)
+}
+
+/// `charge(order.placed) -> order.charged | order.failed  workers 4`
+fn line(step: &StepDef) -> String {
+    let names = |separator: &str| step.shape.accepts.iter().map(|event| event.name).collect::<Vec<_>>().join(separator);
+    let takes = match (step.shape.joined, &step.handler) {
+        (Joined::One, _) => names(" | "),
+        (Joined::All, _) => format!("all {}", names(" | ")),
+        (Joined::Collect, _) => names(" + "),
+        (Joined::Failure, Some(handler)) => match &handler.of {
+            Some(of) => format!("failure of {}", of.join(", ")),
+            None => "failure".to_owned(),
+        },
+        (Joined::Failure, None) => "failure".to_owned(),
+    };
+    let mut gives: Vec<&str> = step.shape.produces.iter().map(|event| event.name).collect();
+    gives.dedup();
+    let gives = match (gives.is_empty(), step.shape.fans_out) {
+        (true, _) => "nothing".to_owned(),
+        (false, true) => format!("many {}", gives.join(" | ")),
+        (false, false) => gives.join(" | "),
+    };
+    let mut facts = vec![format!("workers {}", step.workers)];
+    if !step.sends.is_empty() {
+        facts.push(format!("sends {}", step.sends.iter().map(|event| event.name).collect::<Vec<_>>().join(", ")));
+    }
+    if !step.waits.is_empty() {
+        facts.push(format!("waits {}", step.waits.iter().map(|event| event.name).collect::<Vec<_>>().join(", ")));
+    }
+    facts.extend(step.key.as_ref().map(|key| format!("key {key}")));
+    facts.extend(step.surplus.map(|surplus| format!("surplus {}", format!("{surplus:?}").to_lowercase())));
+    facts.extend(step.timeout.map(|time| format!("timeout {time:?}")));
+    facts.extend(step.retry.as_ref().and_then(crate::Retry::told));
+    facts.extend(step.handler.as_ref().map(|handler| format!("times {}", handler.times)));
+    format!("{}({takes}) -> {gives}  {}", step.name, facts.join("  "))
+}

@@ -1,0 +1,181 @@
+//! A workflow that was built.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_runtime::Tools;
+use windlass_value::Value;
+
+use crate::builder::WorkflowBuilder;
+use crate::call::Facts;
+use crate::compile::tool_name;
+use crate::event::{Event, EventKind, EventType, encode, unknown};
+use crate::function::StepTool;
+use crate::{Engine, Error};
+
+/// Steps that were checked, ready to run: in memory in one line ([`run`](Self::run)), or in an
+/// [`Engine`](crate::Engine). Cloning it is cheap.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use windlass::{Context, Event, StepError};
+///
+/// #[derive(Event, Serialize, Deserialize)]
+/// #[event(name = "count.begin", start)]
+/// struct Begin { from: u64 }
+///
+/// #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
+/// #[event(name = "count.done", stop)]
+/// struct Done { at: u64 }
+///
+/// struct Counter { by: u64 }
+///
+/// #[windlass::workflow(name = "counter", timeout = "5m")]
+/// impl Counter {
+///     #[step(workers = 1, timeout = "30s", retry(exponential, attempts = 5, first = "200ms"))]
+///     async fn count(&self, _ctx: Context, event: Begin) -> Result<Done, StepError> {
+///         Ok(Done { at: event.from + self.by })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workflow = Counter { by: 2 }.into_workflow().build()?;
+/// assert_eq!(workflow.run::<Done>(Begin { from: 1 }).await?, Done { at: 3 });
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Workflow(Arc<Inner>);
+
+pub(crate) struct Inner {
+    plan: Plan,
+    facts: Arc<Facts>,
+    tools: Vec<(String, StepTool)>,
+}
+
+impl Workflow {
+    /// Begins a workflow of this name. The name is what an engine and a journal know it by.
+    pub fn builder(name: &str) -> WorkflowBuilder {
+        WorkflowBuilder::new(name)
+    }
+
+    pub(crate) fn new(builder: WorkflowBuilder, plan: Plan, facts: Facts) -> Workflow {
+        let facts = Arc::new(facts);
+        let name = builder.name;
+        let tools = builder.steps.into_iter().enumerate().map(|(at, step)| {
+            let tool = StepTool { facts: facts.clone(), step: at, function: step.function };
+            (tool_name(&name, &step.name), tool)
+        });
+        let tools = tools.collect();
+        Workflow(Arc::new(Inner { plan, facts, tools }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.plan.name
+    }
+
+    /// What it compiles to: what drawings, journals and the engine work on.
+    pub fn plan(&self) -> &Plan {
+        &self.0.plan
+    }
+
+    /// One line for each step: what it takes, what it gives, how it is run.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Event, StepError, Workflow};
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "begin", start)]
+    /// # struct Begin;
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "done", stop)]
+    /// # struct Done;
+    /// # let workflow = Workflow::builder("short").step("finish", |_: Begin| async { Ok(Done) }).build().unwrap();
+    /// assert_eq!(workflow.text(), "workflow short\nfinish(begin) -> done  workers 4\n");
+    /// ```
+    pub fn text(&self) -> &str {
+        &self.0.plan.source
+    }
+
+    /// The events that it knows, by name: the only ones that it decodes.
+    pub fn events(&self) -> impl Iterator<Item = EventType> {
+        self.0.facts.events.values().copied()
+    }
+
+    /// Reads what somebody gives as an event of this name: the fields of any known version, written in the newest. A name that
+    /// is not known is refused, with those that are.
+    pub fn read_event(&self, name: &str, payload: &Value) -> Result<Value, Error> {
+        let known = self.0.facts.events.get(name);
+        let event = known.ok_or_else(|| Error::Event(unknown(name, &self.events().collect::<Vec<_>>())))?;
+        (event.read)(payload).map_err(Error::Event)
+    }
+
+    /// Runs it in memory, and waits for its result. To be called inside a tokio runtime.
+    pub async fn run<Stop: Event>(&self, event: impl Event) -> Result<Stop, Error> {
+        let engine = Engine::in_memory().workflow(self).build()?;
+        let handle = engine.start(self, event).await?;
+        let result = handle.result().await;
+        engine.close().await;
+        result
+    }
+
+    pub(crate) fn add_tools(&self, tools: Tools) -> Tools {
+        self.0.tools.iter().fold(tools, |tools, (name, tool)| tools.with(name, tool.clone()))
+    }
+
+    /// The run's input, if this is the event it starts with.
+    pub(crate) fn start_input<E: Event>(&self, event: &E) -> Result<Value, Error> {
+        let starts = self.events().find(|known| known.kind == EventKind::Start && self.accepts(known));
+        match starts {
+            Some(start) if start.name == E::NAME => encode(event).map_err(Error::Event),
+            start => {
+                let wanted = start.map_or("", |start| start.name);
+                let message = format!("`{}` starts with `{wanted}`, not with `{}`", self.name(), E::NAME);
+                Err(Error::refused("NotTheStart", message))
+            }
+        }
+    }
+
+    fn accepts(&self, event: &EventType) -> bool {
+        self.0.facts.steps.iter().any(|step| step.accepts.contains(&event.name))
+    }
+
+    /// An event that may be sent to a run from outside.
+    pub(crate) fn may_be_sent<E: Event>(&self) -> Result<(), Error> {
+        let known: Vec<EventType> = self.events().collect();
+        // One that answers a wait need not be in any signature.
+        if E::KIND == EventKind::HumanResponse || known.iter().any(|event| event.name == E::NAME) {
+            return Ok(());
+        }
+        Err(Error::Event(unknown(E::NAME, &known)))
+    }
+
+    /// The step must be there and accept the event.
+    pub(crate) fn check_target<E: Event>(&self, step: &str) -> Result<(), Error> {
+        let steps = &self.0.facts.steps;
+        let Some(target) = steps.iter().find(|one| *one.name == *step) else {
+            let near = crate::nearest::meant(step, steps.iter().map(|one| &*one.name).collect::<Vec<_>>());
+            return Err(Error::refused(
+                "NoSuchStep",
+                format!("there is no step `{step}` in `{}`: {near}", self.name()),
+            ));
+        };
+        match target.accepts.contains(&E::NAME) {
+            true => Ok(()),
+            false => {
+                let accepts = crate::nearest::listed("it accepts", target.accepts.iter().copied());
+                let message = format!("the step `{step}` does not accept `{}`; {accepts}", E::NAME);
+                Err(Error::refused("NotAccepted", message))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Workflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text().trim_end())
+    }
+}
