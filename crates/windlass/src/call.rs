@@ -75,8 +75,8 @@ impl std::ops::Deref for Call {
 
 impl Call {
     pub(crate) fn new(facts: Arc<Facts>, step: usize, given: ToolCall) -> Call {
-        let at = windlass_runtime::real_now();
-        let resumed = None;
+        let at = given.at.unwrap_or_else(windlass_runtime::real_now);
+        let resumed = given.resumed.clone();
         Call(Arc::new(Shared { facts, step, given, at, resumed, buffer: Mutex::default() }))
     }
 

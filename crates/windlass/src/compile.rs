@@ -80,7 +80,7 @@ fn body(plan: &mut Plan, workflow: &WorkflowBuilder, step: &StepDef, root: NodeI
         retry: step.retry.as_ref().and_then(crate::Retry::compile),
         timeout: step.timeout.map(|time| Amount::Fixed(crate::retry::span(time))),
         hidden: true,
-        ..Task::new(Action::Effect(Effect { tool: tool.as_str().into(), input }))
+        ..Task::new(Action::Effect(Effect { fresh: true, ..Effect::new(tool.as_str(), input) }))
     };
     let pipeline = NodeKind::Pipeline(Pipeline { tasks: vec![task] });
     plan.add_node(Node { span, ..Node::new(step.name.as_str(), "step", Some(root), pipeline) })

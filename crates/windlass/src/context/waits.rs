@@ -98,10 +98,7 @@ impl<E: Event> WaitFor<E> {
         let payload = match self.call.next_wait() {
             Some(answer) => answer?,
             None => {
-                let requirements = match self.requirements.is_empty() {
-                    true => Value::Null,
-                    false => Value::map(self.requirements),
-                };
+                let requirements = Value::map(self.requirements);
                 let (deadline, asks) = (self.deadline.map(span), self.asks);
                 self.call.suspend(Awaited::Event { name: E::NAME.into(), requirements, deadline, asks }).await?
             }
