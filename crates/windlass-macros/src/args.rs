@@ -28,11 +28,19 @@ impl Parse for Arg {
             Form::Group(inner.parse()?)
         } else if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
-            Form::Value(input.parse()?)
+            Form::Value(bare(input.parse()?))
         } else {
             Form::Flag
         };
         Ok(Arg { name, form })
+    }
+}
+
+/// Without the invisible group that a macro by example puts around what it was given.
+fn bare(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => bare(*group.expr),
+        other => other,
     }
 }
 
@@ -127,7 +135,7 @@ impl Arg {
     pub fn texts(&self) -> Result<Vec<LitStr>> {
         let wrong = || self.wrong(&format!("{} = [\"…\", \"…\"]", self.name));
         let Form::Value(Expr::Array(array)) = &self.form else { return Err(wrong()) };
-        let one = |item: &Expr| match item {
+        let one = |item: &Expr| match &bare(item.clone()) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.clone()),
             other => Err(Error::new_spanned(other, format!("`{}` is a list of texts", self.name))),
         };

@@ -1,8 +1,7 @@
 //! `#[workflow] impl … { #[step] async fn … }`
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Attribute, Error, FnArg, ImplItem, ImplItemFn, ItemImpl, LitStr, Meta, Result, ReturnType, Signature, Type};
 
 use crate::args::{Problems, parse};
@@ -33,7 +32,7 @@ pub fn expand(arguments: TokenStream, mut item: ItemImpl) -> TokenStream {
         // The methods stay, so that nobody has to read of those that are missing as well.
         return quote!(#item #errors);
     }
-    let registered = steps.iter().map(|step| register(step, &item.self_ty));
+    let registered = steps.iter().map(|step| register(step, &item));
     let (generics, _, bounds) = item.generics.split_for_impl();
     let me = &item.self_ty;
     quote! {
@@ -158,49 +157,70 @@ fn check_handlers(steps: &[Step], problems: &mut Problems) {
 }
 
 /// The call of the builder that adds a step.
-fn register(step: &Step, me: &Type) -> TokenStream {
+fn register(step: &Step, item: &ItemImpl) -> TokenStream {
     let Step { signature, name, handler, options } = step;
     let method = &signature.ident;
     let types: Vec<&Type> = typed(signature).collect();
     let given: Vec<_> = (0..types.len()).map(|at| format_ident!("given{at}")).collect();
-    let params = types.iter().map(|one| quote_spanned!(one.span()=> ::windlass::__private::param::<#one>();));
-    let events = types.iter().map(|one| quote!(<#one as ::windlass::Param>::EVENTS));
-    let counted = quote_spanned!(method.span()=> const { ::windlass::__private::one_event(0 #(+ #events)*) });
     let returned = match &signature.output {
-        ReturnType::Type(_, one) if !matches!(**one, Type::ImplTrait(_)) => {
-            quote_spanned!(one.span()=> ::windlass::__private::returned::<#one>();)
-        }
-        _ => quote!(),
+        ReturnType::Type(_, one) if !matches!(**one, Type::ImplTrait(_)) => quote!(#one),
+        _ => quote!(_),
     };
+    let me = &item.self_ty;
     let call = match signature.receiver() {
         Some(_) => quote!(me.#method(#(#given),*)),
         None => quote!(<#me>::#method(#(#given),*)),
     };
-    let add = if *handler { quote!(on_failure) } else { quote!(step) };
+    let counted = counted(signature, &types, item);
     let calls = &options.calls;
     let of = options.of.as_ref().map(|of| {
         let names = of.iter().map(|one| one.to_string());
         quote!(.of([#(#names),*]))
     });
     quote! {
-        #(#params)*
-        #returned
-        #counted;
+        #counted
         let builder = {
             let me = ::std::sync::Arc::clone(&me);
-            builder
-                .#add(#name, move |#(#given: #types),*| {
+            ::windlass::__private::add::<(#(#types,)*), #returned, _, _>(
+                builder,
+                #name,
+                #handler,
+                move |(#(#given,)*): (#(#types,)*)| {
                     let me = ::std::sync::Arc::clone(&me);
                     async move {
                         let _ = &me;
-                        ::windlass::__private::done(#call.await)
+                        #call.await
                     }
-                })
-                #(#calls)*
-                #of
-                .workflow()
+                },
+            )
+            #(#calls)*
+            #of
+            .workflow()
         };
     }
+}
+
+/// That there is one event among the parameters is looked at when this is compiled, if the types can be named outside of the
+/// `impl`; else when the workflow is built.
+fn counted(signature: &Signature, types: &[&Type], item: &ItemImpl) -> TokenStream {
+    let bound = !item.generics.params.is_empty() || types.iter().any(|one| names_self(quote!(#one)));
+    let events = types.iter().map(|one| quote!(::windlass::__private::Count::<#one>::EVENTS));
+    let check = quote_spanned! { signature.ident.span()=>
+        const _: () = {
+            #[allow(unused_imports)]
+            use ::windlass::__private::Counted as _;
+            ::windlass::__private::one_event(0 #(+ #events)*)
+        };
+    };
+    if bound { TokenStream::new() } else { check }
+}
+
+fn names_self(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => ident == "Self",
+        TokenTree::Group(group) => names_self(group.stream()),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// A mark that no `#[workflow]` has taken off.

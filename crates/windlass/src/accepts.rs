@@ -30,7 +30,7 @@ pub trait Accepts: Sized + Send + 'static {
 
 impl<U: Events> Accepts for U {
     fn describe(shape: &mut Shape) {
-        shape.accepts = U::types();
+        shape.accepts.extend(U::types());
     }
 
     fn take(token: Token) -> Result<U, StepError> {
@@ -103,7 +103,7 @@ impl<E> IntoIterator for All<E> {
 
 impl<E: Event> Accepts for All<E> {
     fn describe(shape: &mut Shape) {
-        shape.accepts = vec![EventType::of::<E>()];
+        shape.accepts.push(EventType::of::<E>());
         shape.joined = Joined::All;
     }
 
@@ -173,7 +173,7 @@ macro_rules! collects {
     ($($event:ident),+) => {
         impl<$($event: Event),+> Accepts for Collect<($($event,)+)> {
             fn describe(shape: &mut Shape) {
-                shape.accepts = vec![$(EventType::of::<$event>()),+];
+                shape.accepts.extend([$(EventType::of::<$event>()),+]);
                 shape.joined = Joined::Collect;
             }
 

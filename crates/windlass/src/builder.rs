@@ -1,17 +1,18 @@
 //! Putting a workflow together, step by step.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::Facts;
 use crate::checks::check;
 use crate::event::{Event, EventType};
-use crate::function::{Erased, StepFn, erase};
+use crate::function::{Erased, Params, StepFn, erase, erase_method};
 use crate::problem::{BuildError, Check, Problem};
 use crate::resource::Resources;
 use crate::shape::Shape;
 use crate::workflow::Workflow;
-use crate::{Retry, compile};
+use crate::{Retry, StepResult, compile};
 
 /// How many bodies of a step run at once in one run, unless it is said otherwise.
 pub const WORKERS: u32 = 4;
@@ -128,13 +129,26 @@ impl WorkflowBuilder {
         self.add(name, function, Some(HandlerDef { of: None, times: 1 }))
     }
 
-    fn add<Args: 'static>(
+    fn add<Args: 'static>(self, name: &str, function: impl StepFn<Args>, handler: Option<HandlerDef>) -> StepBuilder {
+        self.push(name, erase(function), handler)
+    }
+
+    pub(crate) fn add_method<P, R, F, Body>(self, name: &str, handler: bool, function: F) -> StepBuilder
+    where
+        P: Params,
+        R: StepResult,
+        F: Fn(P) -> Body + Send + Sync + 'static,
+        Body: Future<Output = R> + Send + 'static,
+    {
+        self.push(name, erase_method(function), handler.then_some(HandlerDef { of: None, times: 1 }))
+    }
+
+    fn push(
         mut self,
         name: &str,
-        function: impl StepFn<Args>,
+        (shape, function): (Shape, Arc<dyn Erased>),
         handler: Option<HandlerDef>,
     ) -> StepBuilder {
-        let (shape, function) = erase(function);
         let step = StepDef {
             name: name.to_owned(),
             shape,

@@ -8,7 +8,7 @@ use windlass_runtime::{Tool, ToolCall, ToolFuture};
 
 use crate::call::{Call, Facts, failure, run};
 use crate::shape::Shape;
-use crate::{Param, Returns, StepError};
+use crate::{Param, Returns, StepError, StepResult};
 
 /// A function or closure that can be a step: one event, and beside it a [`Context`](crate::Context) and resources
 /// ([`Res`](crate::Res)) in any order, up to ten parameters.
@@ -81,6 +81,82 @@ functions!(P1, P2, P3, P4, P5, P6, P7);
 functions!(P1, P2, P3, P4, P5, P6, P7, P8);
 functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9);
 functions!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
+
+/// The parameters of a marked method, together.
+#[diagnostic::on_unimplemented(
+    message = "these cannot be the parameters of a step",
+    label = "not the parameters of a step",
+    note = "a step takes one event, and beside it a `Context` and resources as `Res<T>`: ten parameters at most"
+)]
+#[doc(hidden)]
+pub trait Params: Sized + Send + 'static {
+    #[doc(hidden)]
+    fn describe(shape: &mut Shape);
+    #[doc(hidden)]
+    fn take(call: &Call) -> Result<Self, StepError>;
+}
+
+macro_rules! parameters {
+    ($($param:ident),+) => {
+        impl<$($param: Param),+> Params for ($($param,)+) {
+            fn describe(shape: &mut Shape) {
+                $(
+                    <$param as Param>::describe(shape);
+                    shape.events += <$param as Param>::EVENTS;
+                )+
+            }
+
+            fn take(call: &Call) -> Result<Self, StepError> {
+                Ok(($(<$param as Param>::take(call)?,)+))
+            }
+        }
+    };
+}
+
+parameters!(P1);
+parameters!(P1, P2);
+parameters!(P1, P2, P3);
+parameters!(P1, P2, P3, P4);
+parameters!(P1, P2, P3, P4, P5);
+parameters!(P1, P2, P3, P4, P5, P6);
+parameters!(P1, P2, P3, P4, P5, P6, P7);
+parameters!(P1, P2, P3, P4, P5, P6, P7, P8);
+parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9);
+parameters!(P1, P2, P3, P4, P5, P6, P7, P8, P9, P10);
+
+/// A marked method.
+struct Method<F, P, R>(F, PhantomData<fn(P) -> R>);
+
+impl<P, R, F, Body> Erased for Method<F, P, R>
+where
+    P: Params,
+    R: StepResult,
+    F: Fn(P) -> Body + Send + Sync,
+    Body: Future<Output = R> + Send + 'static,
+{
+    fn call(&self, call: Call) -> ToolFuture {
+        match P::take(&call) {
+            Ok(given) => {
+                let body = (self.0)(given);
+                Box::pin(run(async move { body.await.into_result() }, call))
+            }
+            Err(error) => Box::pin(std::future::ready(failure(error))),
+        }
+    }
+}
+
+pub(crate) fn erase_method<P, R, F, Body>(function: F) -> (Shape, Arc<dyn Erased>)
+where
+    P: Params,
+    R: StepResult,
+    F: Fn(P) -> Body + Send + Sync + 'static,
+    Body: Future<Output = R> + Send + 'static,
+{
+    let mut shape = Shape::default();
+    P::describe(&mut shape);
+    R::Good::describe(&mut shape);
+    (shape, Arc::new(Method(function, PhantomData)))
+}
 
 /// A function whose types are no longer known.
 pub(crate) trait Erased: Send + Sync {

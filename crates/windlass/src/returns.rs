@@ -79,14 +79,14 @@ impl<U: Events> Returns for Vec<U> {
     label = "not a `Result` of events",
     note = "a step returns `Result<E, StepError>`, where E is an event, a union of events, `Option` or `Vec` of those, or `()`"
 )]
-pub trait StepResult {
+pub trait StepResult: 'static {
     /// What is in it when all went well.
     type Good: Returns;
     #[doc(hidden)]
     fn into_result(self) -> Result<Self::Good, StepError>;
 }
 
-impl<R: Returns, E: Into<StepError>> StepResult for Result<R, E> {
+impl<R: Returns, E: Into<StepError> + 'static> StepResult for Result<R, E> {
     type Good = R;
 
     fn into_result(self) -> Result<R, StepError> {

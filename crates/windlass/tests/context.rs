@@ -91,7 +91,10 @@ async fn a_failed_attempt_changes_and_sends_nothing() {
         })
         .sends::<Note>()
         .retry(Retry::fixed(Duration::from_secs(60)).attempts(3))
-        .step("end", |ctx: Context<Totals>, note: Note| async move { done(format!("{} {}", note.text, ctx.state()?.runs)) })
+        .step(
+            "end",
+            |ctx: Context<Totals>, note: Note| async move { done(format!("{} {}", note.text, ctx.state()?.runs)) },
+        )
         .build()
         .unwrap();
     assert_eq!(run(&workflow).await.unwrap().text, "attempt 3 1");
@@ -108,7 +111,10 @@ async fn sends_are_declared() {
         .unwrap();
     let error = run(&workflow).await.unwrap_err();
     assert_eq!(error.code(), "NotDeclared");
-    assert!(error.to_string().contains("the step `begin` does not say that it sends `note`; it may send: `done`"), "{error}");
+    assert!(
+        error.to_string().contains("the step `begin` does not say that it sends `note`; it may send: `done`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

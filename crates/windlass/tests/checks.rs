@@ -1,0 +1,301 @@
+//! What the build finds: all problems at once, each with its code, a sentence and a hint.
+
+use serde::{Deserialize, Serialize};
+use windlass::{
+    All, BuildError, Check, Collect, Context, Event, Events, Res, StepError, StepFailed, Surplus, Workflow,
+    WorkflowBuilder,
+};
+
+macro_rules! events {
+    ($($type:ident = $name:literal $(, $kind:ident)?;)+) => {
+        $(#[derive(Event, Serialize, Deserialize)]
+        #[event(name = $name $(, $kind)?)]
+        struct $type;)+
+    };
+}
+
+events! {
+    Begin = "begin", start;
+    Other = "other", start;
+    A = "a";
+    B = "b";
+    C = "c";
+    Again = "a";
+    Asked = "asked", input_required;
+    Told = "told", human_response;
+    Done = "done", stop;
+    Ended = "ended", stop;
+}
+
+#[derive(Events)]
+enum Either {
+    A(A),
+    Done(Done),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct One {
+    n: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Two {
+    n: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Bare(u64);
+
+macro_rules! step {
+    ($taken:ty => $given:ty) => {
+        |_: $taken| async { Err::<$given, _>(StepError::new("Never", "not run here")) }
+    };
+}
+
+fn named(name: &str) -> WorkflowBuilder {
+    Workflow::builder(name)
+}
+
+/// From the start to the end.
+fn whole() -> WorkflowBuilder {
+    named("w").step("whole", step!(Begin => Done)).workflow()
+}
+
+fn problems(built: Result<Workflow, BuildError>) -> Vec<(&'static str, String)> {
+    let error = match built {
+        Ok(_) => return Vec::new(),
+        Err(error) => error,
+    };
+    for problem in &error.problems {
+        assert!(!problem.hint.is_empty(), "{problem}");
+    }
+    error.problems.into_iter().map(|problem| (problem.code, problem.message)).collect()
+}
+
+/// A case is a line: what is built, and the code and the sentence of each problem.
+#[test]
+fn each_problem_has_a_code_and_a_sentence() {
+    let table: Vec<(WorkflowBuilder, Vec<(&str, &str)>)> = vec![
+        (whole(), vec![]),
+        (named("w"), vec![("no_steps", "it has no steps")]),
+        (
+            named("a b").step("x", step!(Begin => Done)).workflow(),
+            vec![("name", "`a b` cannot be the name of a workflow")],
+        ),
+        (named("w").step("x/y", step!(Begin => Done)).workflow(), vec![("name", "`x/y` cannot be the name of a step")]),
+        (
+            whole().step("whole", step!(Begin => Done)).workflow(),
+            vec![("duplicate_step", "two steps are called `whole`")],
+        ),
+        (named("w").step("x", step!(Told => Done)).workflow(), vec![("no_start", "no step accepts a start event")]),
+        (
+            whole().step("x", step!(Other => Done)).workflow(),
+            vec![("many_starts", "there is more than one start event, accepted: `begin`, `other`")],
+        ),
+        (named("w").step("x", step!(Begin => Asked)).workflow(), vec![("no_stop", "no step gives a stop event")]),
+        (
+            whole().step("x", step!(Begin => Ended)).workflow(),
+            vec![("many_stops", "there is more than one stop event, given: `done`, `ended`")],
+        ),
+        (
+            whole().step("x", step!(Done => Done)).workflow(),
+            vec![("accepts_stop", "the step `x` accepts the stop event `done`")],
+        ),
+        (
+            whole().step("x", step!(A => Done)).workflow(),
+            vec![("never_produced", "the step `x` accepts `a`, which no step gives")],
+        ),
+        (
+            named("w").step("x", step!(Begin => Option<Done>)).sends::<A>().workflow(),
+            vec![("never_consumed", "the step `x` gives `a`, which no step accepts")],
+        ),
+        // Whoever waits for it takes it; what asks somebody, and what somebody answers, needs nobody inside.
+        (
+            named("w")
+                .step("x", step!(Begin => Done))
+                .sends::<A>()
+                .step("y", step!(Begin => Done))
+                .waits::<A>()
+                .workflow(),
+            vec![],
+        ),
+        (named("w").step("x", step!(Begin => Asked)).step("y", step!(Told => Done)).workflow(), vec![]),
+        (
+            whole().step("x", step!(A => B)).step("y", step!(B => Either)).workflow(),
+            vec![
+                ("unreachable", "the step `x` can never run: nothing leads to it from the start"),
+                ("unreachable", "the step `y` can never run: nothing leads to it from the start"),
+            ],
+        ),
+        (
+            named("w").step("x", step!(Begin => Either)).step("y", step!(A => B)).step("z", step!(B => A)).workflow(),
+            vec![
+                ("dead_end", "the step `y` is a dead end: nothing that it gives leads to the run's end"),
+                ("dead_end", "the step `z` is a dead end: nothing that it gives leads to the run's end"),
+            ],
+        ),
+        (
+            named("w").step("x", step!(Begin => A)).step("y", step!(All<A> => Done)).workflow(),
+            vec![("join", "the step `y` waits for all: `a` of a fan-out, and none leads there")],
+        ),
+        (
+            named("w")
+                .step("x", step!(Begin => Vec<A>))
+                .step("y", step!(A => B))
+                .step("z", step!(All<B> => Done))
+                .workflow(),
+            vec![],
+        ),
+        (
+            whole().step("x", step!(Begin => A)).step("y", step!(Collect<(A, B)> => Done)).workflow(),
+            vec![("join", "the step `y` collects `b`, which no step gives: it never has all it needs")],
+        ),
+        (
+            named("w")
+                .step("x", step!(Begin => Either))
+                .step("y", step!(A => Done))
+                .key("n")
+                .surplus(Surplus::Drop)
+                .workflow(),
+            vec![("options", "the step `y` has a `key` or a `surplus` and collects nothing")],
+        ),
+        (
+            named("w").step("x", step!(Begin => Done)).workers(0).workflow(),
+            vec![("workers", "the step `x` has no workers: it would never run")],
+        ),
+        (
+            named("w").step("x", |_: Begin, _: Told| async { Ok(Done) }).workflow(),
+            vec![("parameters", "the step `x` has 2 event parameters")],
+        ),
+        (
+            named("w").step("x", |_: Context| async { Ok(Done) }).workflow(),
+            vec![("parameters", "the step `x` has 0 event parameters"), ("no_start", "no step accepts a start event")],
+        ),
+        (
+            named("w").step("x", step!(Begin => A)).step("y", step!(Again => Done)).workflow(),
+            vec![("duplicate_event", "two types have the event name `a`: `checks::Again` and `checks::A`")],
+        ),
+        (
+            named("w").step("x", |_: Begin, _: Res<One>| async { Ok(Done) }).resource(Two::default()),
+            vec![("missing_resource", "the step `x` takes the resource `checks::One`, which is not there")],
+        ),
+        (
+            named("w")
+                .step("x", |_: Begin, _: Context<One>| async { Ok(A) })
+                .step("y", |_: A, _: Context<Two>| async { Ok(Done) })
+                .workflow(),
+            vec![("state", "`x` has the state `checks::One`, and `y` has `checks::Two`")],
+        ),
+        (
+            named("w").step("x", |_: Begin, _: Context<Bare>| async { Ok(Done) }).workflow(),
+            vec![(
+                "state",
+                "StateNotAnObject: the state `checks::Bare` is written as integer, not as an object (make it a struct with named fields)",
+            )],
+        ),
+    ];
+    for (number, (builder, expected)) in table.into_iter().enumerate() {
+        let found = problems(builder.build());
+        let found: Vec<(&str, &str)> = found.iter().map(|(code, message)| (*code, message.as_str())).collect();
+        assert_eq!(found, expected, "case {number}");
+    }
+}
+
+#[test]
+fn handlers_have_rules() {
+    let failure = || step!(StepFailed => Done);
+    let table: Vec<(WorkflowBuilder, Vec<&str>)> = vec![
+        (whole().on_failure("h", failure()).times(2).workflow(), vec![]),
+        (
+            whole().on_failure("h", failure()).of(["whole"]).on_failure("rest", failure()).workflow(),
+            vec!["the error handler `rest` is for no step that can run"],
+        ),
+        (
+            whole().on_failure("h", failure()).on_failure("g", failure()).workflow(),
+            vec!["`h` and `g` are both for all steps", "the error handler `g` is for no step that can run"],
+        ),
+        (
+            whole().on_failure("h", failure()).of(["whale"]).workflow(),
+            vec![
+                "the error handler `h` is for `whale`, which is no step",
+                "the error handler `h` is for no step that can run",
+            ],
+        ),
+        (
+            whole().on_failure("h", failure()).on_failure("g", failure()).of(["h"]).workflow(),
+            vec![
+                "the error handler `g` is for `h`, which is a handler itself",
+                "the error handler `g` is for no step that can run",
+            ],
+        ),
+        (
+            whole().on_failure("h", failure()).of(["whole"]).on_failure("g", failure()).of(["whole"]).workflow(),
+            vec!["`h` and `g` are both for `whole`", "the error handler `g` is for no step that can run"],
+        ),
+        (whole().on_failure("h", failure()).times(0).workflow(), vec!["the error handler `h` may be used no times"]),
+        (
+            whole().on_failure("h", step!(Begin => Done)).workflow(),
+            vec!["the error handler `h` does not take a failure"],
+        ),
+        (
+            whole().step("h", failure()).workflow(),
+            vec![
+                "the step `h` takes failures and is no error handler",
+                "the step `h` can never run: nothing leads to it from the start",
+            ],
+        ),
+    ];
+    for (number, (builder, expected)) in table.into_iter().enumerate() {
+        let found: Vec<String> = problems(builder.build()).into_iter().map(|(_, message)| message).collect();
+        assert_eq!(found, expected, "case {number}");
+    }
+}
+
+#[test]
+fn all_problems_come_at_once_and_some_may_be_meant() {
+    let several = || named("w").step("x", step!(Begin => Either)).step("y", step!(A => ())).step("z", step!(B => C));
+    let error = several().build().unwrap_err();
+    let codes: Vec<&str> = error.problems.iter().map(|problem| problem.code).collect();
+    assert_eq!(codes, ["never_produced", "never_consumed", "dead_end"]);
+    let told = error.to_string();
+    assert!(
+        told.starts_with("the workflow `w` cannot be built, for 3 reasons:\n  never_produced: the step `z`"),
+        "{told}"
+    );
+    assert!(told.contains("if it is meant, allow it: `allow = [\"dead_end\"]`"), "{told}");
+    let fewer = several().allow(Check::NeverProduced).allow(Check::NeverConsumed).build().unwrap_err();
+    assert_eq!(fewer.problems.len(), 1);
+    let checks = [Check::NeverProduced, Check::NeverConsumed, Check::DeadEnd];
+    let all = checks.into_iter().fold(several().workflow(), WorkflowBuilder::allow);
+    assert!(all.build().is_ok());
+}
+
+struct Macros;
+
+#[windlass::workflow(name = "macros", allow = ["unreachable"])]
+impl Macros {
+    #[step(sends = [A], allow = ["never_consumed"])]
+    async fn begin(&self, _begin: Begin) -> Result<Done, StepError> {
+        Ok(Done)
+    }
+
+    #[step(waits(Told))]
+    async fn never(_b: B) -> Result<B, StepError> {
+        Ok(B)
+    }
+
+    #[on_failure(of = [begin], times = 3)]
+    async fn mend(&self, _failed: StepFailed) -> Result<Option<Done>, StepError> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn macros_say_the_same_as_the_builder() {
+    let workflow = Macros.into_workflow().build().unwrap();
+    let text = "workflow macros\n\
+                begin(begin) -> done  workers 4  sends a\n\
+                never(b) -> b  workers 4  waits told\n\
+                mend(failure of begin) -> done  workers 4  times 3\n";
+    assert_eq!(workflow.text(), text);
+}
