@@ -261,7 +261,7 @@ impl<'w> Checks<'w> {
                 step.shape.accepts.iter().partition(|event| graph.is_fed(event));
             // Of a step whose event nobody makes, that is told already.
             let told = !fed.is_empty() && (produced.is_empty() || step.shape.joined == Joined::Collect);
-            if !reached.contains(&at) && !told {
+            if !reached.contains(&at) && !told && step.shape.events > 0 {
                 let message = match step.handler.is_some() {
                     true => format!("the error handler `{name}` is for no step that can run"),
                     false => format!("the step `{name}` can never run: nothing leads to it from the start"),
