@@ -7,8 +7,8 @@ use windlass_value::{Expression, Language, Map, Value};
 
 use crate::Limits;
 use crate::plan::{
-    Action, Child, Directive, ENCODING_VERSION, ExprId, Graph, Node, NodeId, NodeKind, Pipeline, Plan, Rule,
-    SEMANTICS_VERSION, Task, VariableKind,
+    Action, Child, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
+    Pipeline, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
 };
 
 /// Names, folded to lower case, in the scope they belong to.
@@ -214,10 +214,36 @@ fn check_ids(plan: &Plan) -> Result<(), PlanError> {
         {
             return Err(PlanError(format!("the graph `{}` has a dependency on nothing", node.name)));
         }
+        if let NodeKind::Net(net) = &node.kind {
+            check_net(net)?;
+        }
         if let NodeKind::Graph(graph) = &node.kind
             && goes_in_circles(graph)
         {
             return Err(PlanError(format!("in the graph `{}` children wait for each other in a circle", node.name)));
+        }
+    }
+    Ok(())
+}
+
+/// What places say of each other is so.
+fn check_net(net: &Net) -> Result<(), PlanError> {
+    for place in &net.places {
+        let at = |at: &u32| net.places.get(*at as usize);
+        let handler = place.handler.map(|handler| at(&handler.place));
+        if handler.is_some_and(|by| by.is_none_or(|by| !by.accepts.iter().any(|kind| &**kind == FAILED_KIND))) {
+            return Err(PlanError(format!("the handler of `{}` is no place that accepts `{FAILED_KIND}`", place.name)));
+        }
+        let joins = place.fans_into.iter().flatten();
+        if joins.map(at).any(|join| join.is_none_or(|join| join.join != Join::FanOut)) {
+            return Err(PlanError(format!("`{}` fans out into a place that does not join fan-outs", place.name)));
+        }
+        if let Join::Each { needs, .. } = &place.join
+            && (needs.is_empty()
+                || needs.iter().any(|need| !place.accepts.contains(need))
+                || place.accepts.iter().any(|kind| !needs.contains(kind)))
+        {
+            return Err(PlanError(format!("what `{}` accepts is not what its join needs", place.name)));
         }
     }
     Ok(())

@@ -238,6 +238,10 @@ fn random_plans_reach_every_corner() {
         "workflow.idle ",
         "event.unhandled ",
         "ctx.patched ",
+        "step.queued ",
+        "step.idle ",
+        "step.running ",
+        "input.required ",
     ];
     let wanted = reasons.iter().map(|reason| format!("loop.done {reason}"));
     let wanted = wanted.chain(statuses.iter().map(|status| format!("step.failed {status}")));

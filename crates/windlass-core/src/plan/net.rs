@@ -19,11 +19,15 @@ pub struct Net {
     /// Events tell which slot a body has, who waits for one, and which bodies led to which.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tells_slots: bool,
+    /// Kinds that are meant for somebody outside: a token of such a kind is told of as `input.required`, and that is
+    /// enough; places may accept it as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<Arc<str>>,
 }
 
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
-        Net { places, start: start.into(), end, input: None, tells_slots: false }
+        Net { places, start: start.into(), end, input: None, tells_slots: false, asks: Vec::new() }
     }
 }
 
@@ -57,15 +61,16 @@ pub struct Place {
     /// What its good end is called where arcs look (`event.name`); None: `loop.done` for a loop, else `step.done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Arc<str>>,
-    /// A body that waits, for time or for somebody, gives its slot to the next; when it goes on, it comes before those in
-    /// the queue.
+    /// A body that waits to be tried again, or whose task waits, gives its slot to the next; when it goes on, it comes
+    /// before those in the queue.
     #[serde(default, skip_serializing_if = "is_false")]
     pub parks: bool,
     /// Who is told of a body's failure that no arc takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
-    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, perhaps with nothing. None:
-    /// those that have members; all of them if there is none.
+    /// The joins, by place, that a fan-out of this place's body closes into: each fires once, perhaps with nothing, its
+    /// members in the order in which they were returned. Other joins look for a fan-out further out. None: those that have
+    /// members, in order of arrival; all of them if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fans_into: Option<Vec<u32>>,
 }

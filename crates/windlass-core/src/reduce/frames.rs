@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Timestamp, Value};
+use windlass_value::{Duration, Timestamp, Value};
 
 use super::eval::Locals;
+use super::retry::Tried;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, ScopeId, Timer};
@@ -105,6 +106,11 @@ impl Reducer<'_> {
             let scope = self.state.scopes.get(frame.scope).filter(|_| self.program.plan.tells_tokens());
             let args = scope.and_then(|scope| scope.carried.as_ref()).map(|carried| carried.args.clone());
             fields.extend(args.filter(|args| !args.is_null()).map(|args| ("args", args)));
+            if let Some(worker) = firing.worker {
+                fields.extend([("worker", Value::from(worker)), ("firing", Value::from(frame.slot))]);
+                let from = firing.from.iter().map(|slot| Value::from(*slot)).collect();
+                fields.push(("from", Value::list(from)));
+            }
         }
         self.publish_at(id, "step.started", fields);
     }
@@ -160,8 +166,9 @@ impl Reducer<'_> {
         }
         let (node_id, scope, tries, started_at) = (frame.node, frame.scope, frame.attempt, frame.started_at);
         let node = self.program.node(node_id);
+        let tried = Tried { tries, since: Some(started_at), asked: Duration::ZERO };
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
-            && let Some(wait) = self.retry_after(retry, error, tries, scope, Locals::default())?
+            && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error);
             return Ok(());

@@ -160,6 +160,7 @@ impl Reducer<'_> {
             Item::Finish(frame, ended) => self.finish_evaluated(*frame, ended),
             Item::EndRun(outcome) => self.end_run(outcome),
             Item::Parameters => self.compute_parameters(),
+            Item::Token(net, token) => self.token_fetched(*net, token),
         };
         match worked {
             Ok(()) => Ok(()),
@@ -177,7 +178,7 @@ impl Reducer<'_> {
             Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextTurn(frame) | Item::Fire(frame) => {
                 self.fail(*frame, error);
             }
-            Item::Task(frame) | Item::TaskEnded(frame, _) => self.fail(*frame, error),
+            Item::Task(frame) | Item::TaskEnded(frame, _) | Item::Token(frame, _) => self.fail(*frame, error),
             Item::ChildEnded { parent, .. } => self.fail(*parent, error),
             Item::StartChild { graph, child } => self.child_not_started(*graph, *child, error),
             Item::Finish(frame, ended) => self.finish_failed(*frame, ended, error),

@@ -2,26 +2,41 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Duration, Value};
+use windlass_value::{Duration, Timestamp, Value};
 
 use super::{
     Reducer, Stop,
     eval::{Locals, random},
 };
 use crate::ErrorInfo;
-use crate::plan::{Amount, Growth, Jitter, Retry};
+use crate::plan::{Amount, Growth, Jitter, Retry, Within};
 use crate::state::{Body, FrameId, ScopeId, Timer};
 
+/// What has been tried so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Tried {
+    /// How many times.
+    pub tries: u32,
+    /// When the first try began.
+    pub since: Option<Timestamp>,
+    /// How long whoever refused wants to be left alone.
+    pub asked: Duration,
+}
+
 impl Reducer<'_> {
-    /// How long to wait before the next try; None when there is none. `tries` have been made.
+    /// How long to wait before the next try; None when there is none.
     pub(crate) fn retry_after(
         &mut self,
         retry: &Retry,
         error: &ErrorInfo,
-        tries: u32,
+        Tried { tries, since, asked }: Tried,
         scope: ScopeId,
         locals: Locals<'_>,
     ) -> Result<Option<Duration>, Stop> {
+        let elapsed = since.map_or(Duration::ZERO, |since| self.now().since(since));
+        if retry.within.is_some_and(|within| elapsed >= within.time) {
+            return Ok(None);
+        }
         if !matches(retry, error) || u64::from(tries) >= self.count_with(&retry.attempts, scope, locals)? {
             return Ok(None);
         }
@@ -42,7 +57,9 @@ impl Reducer<'_> {
         };
         let min = backoff.min.map_or(0.0, |min| min.0 as f64);
         let max = backoff.max.map_or(f64::MAX, |max| max.0 as f64);
-        Ok(Some(Duration(wait.max(min).min(max) as u64)))
+        let wait = Duration(wait.max(min).min(max) as u64);
+        let late = |within: Within| within.counts_wait && elapsed.saturating_add(wait.max(asked)) > within.time;
+        Ok(Some(wait).filter(|_| !retry.within.is_some_and(late)))
     }
 
     /// Uniform between the previous step's wait and this one's, each within the bounds.
@@ -79,6 +96,8 @@ impl Reducer<'_> {
             let before = std::mem::replace(&mut frame.body, Body::Backoff);
             self.forget(id, &before);
         }
+        self.unsend(id);
+        self.park(id);
     }
 
     pub(crate) fn tell_retrying(&mut self, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {

@@ -1,6 +1,6 @@
 //! Timers: all of them live in the state, so nothing about time is lost with a process.
 
-use windlass_value::Timestamp;
+use windlass_value::{Timestamp, Value};
 
 use super::Reducer;
 use crate::plan::Amount;
@@ -53,7 +53,7 @@ impl Reducer<'_> {
         match &frame.body {
             Body::Backoff => {
                 frame.body = Body::New;
-                self.state.agenda.push_back(Item::Enter(id));
+                self.unpark(id);
             }
             Body::Pipeline(body) if body.awaits.is_some() => self.await_over(id),
             Body::Pipeline(_) => self.unpark(id),
@@ -77,8 +77,16 @@ impl Reducer<'_> {
         if self.state.alive < timeout {
             return self.arm_run_timeout();
         }
-        let error =
-            ErrorInfo::new("RunTimedOut", "timeout", format!("the run took longer than its timeout of {timeout}"));
+        let at_work = self.steps_at_work();
+        let still = match at_work.is_empty() {
+            true => String::new(),
+            false => format!("; still at work: {}", at_work.join(", ")),
+        };
+        let message = format!("the run took longer than its timeout of {timeout}{still}");
+        let mut error = ErrorInfo::new("RunTimedOut", "timeout", message);
+        if !at_work.is_empty() {
+            error.facts = Value::object([("active", Value::list(at_work.into_iter().map(Value::Str).collect()))]);
+        }
         self.end_early(Closing::failed(Status::TimedOut, error));
     }
 

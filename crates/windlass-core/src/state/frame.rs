@@ -353,6 +353,9 @@ pub struct Token {
     /// How often what led to it has come by each handler.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handled: BTreeMap<u32, u32>,
+    /// Which member of each of its fan-outs it comes from, for those that keep their members' order; 0 for what is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -376,12 +379,57 @@ pub struct Firing {
     /// What its tasks have sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<Sent>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Standing::has_slot")]
+    pub standing: Standing,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Whether a body has one of its place's slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    #[default]
+    Running,
+    /// It waits, and has given its slot away.
+    Parked,
+    /// It wants to go on, and waits for a slot.
+    Returning,
+}
+
+impl Standing {
+    pub fn has_slot(&self) -> bool {
+        *self == Standing::Running
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FanOut {
     pub open: u64,
-    /// What joins hold for it: place, then payloads in arrival order.
+    /// What joins hold for it, as older snapshots have it: place, then payloads in arrival order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gathered: BTreeMap<u32, Vec<Value>>,
     pub parent: Vec<u64>,
+    /// What joins hold for it: place, then members in arrival order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub members: BTreeMap<u32, Vec<Member>>,
+    /// The place whose body has made it, if somebody asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
+    /// Of the body that has made it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handled: BTreeMap<u32, u32>,
+}
+
+/// A token that a join holds for a fan-out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Member {
+    /// Which member of the fan-out it comes from.
+    pub at: u64,
+    pub payload: Value,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handled: BTreeMap<u32, u32>,
 }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
-    Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, NetFrame,
-    PipelineFrame, PlaceFrame, Results, Token, Used, WaitFrame,
+    Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, Member,
+    NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
 };
 pub use slab::{Id, Slab};
 
@@ -220,6 +220,8 @@ pub enum Item {
     EndRun(Arc<Outcome>),
     /// Computes the defaults of parameters that were not given.
     Parameters,
+    /// A token from outside, of which a part has to be fetched before its way is known.
+    Token(FrameId, Box<Token>),
 }
 
 /// How a frame is about to end.
@@ -303,22 +305,24 @@ impl State {
         self.jobs.is_empty() && !self.has_work()
     }
 
-    /// Nothing but an outside event can move it. (A wait's deadline is not work.)
+    /// Nothing but an outside event can move it.
     pub fn is_idle(&self) -> bool {
         let waiting = !self.waits.is_empty() || !self.nets.is_empty();
-        let nothing_open = self.jobs.is_empty() && self.calls.is_empty() && self.agenda.is_empty();
-        waiting && nothing_open && self.phase == Phase::Running && {
-            let delayed = |timer: &Timer| match timer {
-                Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
-                    Some(Body::Wait(WaitFrame::Signal { .. })) => false,
-                    Some(Body::Pipeline(body)) => !matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })),
-                    _ => true,
-                },
-                Timer::Grace(_) => true,
-                Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
-            };
-            !self.timers.values().any(delayed)
-        }
+        waiting && self.agenda.is_empty() && self.phase == Phase::Running && !self.moves_by_itself()
+    }
+
+    /// A worker, a child run or a delay will bring it on, whatever is on the agenda. (A wait's deadline is not work.)
+    pub fn moves_by_itself(&self) -> bool {
+        let delayed = |timer: &Timer| match timer {
+            Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
+                Some(Body::Wait(WaitFrame::Signal { .. })) => false,
+                Some(Body::Pipeline(body)) => !matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })),
+                _ => true,
+            },
+            Timer::Grace(_) => true,
+            Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
+        };
+        !self.jobs.is_empty() || !self.calls.is_empty() || self.timers.values().any(delayed)
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::State;
-use windlass_core::plan::{CALLS, NodeKind};
-use windlass_core::state::{Awaiting, Body, Frame, FrameId, Item, Phase, ScopeId, Timer, WaitFrame};
+use windlass_core::plan::{CALLS, Net, NodeKind};
+use windlass_core::state::{
+    Awaiting, Body, Frame, FrameId, Item, NetFrame, Phase, ScopeId, Standing, Timer, WaitFrame,
+};
 use windlass_core::{Program, frame_tree};
 
 pub fn check_state(program: &Program, state: &State) {
@@ -167,14 +169,56 @@ fn check_caps(program: &Program, state: &State) {
                 assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
             }
             (NodeKind::Net(net), Body::Net(body)) => {
-                for (at, place) in net.places.iter().enumerate() {
-                    let running = body.firings.values().filter(|firing| firing.place as usize == at).count() as u32;
-                    assert!(running <= place.workers.max(1), "more bodies at once than the place has workers");
+                if frame.closing.is_none() {
+                    check_places(net, body);
+                    check_fan_outs(body);
                 }
             }
             _ => {}
         }
     }
+}
+
+/// Slots are counted, numbers are used once, and who wants to come back is known.
+fn check_places(net: &Net, body: &NetFrame) {
+    for (at, (place, state)) in net.places.iter().zip(&body.places).enumerate() {
+        let here = |standing: Standing| {
+            let firings = body.firings.iter().filter(move |(_, firing)| firing.place as usize == at);
+            firings.filter(move |(_, firing)| firing.standing == standing)
+        };
+        let running = here(Standing::Running).count() as u32;
+        assert!(running <= place.workers.max(1), "more bodies at once than the place has workers");
+        assert_eq!(running, state.running, "a place counts its bodies");
+        let returning: BTreeSet<u64> = here(Standing::Returning).map(|(slot, _)| *slot).collect();
+        assert_eq!(returning, state.returning.iter().copied().collect(), "who wants to come back is in the line");
+        assert_eq!(returning.len(), state.returning.len(), "and only once");
+        let numbers: BTreeSet<u32> = here(Standing::Running).filter_map(|(_, firing)| firing.worker).collect();
+        assert_eq!(numbers.len(), if net.tells_slots { running as usize } else { 0 }, "each has a number of its own");
+        let known: BTreeSet<u32> = numbers.union(&state.free).copied().collect();
+        let count = (numbers.len() + state.free.len()) as u32;
+        assert_eq!(known, (0..count).collect(), "numbers are used, or free");
+        let mut parked = here(Standing::Parked).chain(here(Standing::Returning));
+        assert!(parked.all(|(_, firing)| place.parks && firing.worker.is_none()), "only some places let bodies park");
+        assert!(state.sets.values().all(|set| set.iter().any(|held| !held.is_empty())), "an empty set is kept");
+        assert!(state.sets.values().all(|set| set.iter().any(|held| held.is_empty())), "a complete set is kept");
+    }
+}
+
+/// The open work of a fan-out is what can be counted.
+fn check_fan_outs(body: &NetFrame) {
+    let mut open: BTreeMap<u64, u64> = BTreeMap::new();
+    let queued = body.places.iter().flat_map(|place| {
+        let held = place.held.iter().chain(place.sets.values().flatten()).flatten();
+        place.queue.iter().chain(held).map(|token| &token.lineage)
+    });
+    let firings = body.firings.values().map(|firing| &firing.lineage);
+    for lineage in queued.chain(firings).chain(body.fan_outs.values().map(|fan| &fan.parent)) {
+        if let Some(fan) = lineage.last() {
+            *open.entry(*fan).or_default() += 1;
+        }
+    }
+    let counted: BTreeMap<u64, u64> = body.fan_outs.iter().map(|(fan, state)| (*fan, state.open)).collect();
+    assert_eq!(counted, open, "a fan-out counts its work, and closes when there is none");
 }
 
 /// A run that has ended leaves nothing behind but its root scope.

@@ -151,6 +151,9 @@ impl Maker {
         if !self.wild() || self.rng.chance(50) {
             retry.on = kinds.iter().map(|kind| (*kind).into()).collect();
         }
+        if self.wild() && self.rng.chance(30) {
+            retry.within = Some(Within { time: secs(self.rng.below(4)), counts_wait: self.rng.chance(50) });
+        }
         retry
     }
 
@@ -517,10 +520,11 @@ impl Maker {
         Stall { watch: self.value(around), turns: 2 + self.rng.below(2) }
     }
 
-    /// One place begins, two others work at its tokens, a last one joins them.
+    /// One place begins, two others work at its tokens, a last one joins them. Perhaps a fifth is told of failures.
     fn net(&mut self, around: &Around) -> NodeKind {
         let inner = Around { alone: false, alone_in_turn: false, ..around.clone() };
-        let bodies: Vec<NodeId> = (0..4).map(|_| self.any(&inner).0).collect();
+        let handles = self.rng.chance(40);
+        let bodies: Vec<NodeId> = (0..4 + usize::from(handles)).map(|_| self.any(&inner).0).collect();
         let stops = self.rng.chance(50);
         let payload = |maker: &mut Maker| maker.rng.chance(50).then(|| maker.value(&inner));
         let mut first = place("first", &["start"], bodies[0]);
@@ -536,16 +540,52 @@ impl Maker {
         let mut last = place("last", &["done-left", "done-right"], bodies[3]);
         last.join = if self.rng.chance(50) { Join::All } else { Join::None };
         last.arcs = if stops { vec![arc("stop")] } else { Vec::new() };
-        if self.rng.chance(40) {
-            let tokens = r#"[{"kind": "left", "payload": 1}, {"kind": "right", "payload": 2}]"#;
-            let tokens = self.b.expr(tokens);
+        if self.rng.chance(60) {
+            let tokens = self.rng.below(6);
+            let tokens = (0..tokens).map(|_| {
+                let payload = Value::object([("k", Value::from(self.rng.below(2))), ("n", self.source(&inner, 1))]);
+                Value::object([("kind", Value::from(*self.rng.pick(&["left", "right"]))), ("payload", payload)])
+            });
+            let tokens = Value::list(tokens.collect());
+            let tokens = self.b.value(tokens);
             self.b.at(bodies[0]).kind = NodeKind::evaluate(tokens);
             first.produces = vec!["left".into(), "right".into()];
             first.arcs.clear();
             last.join = if self.rng.chance(50) { Join::FanOut } else { Join::None };
+            first.fans_into = (last.join == Join::FanOut && self.rng.chance(50)).then(|| vec![3]);
+        }
+        if self.rng.chance(30) {
+            last.join = self.each();
+            first.fans_into = None;
+            for arcs in [&mut left.arcs, &mut right.arcs] {
+                arcs[0].payload = Some(self.b.expr(r#"{"$var": "args"}"#));
+            }
+        }
+        let mut places = vec![first, left, right, last];
+        places.iter_mut().for_each(|place| place.parks = self.rng.chance(50));
+        if handles {
+            let mut rescue = place("rescue", &[FAILED_KIND], bodies[4]);
+            rescue.arcs = vec![arc(*self.rng.pick(&["left", "done-right", "done-left"]))];
+            places.push(rescue);
+            for place in &mut places[..3] {
+                place.handler = Some(Handler { place: 4, times: self.rng.below(3) as u32 });
+                place.arcs.iter_mut().for_each(|arc| arc.on = ArcOn::Succeeded);
+            }
         }
         let end = if stops { NetEnd::Stop("stop".into()) } else { NetEnd::Quiet };
-        NodeKind::Net(Net::new(vec![first, left, right, last], "start", end))
+        let tells_slots = self.rng.chance(60);
+        let asks =
+            if tells_slots { vec![(*self.rng.pick(&["right", "done-left", "nothing"])).into()] } else { Vec::new() };
+        NodeKind::Net(Net { tells_slots, asks, ..Net::new(places, "start", end) })
+    }
+
+    fn each(&mut self) -> Join {
+        let needs = if self.rng.chance(50) { vec!["done-left"] } else { vec!["done-left", "done-left"] };
+        Join::Each {
+            needs: needs.into_iter().chain(["done-right"]).map(Into::into).collect(),
+            key: self.rng.chance(50).then(|| "k".into()),
+            surplus: *self.rng.pick(&[Surplus::Keep, Surplus::Drop, Surplus::Fail]),
+        }
     }
 }
 

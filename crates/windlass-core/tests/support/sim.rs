@@ -295,7 +295,7 @@ impl<'p> Sim<'p> {
     /// A lost lease, a late report, a word from a worker, a restart, a pause.
     fn disturb(&mut self) {
         let open = self.flights.len() as u64;
-        let chosen = self.rng.below(8);
+        let chosen = self.rng.below(9);
         if open > 0 && chosen < 4 {
             let at = self.rng.below(open) as usize;
             let (job, dispatch) = (self.flights[at].job.job, self.flights[at].job.dispatch);
@@ -318,6 +318,14 @@ impl<'p> Sim<'p> {
             4 => self.restart(),
             5 => _ = self.tick(TickKind::Pause { request: None }),
             6 => _ = self.tick(TickKind::Resume { request: None }),
+            7 => {
+                let payload =
+                    Value::object([("k", Value::from(self.rng.below(2))), ("text", Value::from("x".repeat(40)))]);
+                let (name, to) =
+                    *self.rng.pick(&[("left", Some("right")), ("done-left", Some("last")), ("left", Some("no"))]);
+                let (name, to) = (name.into(), to.map(Into::into));
+                self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to });
+            }
             _ => _ = self.tick(TickKind::TimerDue),
         }
     }

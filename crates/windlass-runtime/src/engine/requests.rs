@@ -14,10 +14,19 @@ use crate::codec;
 pub enum Request {
     Pause,
     Resume,
-    Cancel { reason: String },
-    Signal { name: String, payload: Value },
+    Cancel {
+        reason: String,
+    },
+    Signal {
+        name: String,
+        payload: Value,
+    },
     /// An event for one place of the net alone.
-    SignalTo { place: String, name: String, payload: Value },
+    SignalTo {
+        place: String,
+        name: String,
+        payload: Value,
+    },
 }
 
 /// What became of a request. It is durable in every case but the last.

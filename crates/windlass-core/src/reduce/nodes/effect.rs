@@ -75,6 +75,7 @@ impl Reducer<'_> {
             body.again = Some(input);
             body.call += 1;
         }
+        self.park(id);
     }
 }
 

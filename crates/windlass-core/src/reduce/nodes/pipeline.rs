@@ -120,6 +120,7 @@ impl<'a> Reducer<'a> {
         if let Some(body) = self.pipeline_mut(id) {
             body.runs += 1;
             body.attempt += 1;
+            body.first_try_at.get_or_insert(now);
             body.task_started_at = now;
         }
     }
@@ -305,6 +306,7 @@ impl<'a> Reducer<'a> {
             }
             body.pc = pc;
             body.attempt = 0;
+            body.first_try_at = None;
             body.group = 0;
             body.call = 0;
             body.sent = false;

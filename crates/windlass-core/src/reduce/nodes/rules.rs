@@ -6,6 +6,7 @@ use windlass_value::{Duration, Value};
 
 use crate::plan::{Directive, Rule};
 use crate::reduce::eval::Locals;
+use crate::reduce::retry::Tried;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{FrameId, PipelineFrame};
 use crate::{ErrorInfo, Status, TaskOutcome};
@@ -34,9 +35,10 @@ impl<'a> Reducer<'a> {
     ) -> Result<(Next, Option<Matched<'a>>), Stop> {
         let Some((pipeline, body, scope)) = self.pipeline_of(id) else { return Ok((Next::Continue, None)) };
         let task = &pipeline.tasks[body.pc as usize];
-        let (pc, tries) = (body.pc, body.attempt.saturating_sub(body.tries_before));
+        let (pc, since, asked) = (body.pc, body.first_try_at, asked(outcome));
+        let tried = Tried { tries: body.attempt.saturating_sub(body.tries_before), since, asked };
         if let (Some(retry), Some(error)) = (&task.retry, &outcome.error)
-            && let Some(wait) = self.retry_after(retry, error, tries, scope, locals)?
+            && let Some(wait) = self.retry_after(retry, error, tried, scope, locals)?
         {
             return Ok((again(outcome, wait), None));
         }
@@ -62,7 +64,8 @@ impl<'a> Reducer<'a> {
                 }
                 Directive::Retry(retry) => {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule);
-                    match self.retry_after(retry, &because(outcome), tries, scope, locals)? {
+                    let tried = Tried { tries, since, asked };
+                    match self.retry_after(retry, &because(outcome), tried, scope, locals)? {
                         // What a rule writes can change what is sent: then it is another effect.
                         Some(wait) if !rule.writes.is_empty() => {
                             Next::Again { wait: not_before(outcome, wait), same_key: false }
@@ -126,10 +129,14 @@ pub(super) fn because(outcome: &TaskOutcome) -> ErrorInfo {
     outcome.error.clone().unwrap_or_else(|| ErrorInfo::new("rule", "rule", "a rule asks for it"))
 }
 
-/// Whoever refused may have said when to come back: not earlier than that.
 fn not_before(outcome: &TaskOutcome, wait: Duration) -> Duration {
+    wait.max(asked(outcome))
+}
+
+/// Whoever refused may have said when to come back: not earlier than that.
+fn asked(outcome: &TaskOutcome) -> Duration {
     let asked = outcome.meta.get("retryAfterMs").and_then(Value::as_int).and_then(|ms| u64::try_from(ms).ok());
-    wait.max(Duration::from_ms(asked.unwrap_or(0)))
+    Duration::from_ms(asked.unwrap_or(0))
 }
 
 /// An error as a definition writes it, `{code, message}`; what it leaves out is as in `otherwise`.

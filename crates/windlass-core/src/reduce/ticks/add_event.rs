@@ -18,6 +18,7 @@ impl Reducer<'_> {
         name: &Arc<str>,
         payload: &Value,
         origin: Option<&Origin>,
+        to: Option<&Arc<str>>,
     ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
             (Phase::Created, true) => self.start(payload, origin),
@@ -26,7 +27,7 @@ impl Reducer<'_> {
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
             }
             (Phase::Running, true) => self.late("start"),
-            (Phase::Running, false) => self.signal(name, payload),
+            (Phase::Running, false) => self.signal(name, payload, to),
             (Phase::Ended(_), _) => self.late("AddEvent"),
         }
         Ok(())
@@ -109,13 +110,20 @@ impl Reducer<'_> {
     }
 
     /// The oldest wait whose requirements the event meets gets it; without one it is kept for later.
-    fn signal(&mut self, name: &Arc<str>, payload: &Value) {
+    fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) {
+        if let Some(to) = to {
+            // It is for one place and nobody else, now or never.
+            if !self.offer_to_nets(name, payload, Some(to)) {
+                self.tell_unhandled(name, format!("no step `{to}` accepts it"));
+            }
+            return;
+        }
         let waiting =
             self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
         if let Some(frame) = waiting {
             return self.signalled(frame, payload.clone());
         }
-        if self.offer_to_nets(name, payload) {
+        if self.offer_to_nets(name, payload, None) {
             return;
         }
         let kept = self.state.signals.entry(name.clone()).or_default();
@@ -123,11 +131,19 @@ impl Reducer<'_> {
             return self.late("signal");
         }
         kept.push_back(payload.clone());
-        let fields = [("event", Value::Str(name.clone())), ("reason", "nobody waits for it yet; it is kept".into())];
+        self.tell_unhandled(name, "nobody waits for it yet; it is kept".to_owned());
+    }
+
+    fn tell_unhandled(&mut self, name: &Arc<str>, reason: String) {
+        let mut fields = vec![("event", Value::Str(name.clone())), ("reason", Value::from(reason))];
+        if self.tells_slots() {
+            let idle = self.state.agenda.is_empty() && self.nothing_goes_on();
+            fields.push(("idle", Value::from(idle)));
+        }
         self.publish("".into(), "event.unhandled", fields);
     }
 
-    fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
+    pub(in crate::reduce) fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
         match self.state.frames.get(frame).map(|frame| &frame.body) {
             Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
             Some(Body::Pipeline(body)) => match body.awaits.as_deref() {

@@ -27,7 +27,9 @@ impl Reducer<'_> {
             return Ok(());
         }
         match kind {
-            TickKind::AddEvent { name, payload, origin, .. } => self.add_event(name, payload, origin.as_deref())?,
+            TickKind::AddEvent { name, payload, origin, to, .. } => {
+                self.add_event(name, payload, origin.as_deref(), to.as_ref())?;
+            }
             TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
             TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch),
             TickKind::CallResult { call, status, outcome } => self.call_result(*call, *status, outcome),

@@ -1,0 +1,266 @@
+//! A body's end: what it emits, or who is told of its failure.
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use super::fan_out::member_order;
+use crate::plan::{ArcOn, FAILED_KIND, Net, NodeKind, Place, Write};
+use crate::reduce::eval::Locals;
+use crate::reduce::nodes::names::ended_value;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Carried, Firing, FrameId, ScopeId, Token};
+use crate::{ErrorInfo, Outcome, Sent, Status};
+
+/// Tokens and writes of a body that has ended.
+type Ended<'a> = (Vec<Emitted>, Vec<(&'a Write, Value)>);
+
+struct Emitted {
+    kind: Arc<str>,
+    payload: Value,
+    fans_out: bool,
+    to: Option<Arc<str>>,
+}
+
+impl<'a> Reducer<'a> {
+    pub(in crate::reduce) fn body_ended(
+        &mut self,
+        id: FrameId,
+        slot: u64,
+        outcome: &Arc<Outcome>,
+        scope: ScopeId,
+    ) -> Result<(), Stop> {
+        let Some((net, body)) = self.net_of(id) else { return Ok(()) };
+        let Some(firing) = body.firings.get(&slot).cloned() else { return Ok(()) };
+        let place = &net.places[firing.place as usize];
+        let tokens = match self.tokens_of(place, &firing, outcome, scope) {
+            Ok((tokens, writes)) => {
+                for token in &tokens {
+                    self.fetch_keys(net, &token.kind, &token.payload)?;
+                }
+                self.write_all(id, &writes, scope)?.map(|()| tokens)
+            }
+            Err(stop) => match self.at_place(id, place, stop) {
+                Stop::Failed(error) => Err(*error),
+                need => return Err(need),
+            },
+        };
+        self.child_gone(id);
+        let carried = self.state.scopes.remove(scope).and_then(|scope| scope.carried);
+        if let Some(body) = self.net_mut(id) {
+            body.firings.remove(&slot);
+            body.places[firing.place as usize].body_gone(slot, &firing);
+            body.last_output = outcome.output.clone();
+        }
+        match tokens {
+            Err(error) => self.fail_net(id, error),
+            Ok(tokens) if tokens.is_empty() && outcome.status.is_bad() => {
+                match handed_over(net, &firing, outcome, carried) {
+                    Ok(failed) => {
+                        let from = if net.tells_slots { vec![slot] } else { Vec::new() };
+                        self.deliver(id, Token { from, ..failed }, false);
+                        self.work_done(id, &firing.lineage);
+                        self.settle_net(id);
+                    }
+                    Err(error) => self.fail_net(id, error),
+                }
+            }
+            Ok(tokens) => {
+                self.emit(id, net, slot, &firing, tokens);
+                self.work_done(id, &firing.lineage);
+                self.settle_net(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the arcs write, worked out before the first is written.
+    fn write_all(
+        &mut self,
+        id: FrameId,
+        writes: &[(&Write, Value)],
+        scope: ScopeId,
+    ) -> Result<Result<(), ErrorInfo>, Stop> {
+        for (write, value) in writes {
+            self.fetch_for(write, scope, value)?;
+        }
+        for (write, value) in writes {
+            match self.write(write, scope, value.clone()) {
+                Ok(written) => self.tell_patched(id, write, &written),
+                Err(Stop::Failed(error)) => return Ok(Err(*error)),
+                Err(need) => return Err(need),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// What a body that has ended emits: what its tasks have sent, from its arcs, and from its own output; and what the
+    /// arcs write.
+    fn tokens_of(
+        &mut self,
+        place: &'a Place,
+        firing: &Firing,
+        outcome: &Outcome,
+        scope: ScopeId,
+    ) -> Result<Ended<'a>, Stop> {
+        let bad = outcome.status.is_bad();
+        // What the body's own end is called in its events.
+        let event = match (&self.program.node(place.body).kind, &place.done) {
+            _ if bad => "step.failed",
+            (_, Some(done)) => done,
+            (NodeKind::Loop(_), None) => "loop.done",
+            (_, None) => "step.done",
+        };
+        let sent = firing.sends.iter().filter(|_| !bad).map(Emitted::sent);
+        let (mut emitted, mut writes): (Vec<Emitted>, _) = (sent.collect(), Vec::new());
+        if !place.arcs.is_empty() {
+            let names = Map::from_iter([
+                ("event", Value::object([("name", Value::from(event))])),
+                ("output", outcome.output.clone()),
+                ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+                ("outcome", ended_value(outcome)),
+            ]);
+            let locals = Locals { names: Some(&names), ..Locals::default() };
+            for arc in &place.arcs {
+                let applies = match arc.on {
+                    ArcOn::Succeeded => !bad,
+                    ArcOn::Failed => bad,
+                    ArcOn::Either => true,
+                };
+                if !applies || !arc.when.map(|when| self.condition(when, scope, locals)).transpose()?.unwrap_or(true) {
+                    continue;
+                }
+                let payload = arc.payload.map(|payload| self.eval_with(payload, scope, locals)).transpose()?;
+                for write in &arc.writes {
+                    let value = write.value.map(|value| self.eval_with(value, scope, locals)).transpose()?;
+                    writes.push((write, value.unwrap_or_default()));
+                }
+                emitted.push(Emitted::one(arc.emits.clone(), payload.unwrap_or_default()));
+                if !place.inclusive {
+                    break;
+                }
+            }
+        }
+        if !place.produces.is_empty() && !bad {
+            let output = self.resolve(&outcome.output)?;
+            emitted.extend(returned(&output)?);
+        }
+        Ok((emitted, writes))
+    }
+
+    /// A body that is entered anew has sent nothing.
+    pub(in crate::reduce) fn unsend(&mut self, id: FrameId) {
+        let Some((slot, above)) = self.state.frames.get(id).and_then(|frame| Some((frame.slot, frame.parent?))) else {
+            return;
+        };
+        if let Some(firing) = self.net_mut(above).and_then(|body| body.firings.get_mut(&slot)) {
+            firing.sends.clear();
+        }
+    }
+
+    fn emit(&mut self, id: FrameId, net: &Net, slot: u64, firing: &Firing, tokens: Vec<Emitted>) {
+        let fans_out = tokens.iter().any(|token| token.fans_out);
+        let keeps_order = net.places[firing.place as usize].fans_into.is_some();
+        let inner = if fans_out { self.open_fan_out(id, net, firing) } else { Vec::new() };
+        let (mut members, mut left) = (0, tokens.len());
+        for token in tokens {
+            left -= 1;
+            if token.kind.is_empty() {
+                continue;
+            }
+            let (lineage, order) = match token.fans_out {
+                true if keeps_order => (inner.clone(), member_order(firing, members)),
+                true => (inner.clone(), firing.order.clone()),
+                false => (firing.lineage.clone(), firing.order.clone()),
+            };
+            members += u64::from(token.fans_out);
+            if net.asks.contains(&token.kind) && self.net_of(id).is_some() {
+                let place = &net.places[firing.place as usize];
+                let fields = [
+                    ("event", Value::Str(token.kind.clone())),
+                    ("payload", token.payload.clone()),
+                    ("step", Value::Str(place.name.clone())),
+                ];
+                let path = self.child_path(id, place.body);
+                self.publish(path, "input.required", fields);
+            }
+            let Emitted { kind, payload, to, .. } = token;
+            let from = if net.tells_slots { vec![slot] } else { Vec::new() };
+            let handled = firing.handled.clone();
+            self.deliver(id, Token { kind, payload, lineage, to, from, handled, order }, left > 0);
+        }
+        if fans_out {
+            self.work_done(id, &inner);
+        }
+    }
+}
+
+/// The token that tells a place's handler of a failure; or the error, if nobody is to be told.
+fn handed_over(net: &Net, firing: &Firing, outcome: &Outcome, carried: Option<Carried>) -> Result<Token, ErrorInfo> {
+    let place = &net.places[firing.place as usize];
+    let error = outcome.error.clone();
+    let mut error = error.unwrap_or_else(|| ErrorInfo::new("StepFailed", "step", format!("`{}` failed", place.name)));
+    let covered = matches!(outcome.status, Status::Failed | Status::TimedOut);
+    let handler = place.handler.filter(|_| covered);
+    let Some((handler, by)) = handler.and_then(|handler| Some((handler, net.places.get(handler.place as usize)?)))
+    else {
+        return Err(error);
+    };
+    let times = firing.handled.get(&handler.place).copied().unwrap_or(0);
+    if times >= handler.times {
+        let spent = format!("`{}` was told of a failure on this line of events {times} times already", by.name);
+        error.hint = Some(match &error.hint {
+            Some(hint) => format!("{hint}; {spent}").into(),
+            None => spent.into(),
+        });
+        return Err(error);
+    }
+    let args = carried.map(|carried| carried.args).unwrap_or_default();
+    let event = Value::object([("kind", Value::Str(firing.token.clone())), ("payload", args)]);
+    let payload = Value::object([
+        ("step", Value::Str(place.name.clone())),
+        ("error", error.to_value()),
+        ("attempts", Value::from(outcome.attempts)),
+        ("event", event),
+    ]);
+    let mut handled = firing.handled.clone();
+    handled.insert(handler.place, times + 1);
+    Ok(Token {
+        kind: FAILED_KIND.into(),
+        payload,
+        lineage: firing.lineage.clone(),
+        to: Some(by.name.clone()),
+        from: Vec::new(),
+        handled,
+        order: firing.order.clone(),
+    })
+}
+
+impl Emitted {
+    fn one(kind: Arc<str>, payload: Value) -> Emitted {
+        Emitted { kind, payload, fans_out: false, to: None }
+    }
+
+    fn sent(sent: &Sent) -> Emitted {
+        Emitted { to: sent.to.clone(), ..Emitted::one(sent.kind.clone(), sent.payload.clone()) }
+    }
+}
+
+/// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
+fn returned(output: &Value) -> Result<Vec<Emitted>, ErrorInfo> {
+    let one = |value: &Value, fans_out: bool| match value.get("kind").and_then(Value::as_str) {
+        Some(kind) => {
+            let payload = value.get("payload").cloned().unwrap_or_default();
+            Ok(Emitted { fans_out, ..Emitted::one(kind.into(), payload) })
+        }
+        None => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
+    };
+    match output {
+        Value::Null => Ok(Vec::new()),
+        Value::List(items) if items.is_empty() => {
+            Ok(vec![Emitted { fans_out: true, ..Emitted::one("".into(), Value::Null) }])
+        }
+        Value::List(items) => items.iter().map(|item| one(item, true)).collect(),
+        single => one(single, false).map(|token| vec![token]),
+    }
+}

@@ -1,0 +1,101 @@
+//! Fan-outs: a body that returns a list opens one, and what comes of its members counts as its open work. At zero it
+//! closes, and the joins that it closes into fire.
+
+use windlass_value::Value;
+
+use super::joins::most;
+use crate::plan::{Join, Net};
+use crate::reduce::Reducer;
+use crate::state::{FanOut, Firing, FrameId, Member, NetFrame, Token};
+
+impl Reducer<'_> {
+    /// The lineage of the members. The fan-out itself is open work until all of them have been delivered.
+    pub(super) fn open_fan_out(&mut self, id: FrameId, net: &Net, firing: &Firing) -> Vec<u64> {
+        let mut inner = firing.lineage.clone();
+        let Some(body) = self.net_mut(id) else { return inner };
+        let fan = body.next_fan_out;
+        body.next_fan_out += 1;
+        let told = net.tells_slots || net.places[firing.place as usize].fans_into.is_some();
+        let opened = FanOut {
+            open: 1,
+            parent: firing.lineage.clone(),
+            place: told.then_some(firing.place),
+            order: firing.order.clone(),
+            handled: firing.handled.clone(),
+            ..FanOut::default()
+        };
+        body.fan_outs.insert(fan, opened);
+        open_work(body, &firing.lineage);
+        inner.push(fan);
+        inner
+    }
+
+    /// One piece of a fan-out's work is done; at zero it closes, and is one piece less of the one around it.
+    pub(super) fn work_done(&mut self, id: FrameId, lineage: &[u64]) {
+        let mut lineage = lineage.to_vec();
+        while let Some(fan) = lineage.last() {
+            let Some((net, _)) = self.net_of(id) else { return };
+            let Some(body) = self.net_mut(id) else { return };
+            let Some(open) = body.fan_outs.get_mut(fan) else { return };
+            open.open = open.open.saturating_sub(1);
+            if open.open > 0 {
+                return;
+            }
+            let Some(closed) = body.fan_outs.remove(fan) else { return };
+            lineage = closed.parent.clone();
+            self.fan_out_closed(id, net, closed);
+        }
+    }
+
+    fn fan_out_closed(&mut self, id: FrameId, net: &Net, mut closed: FanOut) {
+        for (place, payloads) in std::mem::take(&mut closed.gathered) {
+            let old = payloads.into_iter().map(|payload| Member { payload, ..Member::default() });
+            let members = closed.members.entry(place).or_default();
+            members.splice(0..0, old);
+        }
+        let own = closed.place.and_then(|place| net.places[place as usize].fans_into.as_ref());
+        let joins: Vec<u32> = match own {
+            Some(joins) => joins.clone(),
+            None => {
+                let joins = net.places.iter().enumerate().filter(|(_, place)| place.join == Join::FanOut);
+                let (all, met) = (closed.members.is_empty(), &closed.members);
+                joins.map(|(at, _)| at as u32).filter(|at| all || met.contains_key(at)).collect()
+            }
+        };
+        for at in joins {
+            let Some(place) = net.places.get(at as usize) else { continue };
+            let mut members = closed.members.remove(&at).unwrap_or_default();
+            // Those that come from the same member, or are in no order, stay as they have come.
+            members.sort_by_key(|member| member.at);
+            let handled = members.iter().fold(closed.handled.clone(), |all, member| most(all, &member.handled));
+            let from = members.iter().flat_map(|member| member.from.iter().copied()).collect();
+            let token = Token {
+                kind: place.accepts.first().cloned().unwrap_or_default(),
+                payload: Value::list(members.into_iter().map(|member| member.payload).collect()),
+                lineage: closed.parent.clone(),
+                order: closed.order.clone(),
+                from,
+                handled,
+                to: None,
+            };
+            if let Some(body) = self.net_mut(id) {
+                open_work(body, &closed.parent);
+            }
+            self.enqueue(id, net, at as usize, token);
+        }
+    }
+}
+
+pub(super) fn open_work(body: &mut NetFrame, lineage: &[u64]) {
+    if let Some(fan) = lineage.last().and_then(|fan| body.fan_outs.get_mut(fan)) {
+        fan.open += 1;
+    }
+}
+
+/// Which member of each fan-out the n-th token of one more is.
+pub(super) fn member_order(firing: &Firing, index: u64) -> Vec<u64> {
+    let mut order = firing.order.clone();
+    order.resize(firing.lineage.len(), 0);
+    order.push(index);
+    order
+}
