@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use windlass_value::{Value, to_json};
 
 use super::PythonOptions;
@@ -18,6 +20,8 @@ const DRIVER: &str = include_str!("driver.py");
 /// After so many calls an interpreter is replaced: whatever leaks, leaks a little.
 const CALLS_MAX: u32 = 100_000;
 const LAST_WORDS: usize = 2000;
+/// How long the last words of one that has ended are waited for: who has left its group may hold the pipe open.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Pool {
     pub(super) options: PythonOptions,
@@ -75,6 +79,7 @@ struct Interpreter {
     requests: ChildStdin,
     replies: BufReader<ChildStdout>,
     last_words: Arc<Mutex<VecDeque<u8>>>,
+    listening: JoinHandle<()>,
     ended: Arc<std::sync::atomic::AtomicBool>,
     calls: u32,
 }
@@ -97,8 +102,8 @@ impl Interpreter {
             return Err(io::Error::other("it has no pipes"));
         };
         let (last_words, ended) = (Arc::default(), Arc::default());
-        tokio::spawn(listen(errors, Arc::clone(&last_words), Arc::clone(&ended)));
-        Ok(Interpreter { group, requests, replies: BufReader::new(replies), last_words, ended, calls: 0 })
+        let listening = tokio::spawn(listen(errors, Arc::clone(&last_words), Arc::clone(&ended)));
+        Ok(Interpreter { group, requests, replies: BufReader::new(replies), last_words, listening, ended, calls: 0 })
     }
 
     /// It runs, and there is nothing to read from it.
@@ -136,6 +141,7 @@ impl Interpreter {
             Ok(status) => status.to_string(),
             Err(_) => error.to_string(),
         };
+        let _ = tokio::time::timeout(LAST_WORDS_WAIT, &mut self.listening).await;
         let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
         let text = words.iter().copied().collect::<Vec<_>>();
         let text = String::from_utf8_lossy(&text);
