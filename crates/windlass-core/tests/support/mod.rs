@@ -10,6 +10,7 @@ pub mod naive;
 pub mod random_plan;
 pub mod rng;
 pub mod sim;
+pub mod steps;
 pub mod values;
 pub mod world;
 

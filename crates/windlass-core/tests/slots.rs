@@ -1,0 +1,374 @@
+//! Slots of steps: who has which, who waits, who has given his away; and how long things may take.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::steps::*;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Await, Awaited, Limits, Program, Status, TaskOutcome};
+use windlass_value::{Duration, Value};
+
+/// A step that is given five events, with so many workers and these tries.
+fn crowd(workers: u32, tries: u64) -> Program {
+    let work = step("work", "item", "done").workers(workers).retries(retry(tries, secs(10)));
+    let gather = step("gather", "done", "stop").join(Join::FanOut);
+    steps(vec![step("split", "start", "item").fans_into(&[2]), work, gather]).load()
+}
+
+fn split(program: &Program) -> Sim<'_> {
+    let mut sim = begun(program);
+    give(&mut sim, "split", "[item 1; item 2; item 3; item 4; item 5]");
+    sim
+}
+
+/// The jobs that are out at a path, by what they were given.
+fn at_work(sim: &Sim, path: &str) -> Vec<i64> {
+    let here = sim.flights.iter().filter(|flight| &*flight.job.path == path);
+    here.filter_map(|flight| flight.job.input.get("args")?.as_int()).collect()
+}
+
+fn reply(sim: &mut Sim, item: i64, outcome: TaskOutcome) {
+    let wanted = |flight: &&support::sim::Flight| flight.job.input.get("args") == Some(&Value::Int(item));
+    let job = sim.flights.iter().find(wanted).unwrap().job.job;
+    sim.reply_to(job, outcome);
+}
+
+fn done(sim: &mut Sim, item: i64) {
+    reply(sim, item, TaskOutcome::success(event(&format!("done {item}"))));
+}
+
+fn fails(sim: &mut Sim, item: i64) {
+    reply(sim, item, TaskOutcome::failure(world::refusal()));
+}
+
+fn waits(sim: &mut Sim, item: i64, awaited: Awaited) {
+    let awaits = Some(Box::new(Await { awaited, told: 0 }));
+    reply(sim, item, TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+}
+
+#[test]
+fn those_without_a_slot_are_told_of_once_and_begin_in_order() {
+    let program = crowd(2, 1);
+    let mut sim = split(&program);
+    assert_eq!(at_work(&sim, "work"), [1, 2]);
+    assert_eq!(
+        told(&sim, "step.queued", &["event", "waiting"]),
+        ["work event=item waiting=1", "work event=item waiting=2", "work event=item waiting=3"]
+    );
+    for item in 1..=5 {
+        done(&mut sim, item);
+    }
+    assert_eq!(given_text(&sim, "work"), ["1", "2", "3", "4", "5"]);
+    assert_eq!(sim.count("step.queued"), 3);
+}
+
+#[test]
+fn a_free_slot_has_the_smallest_number() {
+    let program = crowd(3, 1);
+    let mut sim = split(&program);
+    done(&mut sim, 2);
+    done(&mut sim, 1);
+    assert_eq!(
+        told(&sim, "step.started", &["worker", "firing", "from"]),
+        [
+            "split worker=0 firing=0 from=[]",
+            "work worker=0 firing=1 from=[0]",
+            "work worker=1 firing=2 from=[0]",
+            "work worker=2 firing=3 from=[0]",
+            "work worker=1 firing=4 from=[0]",
+            "work worker=0 firing=5 from=[0]",
+        ]
+    );
+    for item in [3, 5, 4] {
+        done(&mut sim, item);
+    }
+    let last = told(&sim, "step.started", &["worker", "firing", "from"]);
+    assert_eq!(last.last().unwrap(), "gather worker=0 firing=6 from=[1,2,3,4,5]");
+}
+
+#[test]
+fn a_step_that_goes_around_in_circles_never_queues() {
+    let program = steps(vec![step("turn", "start again", "again stop")]).load();
+    let mut sim = begun(&program);
+    for n in 0..20 {
+        give(&mut sim, "turn", &format!("again {n}"));
+    }
+    assert_eq!((sim.count("step.queued"), sim.count("step.idle")), (0, 0));
+    let started = told(&sim, "step.started", &["worker", "from"]);
+    assert_eq!(started.last().unwrap(), "turn worker=0 from=[19]");
+}
+
+#[test]
+fn one_that_waits_to_be_tried_again_gives_its_slot_away_and_comes_back_before_the_queue() {
+    let program = crowd(2, 3);
+    let mut sim = split(&program);
+    fails(&mut sim, 1);
+    assert_eq!(at_work(&sim, "work"), [2, 3], "the next has its slot");
+    sim.pass(secs(4));
+    fails(&mut sim, 3);
+    assert_eq!(at_work(&sim, "work"), [2, 4]);
+    sim.pass(secs(6));
+    assert_eq!(at_work(&sim, "work"), [2, 4], "the first is due, and there is no slot");
+    sim.pass(secs(4));
+    done(&mut sim, 4);
+    assert_eq!(at_work(&sim, "work"), [2, 1], "before the fifth, and before the third");
+    done(&mut sim, 2);
+    assert_eq!(at_work(&sim, "work"), [1, 3], "in the order in which they were due");
+    assert_eq!(
+        told(&sim, "step.idle", &["worker", "firing", "because"]),
+        ["work worker=0 firing=1 because=retry", "work worker=0 firing=3 because=retry"]
+    );
+    assert_eq!(told(&sim, "step.running", &["worker", "firing"]), ["work worker=0 firing=1", "work worker=1 firing=3"]);
+    for item in [1, 3, 5] {
+        done(&mut sim, item);
+    }
+    assert_eq!(given_text(&sim, "gather"), ["[1,2,3,4,5]"], "they are members still");
+}
+
+#[test]
+fn two_that_are_due_at_the_same_time_both_run_in_the_order_of_their_timers() {
+    let program = crowd(2, 3);
+    let mut sim = split(&program);
+    fails(&mut sim, 2);
+    fails(&mut sim, 1);
+    done(&mut sim, 3);
+    done(&mut sim, 4);
+    assert_eq!(at_work(&sim, "work"), [5]);
+    sim.pass(secs(10));
+    assert_eq!(at_work(&sim, "work"), [5, 2]);
+    done(&mut sim, 5);
+    assert_eq!(at_work(&sim, "work"), [2, 1]);
+}
+
+#[test]
+fn with_a_free_slot_it_goes_on_at_once() {
+    let program = crowd(5, 2);
+    let mut sim = split(&program);
+    fails(&mut sim, 3);
+    assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5]);
+    sim.pass(secs(10));
+    assert_eq!(at_work(&sim, "work"), [1, 2, 4, 5, 3]);
+    assert_eq!(told(&sim, "step.running", &["worker"]), ["work worker=2"], "its number was free still");
+}
+
+#[test]
+fn one_that_waits_for_somebody_gives_its_slot_away() {
+    let program = crowd(1, 1);
+    let mut sim = split(&program);
+    let event = |n: i64| Awaited::Event {
+        name: "answer".into(),
+        requirements: Value::object([("to", n)]),
+        deadline: None,
+        asks: None,
+    };
+    waits(&mut sim, 1, event(1));
+    waits(&mut sim, 2, event(2));
+    assert_eq!(at_work(&sim, "work"), [3]);
+    // Each gets its own answer, and comes back in the order of the answers.
+    sim.event("answer", json(r#"{"to": 2}"#)).settle();
+    sim.event("answer", json(r#"{"to": 1}"#)).settle();
+    done(&mut sim, 3);
+    assert_eq!(at_work(&sim, "work"), [2]);
+    done(&mut sim, 2);
+    assert_eq!(at_work(&sim, "work"), [1]);
+    assert_eq!(
+        told(&sim, "step.idle", &["worker", "because"]),
+        ["work worker=0 because=wait", "work worker=0 because=wait"]
+    );
+    for item in [1, 4, 5] {
+        done(&mut sim, item);
+    }
+    assert_eq!(given_text(&sim, "gather"), ["[1,2,3,4,5]"]);
+}
+
+#[test]
+fn one_that_ends_while_it_is_parked_frees_nothing_twice() {
+    // Called off while it waits for its time, or while it waits for a slot.
+    for returning in [false, true] {
+        let mut b = steps(vec![
+            step("split", "start", "item").fans_into(&[3]),
+            step("work", "item", "done").workers(1).retries(retry(3, secs(10))).timeout(if returning { 15 } else { 5 }),
+            step("rescue", FAILED_KIND, "done"),
+            step("gather", "done", "stop").join(Join::FanOut),
+        ]);
+        let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
+        net.places[1].handler = Some(Handler { place: 2, times: 1 });
+        let program = b.load();
+        let mut sim = begun(&program);
+        give(&mut sim, "split", "[item 1; item 2; item 3]");
+        fails(&mut sim, 1);
+        sim.pass(secs(if returning { 14 } else { 4 }));
+        assert_eq!(at_work(&sim, "work"), [2]);
+        let Some(NetState { running, returning: line }) = net_state(&sim) else { panic!("a net") };
+        assert_eq!((running, line), (1, usize::from(returning)));
+        sim.pass(secs(1));
+        assert!(sim.open_paths().contains(&"rescue".to_owned()), "its time is over");
+        let Some(NetState { running, returning: line }) = net_state(&sim) else { panic!("a net") };
+        assert_eq!((running, line), (1, 0), "checked between all ticks as well");
+    }
+}
+
+struct NetState {
+    running: u32,
+    returning: usize,
+}
+
+fn net_state(sim: &Sim) -> Option<NetState> {
+    let frame = sim.state.frames.get(sim.state.root?)?;
+    let windlass_core::state::Body::Net(net) = &frame.body else { return None };
+    Some(NetState { running: net.places[1].running, returning: net.places[1].returning.len() })
+}
+
+#[test]
+fn places_that_do_not_park_keep_their_slots() {
+    let mut b = steps(vec![
+        step("split", "start", "item").fans_into(&[]),
+        step("work", "item", "stop").workers(1).retries(retry(2, secs(10))),
+    ]);
+    let NodeKind::Net(net) = &mut b.plan.nodes[0].kind else { unreachable!("a net") };
+    net.places[1].parks = false;
+    let program = b.load();
+    let mut sim = begun(&program);
+    give(&mut sim, "split", "[item 1; item 2]");
+    fails(&mut sim, 1);
+    assert!(at_work(&sim, "work").is_empty());
+    sim.pass(secs(10));
+    assert_eq!(at_work(&sim, "work"), [1]);
+    assert_eq!(sim.count("step.idle") + sim.count("step.running"), 0);
+}
+
+#[test]
+fn a_restart_in_the_middle_changes_nothing_but_the_workers() {
+    let program = crowd(2, 3);
+    let mut sim = split(&program);
+    fails(&mut sim, 1);
+    fails(&mut sim, 2);
+    let mut other = Sim::restarted(&program, 1, &sim.journal, Box::new(|_, _, _| Reply::Never));
+    other.settle().pass(secs(10));
+    assert_eq!(at_work(&other, "work"), [3, 4], "they wait for a slot");
+    for item in [3, 4] {
+        done(&mut other, item);
+    }
+    assert_eq!(at_work(&other, "work"), [1, 2]);
+    for item in [1, 2, 5] {
+        done(&mut other, item);
+    }
+    assert_eq!(given_text(&other, "gather"), ["[1,2,3,4,5]"]);
+}
+
+// How long things may take.
+
+#[test]
+fn tries_may_be_bounded_in_time() {
+    // The bound, whether the coming wait counts; the wait; how long a try takes; how many tries are made, of five.
+    let cases = [
+        (None, 4, 0, 5),
+        (Some((10, false)), 4, 0, 4),
+        (Some((10, true)), 4, 0, 3),
+        (Some((10, false)), 4, 3, 2),
+        (Some((8, false)), 4, 0, 3),
+        (Some((8, true)), 4, 0, 3),
+        (Some((0, false)), 4, 0, 1),
+        (Some((3, true)), 4, 0, 1),
+    ];
+    for (bound, wait, takes, tries) in cases {
+        let within = bound.map(|(time, counts_wait)| Within { time: secs(time), counts_wait });
+        let policy = Retry { within, ..retry(5, secs(wait)) };
+        let program = steps(vec![step("work", "start", "stop").retries(policy.clone())]).load();
+        let mut sim = begun(&program);
+        tried_to_the_end(&mut sim, "work", takes);
+        assert_eq!(sim.dispatched.len(), tries, "{bound:?}, {wait} {takes}");
+        // The same when the whole node is entered anew.
+        let mut b = Builder::new();
+        let root = b.effect(None, "work", "1");
+        b.at(root).retry = Some(policy);
+        let program = b.load();
+        let mut sim = begun(&program);
+        tried_to_the_end(&mut sim, "work", takes);
+        assert_eq!(sim.dispatched.len(), tries, "a node: {bound:?}, {wait} {takes}");
+    }
+}
+
+fn tried_to_the_end(sim: &mut Sim, path: &str, takes: u64) {
+    while !sim.ended() {
+        sim.pass(secs(takes));
+        sim.fail(path);
+        if !sim.ended() {
+            // The process may well have been lost meanwhile: the time goes on.
+            sim.restart();
+            while sim.flights.is_empty() {
+                sim.pass(secs(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_refuser_asks_for_counts_as_the_coming_wait() {
+    for (asked, tries) in [(2_000u32, 2), (20_000, 1)] {
+        let within = Some(Within { time: secs(10), counts_wait: true });
+        let program = steps(vec![step("work", "start", "stop").retries(Retry { within, ..retry(2, secs(1)) })]).load();
+        let mut sim = begun(&program);
+        let meta = Value::object([("retryAfterMs", asked)]);
+        sim.reply("work", TaskOutcome { meta, ..TaskOutcome::failure(world::refusal()) });
+        sim.pass(secs(30));
+        assert_eq!(sim.dispatched.len(), tries);
+    }
+}
+
+#[test]
+fn a_run_that_takes_too_long_says_who_is_still_at_work() {
+    let mut b = steps(vec![
+        step("split", "start", "item").fans_into(&[]),
+        step("idle", "nothing", "stop"),
+        step("work", "item", "more stop").workers(1).retries(retry(2, secs(1_000))),
+        step("ship", "more", "stop"),
+    ]);
+    b.plan.timeout = Some(secs(60));
+    let program = b.load();
+    let mut sim = begun(&program);
+    give(&mut sim, "split", "[item 1; item 2]");
+    reply(&mut sim, 1, sending(&["more 3"], ""));
+    fails(&mut sim, 2);
+    sim.pass(secs(100));
+    assert_eq!(sim.status(), Status::TimedOut);
+    let error = sim.result().error.clone().unwrap();
+    assert_eq!(&*error.message, "the run took longer than its timeout of PT1M; still at work: work, ship");
+    assert_eq!(error.facts, json(r#"{"active": ["work", "ship"]}"#));
+}
+
+// Many.
+
+/// What is evaluated for an event does not grow with how many there are.
+#[test]
+fn a_large_fan_out_costs_as_much_per_member_as_a_small_one() {
+    let evaluations = |members: usize| {
+        let program = steps(vec![
+            step("split", "start", "item").fans_into(&[2]),
+            step("work", "item", "done").workers(100),
+            step("gather", "done", "stop").join(Join::FanOut),
+        ])
+        .load_with(Limits { slice_items: 1_000_000, ..Limits::default() });
+        let mut sim = Sim::new(
+            &program,
+            Box::new(|job, _, _| {
+                let args = job.input.get("args").cloned().unwrap_or_default();
+                let item = |n: i64| Value::object([("kind", Value::from("item")), ("payload", Value::Int(n))]);
+                let one = |kind: &str| Value::object([("kind", Value::from(kind)), ("payload", args.clone())]);
+                let output = match &*job.path {
+                    "split" => Value::list((0..members as i64).map(item).collect()),
+                    "work" => one("done"),
+                    _ => one("stop"),
+                };
+                Reply::After(Duration::ZERO, TaskOutcome::success(output))
+            }),
+        );
+        sim.start().run();
+        assert_eq!(sim.output().as_list().map(<[Value]>::len), Some(members));
+        assert_eq!(sim.output().as_list().unwrap()[members - 1], Value::Int(members as i64 - 1));
+        sim.costs.iter().sum::<u64>() as usize
+    };
+    assert_eq!(evaluations(600) - evaluations(400), evaluations(400) - evaluations(200));
+}

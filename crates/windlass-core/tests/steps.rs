@@ -1,0 +1,473 @@
+//! Steps in code, as the reducer knows them: who gets an event, how events come together, who is told of failures, and when
+//! nothing can help any more.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::steps::*;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{ErrorInfo, Program, Status, TaskOutcome, TickKind};
+use windlass_value::Value;
+
+fn failure(sim: &Sim) -> ErrorInfo {
+    sim.result().error.clone().unwrap()
+}
+
+fn outside(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
+    let (name, payload, to) = (name.into(), json(payload), to.map(Into::into));
+    sim.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to }).settle();
+}
+
+// Who gets it.
+
+fn two_takers() -> Program {
+    steps(vec![step("first", "start", "item stop"), step("one", "item", "stop"), step("two", "item more", "stop")])
+        .load()
+}
+
+#[test]
+fn a_target_is_the_only_one_that_gets_an_event() {
+    // What is sent or comes from outside, for whom; who works then; why nobody does.
+    let cases = [
+        ("item", None, vec!["first", "one", "two"], ""),
+        ("item", Some("two"), vec!["first", "two"], ""),
+        ("more", Some("one"), vec!["first"], "no step `one` accepts it"),
+        ("item", Some("nobody"), vec!["first"], "no step `nobody` accepts it"),
+    ];
+    for (kind, to, expected, reason) in cases {
+        let program = two_takers();
+        let mut sim = begun(&program);
+        outside(&mut sim, kind, "1", to);
+        assert_eq!(sim.open_paths(), expected, "{kind} for {to:?} from outside");
+        let told = told(&sim, "event.unhandled", &["event", "reason", "idle"]);
+        let line = format!(" event={kind} reason={reason} idle=false");
+        assert_eq!(told, if reason.is_empty() { Vec::new() } else { vec![line] });
+        assert!(sim.state.signals.is_empty(), "what is for one step is not kept");
+        // The same from inside.
+        let mut sim = begun(&program);
+        let sent = to.map_or(format!("{kind} 1"), |to| format!("{kind}@{to} 1"));
+        sim.reply("first", sending(&[&sent], ""));
+        assert_eq!(
+            ["first"].into_iter().chain(sim.open_paths().iter().map(|path| &**path)).collect::<Vec<_>>(),
+            expected
+        );
+        assert_eq!(sim.count("event.unhandled"), usize::from(!reason.is_empty()));
+    }
+}
+
+#[test]
+fn what_a_step_sends_comes_before_what_it_returns_and_not_at_all_if_it_fails() {
+    let program = steps(vec![
+        step("first", "start", "item stop").retries(retry(2, secs(1))),
+        step("work", "item", "").workers(9),
+    ])
+    .load();
+    let mut sim = begun(&program);
+    let refused = ErrorInfo::new("500", "http", "no").replied();
+    sim.reply("first", TaskOutcome { error: Some(refused), ..sending(&["item 0"], "") });
+    sim.pass(secs(1)).reply("first", sending(&["item 1", "item@work 2"], "item 3"));
+    assert_eq!(given_text(&sim, "work"), ["1", "2", "3"]);
+}
+
+#[test]
+fn an_event_that_nobody_takes_is_told_with_whether_anything_else_goes_on() {
+    // What the first step does; whether each event that is not taken was the last thing going on.
+    let cases: [(TaskOutcome, &[&str]); 5] = [
+        (sending(&[], "unknown"), &["idle=true"]),
+        (sending(&["unknown"], "unknown"), &["idle=false", "idle=true"]),
+        (sending(&["unknown"], "item 1"), &["idle=false"]),
+        (sending(&["item 1"], "unknown"), &["idle=false"]),
+        (sending(&["question 1"], ""), &[]),
+    ];
+    for (outcome, expected) in cases {
+        let first = step("first", "start", "item unknown question");
+        let program = steps(vec![first, step("work", "item", "stop"), step("answer", "reply", "stop")]).load();
+        let mut sim = begun(&program);
+        sim.reply("first", outcome);
+        let told: Vec<String> =
+            told(&sim, "event.unhandled", &["idle"]).iter().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn what_is_meant_for_somebody_outside_is_published_and_answered() {
+    let program = steps(vec![step("ask", "start", "question"), step("answer", "reply", "stop")]).load();
+    let mut sim = begun(&program);
+    give(&mut sim, "ask", "question {\"price\": 5}");
+    assert_eq!(
+        told(&sim, "input.required", &["event", "payload", "step"]),
+        ["ask event=question payload={price:5} step=ask"]
+    );
+    assert_eq!((sim.count("event.unhandled"), sim.count("workflow.idle")), (0, 1));
+    sim.event("reply", 7u32).settle();
+    give(&mut sim, "answer", "stop 8");
+    assert_eq!(sim.output(), Value::Int(8));
+}
+
+// How events come together.
+
+/// One step that fires whatever it is told to, and a join over it.
+fn joining(join: Join, kinds: &str) -> Program {
+    steps(vec![
+        step("source", "start again", &format!("{kinds} again stop")),
+        step("pair", kinds, "stop").join(join).workers(9),
+    ])
+    .load()
+}
+
+#[test]
+fn a_join_over_kinds_fires_with_one_event_for_each_need() {
+    use Surplus::{Drop, Fail, Keep};
+    let a_b = r#"[{"kind":"A","payload":1},{"kind":"B","payload":2}]"#;
+    let b_a_a = r#"[{"kind":"B","payload":1},{"kind":"A","payload":2},{"kind":"A","payload":3}]"#;
+    // Needs, key, surplus; what comes; what the step is run with; how many are dropped; the error's code.
+    type Case =
+        (&'static str, Option<&'static str>, Surplus, &'static [&'static str], Vec<String>, usize, &'static str);
+    let keyed = |order: u32, b: u32| {
+        format!(
+            r#"[{{"kind":"A","payload":{{"order":{order},"n":1}}}},{{"kind":"B","payload":{{"order":{order},"n":{b}}}}}]"#
+        )
+    };
+    let cases: [Case; 9] = [
+        ("A B", None, Keep, &["A 1", "B 2"], vec![a_b.into()], 0, ""),
+        ("A B", None, Keep, &["B 2", "A 1"], vec![a_b.into()], 0, ""),
+        ("B A A", None, Keep, &["A 2", "B 1", "A 3"], vec![b_a_a.into()], 0, ""),
+        (
+            "A B",
+            None,
+            Keep,
+            &["A 1", "A 3", "B 2", "B 4"],
+            vec![a_b.into(), a_b.replace('2', "4").replace('1', "3")],
+            0,
+            "",
+        ),
+        ("A B", None, Drop, &["A 1", "A 3", "B 2", "B 4"], vec![a_b.into()], 1, ""),
+        ("A B", None, Fail, &["A 1", "A 3"], vec![], 0, "SurplusEvent"),
+        ("A A B", None, Fail, &["A 1", "A 3"], vec![], 0, ""),
+        (
+            "A B",
+            Some("order"),
+            Keep,
+            &[r#"A {"order":1,"n":1}"#, r#"A {"order":2,"n":1}"#, r#"B {"order":2,"n":2}"#, r#"B {"order":1,"n":3}"#],
+            vec![keyed(2, 2), keyed(1, 3)],
+            0,
+            "",
+        ),
+        ("A B", Some("order"), Keep, &[r#"A {"order":1}"#, "B 2", r#"B {"order":null}"#], vec![], 0, ""),
+    ];
+    for (needs, key, surplus, events, expected, dropped, code) in cases {
+        let program = joining(every(needs, key, surplus), "A B");
+        let mut sim = begun(&program);
+        sim.reply("source", sending(events, "again"));
+        assert_eq!(given_text(&sim, "pair"), expected, "{needs} {events:?}");
+        assert_eq!(sim.count("event.unhandled"), dropped, "{needs} {events:?}");
+        let failed = sim.ended().then(|| failure(&sim));
+        assert_eq!(failed.map(|error| error.code.to_string()).unwrap_or_default(), code);
+    }
+}
+
+#[test]
+fn a_surplus_event_that_fails_the_run_says_where_and_which() {
+    let program = joining(every("A B", Some("order"), Surplus::Fail), "A B");
+    let mut sim = begun(&program);
+    sim.reply("source", sending(&[r#"A {"order": "x"}"#, r#"A {"order": "x"}"#], "again"));
+    let error = failure(&sim);
+    assert_eq!(&*error.path, "pair");
+    assert_eq!(&*error.message, "`pair` has every `A` that its set needs where `order` is \"x\", and another has come");
+}
+
+#[test]
+fn a_dropped_event_is_told_of_with_its_reason() {
+    let program = joining(every("A B", None, Surplus::Drop), "A B");
+    let mut sim = begun(&program);
+    sim.reply("source", sending(&["A 1", "A 2"], "again"));
+    let reason = "`pair` has every `A` that its set needs; this one is dropped";
+    assert_eq!(told(&sim, "event.unhandled", &["event", "reason"]), [format!(" event=A reason={reason}")]);
+}
+
+#[test]
+fn what_a_join_holds_keeps_its_fan_out_open() {
+    let program = steps(vec![
+        step("split", "start", "A").fans_into(&[2]),
+        step("pair", "A B", "done").join(every("A B", None, Surplus::Keep)),
+        step("gather", "done", "stop").join(Join::FanOut),
+    ])
+    .load();
+    let mut sim = begun(&program);
+    give(&mut sim, "split", "[A 1; A 2]");
+    for n in [7u32, 8] {
+        assert!(given(&sim, "gather").is_empty(), "two members, two that they wait for");
+        sim.event("B", n).settle();
+        give(&mut sim, "pair", &format!("done {n}"));
+    }
+    assert_eq!(given_text(&sim, "gather"), ["[7,8]"], "a member that meets something from outside stays a member");
+}
+
+#[test]
+fn a_join_of_members_of_two_fan_outs_lets_both_close() {
+    let program = steps(vec![
+        step("left", "start", "A").fans_into(&[3]),
+        step("right", "start", "B").fans_into(&[3]),
+        step("pair", "A B", "").join(every("A B", None, Surplus::Keep)),
+        step("gather", "done", "").join(Join::FanOut).workers(2),
+    ])
+    .load();
+    let mut sim = begun(&program);
+    give(&mut sim, "left", "[A 1]");
+    give(&mut sim, "right", "[B 2]");
+    assert_eq!(given_text(&sim, "gather"), ["[]"], "the work goes on as the first one's");
+    give(&mut sim, "pair", "");
+    assert_eq!(given_text(&sim, "gather"), ["[]", "[]"]);
+}
+
+// Fan-outs that say where they close into.
+
+#[test]
+fn a_fan_out_closes_into_its_joins_once_in_the_order_of_its_members() {
+    // The joins of `split`; what it returns; then which worker is done with what, in order; what each join gets.
+    type Case = (&'static [u32], &'static str, &'static [(usize, &'static str)], [Option<&'static str>; 2]);
+    let cases: [Case; 5] = [
+        (&[2], "[item 1; item 2; item 3]", &[(2, "done 3"), (0, "done 1"), (0, "done 2")], [Some("[1,2,3]"), None]),
+        (&[2, 3], "[item 1; item 2]", &[(1, "done 2"), (0, "done 1")], [Some("[1,2]"), Some("[]")]),
+        (&[2, 3], "[item 1; item 2]", &[(1, "other 2"), (0, "done 1")], [Some("[1]"), Some("[2]")]),
+        (&[2, 3], "[]", &[], [Some("[]"), Some("[]")]),
+        (&[], "[item 1; item 2]", &[(0, "done 1"), (0, "done 2")], [Some("[1] [2]"), None]),
+    ];
+    for (joins, returned, ends, expected) in cases {
+        let program = steps(vec![
+            step("split", "start", "item").fans_into(joins),
+            step("work", "item", "done other").workers(9),
+            step("gather", "done", "stop").join(Join::FanOut).workers(2),
+            step("beside", "other", "stop").join(Join::FanOut),
+        ])
+        .load();
+        let mut sim = begun(&program);
+        give(&mut sim, "split", returned);
+        for (which, gives) in ends {
+            let job = sim.flights.iter().filter(|flight| &*flight.job.path == "work").nth(*which).unwrap().job.job;
+            sim.reply_to(job, TaskOutcome::success(event(gives)));
+        }
+        let got = ["gather", "beside"].map(|path| given_text(&sim, path).join(" "));
+        assert_eq!(got, expected.map(Option::unwrap_or_default), "{returned} into {joins:?}");
+    }
+}
+
+#[test]
+fn members_of_a_fan_out_without_a_join_belong_to_the_one_around_it() {
+    let program = steps(vec![
+        step("split", "start", "group").fans_into(&[3]),
+        step("group", "group", "item").fans_into(&[]).workers(2),
+        step("work", "item", "done").workers(9),
+        step("gather", "done", "stop").join(Join::FanOut),
+    ])
+    .load();
+    let mut sim = begun(&program);
+    give(&mut sim, "split", "[group 1; group 2]");
+    give(&mut sim, "group", "[item 11; item 12]");
+    give(&mut sim, "group", "[item 21]");
+    for n in [21, 12, 11] {
+        let at = sim.flights.iter().position(|flight| flight.job.input.get("args") == Some(&Value::Int(n))).unwrap();
+        let job = sim.flights[at].job.job;
+        sim.reply_to(job, TaskOutcome::success(event(&format!("done {n}"))));
+    }
+    assert_eq!(given_text(&sim, "gather"), ["[12,11,21]"], "by the outer member, then as they have come");
+}
+
+// Who is told of failures.
+
+fn handled(times: u32) -> Program {
+    steps(vec![
+        step("first", "start", "risky"),
+        step("risky", "risky again", "done").handler(3, times).timeout(60).workers(2),
+        step("last", "done", "stop").handler(3, times),
+        step("rescue", FAILED_KIND, "again done"),
+        step("plain", "plain", "stop"),
+    ])
+    .load()
+}
+
+#[test]
+fn a_handler_is_told_all_of_a_failure() {
+    let program = handled(1);
+    let mut sim = begun(&program);
+    give(&mut sim, "first", "risky {\"id\": 5}");
+    sim.fail("risky");
+    let failed = &given(&sim, "rescue")[0];
+    assert_eq!(failed.get("step"), Some(&Value::from("risky")));
+    assert_eq!(failed.get("attempts"), Some(&Value::Int(1)));
+    assert_eq!(failed.get("event"), Some(&json(r#"{"kind": "risky", "payload": {"id": 5}}"#)));
+    assert_eq!(failed.get("error").unwrap().get("code"), Some(&Value::from("500")));
+    give(&mut sim, "rescue", "done 1");
+    give(&mut sim, "last", "stop 2");
+    assert_eq!(sim.output(), Value::Int(2));
+}
+
+#[test]
+fn a_handler_has_a_budget_for_each_line_of_events() {
+    // The budget; how often the step fails, each time handled by trying again; whether the run lives on.
+    for (times, fails, lives) in [(1, 1, true), (1, 2, false), (2, 2, true), (2, 3, false), (0, 1, false)] {
+        let program = handled(times);
+        let mut sim = begun(&program);
+        give(&mut sim, "first", "risky");
+        for n in 0..fails {
+            sim.fail("risky");
+            // A snapshot in the middle changes nothing.
+            sim.state = sim::decoded(&sim::encoded(&sim.state));
+            if n < times {
+                give(&mut sim, "rescue", "again");
+            }
+        }
+        assert_eq!(!sim.ended(), lives, "{times} {fails}");
+        if !lives {
+            let error = failure(&sim);
+            let hint = format!("`rescue` was told of a failure on this line of events {times} times already");
+            assert_eq!((&*error.code, &*error.path, error.hint.as_deref()), ("500", "risky", Some(&*hint)));
+        }
+    }
+}
+
+#[test]
+fn another_line_of_events_has_a_budget_of_its_own_and_a_join_has_the_largest() {
+    let program = steps(vec![
+        step("split", "start", "item").fans_into(&[2]),
+        step("work", "item again", "done").handler(3, 1).workers(2),
+        step("gather", "done", "stop again").join(Join::FanOut).handler(3, 1),
+        step("rescue", FAILED_KIND, "again done"),
+    ])
+    .load();
+    let mut sim = begun(&program);
+    give(&mut sim, "split", "[item 1; item 2]");
+    sim.fail("work");
+    give(&mut sim, "rescue", "done 1");
+    sim.fail("work");
+    assert!(!sim.ended(), "the second member has not been handled before");
+    give(&mut sim, "rescue", "done 2");
+    assert_eq!(given_text(&sim, "gather"), ["[1,2]"], "a handler's events are members still");
+    sim.fail("gather");
+    assert!(sim.ended(), "both lines lead here");
+}
+
+#[test]
+fn a_handler_is_not_for_all_that_ends_badly() {
+    // A timeout of the step's own is a failure; a handler's failure and a cancelled run are not for handlers.
+    let program = handled(1);
+    let mut sim = begun(&program);
+    give(&mut sim, "first", "risky");
+    sim.pass(secs(60)).pass(secs(10));
+    assert_eq!(sim.open_paths(), ["risky", "rescue"], "its time is over, and its worker is not heard of");
+    let failed = &given(&sim, "rescue")[0];
+    assert_eq!(failed.get("error").unwrap().get("code"), Some(&Value::from("ActionTimedOut")));
+    sim.fail("rescue").pass(secs(10));
+    assert_eq!((sim.status(), &*failure(&sim).path), (Status::Failed, "rescue"));
+
+    let mut sim = begun(&program);
+    give(&mut sim, "first", "risky");
+    sim.cancel().pass(secs(10));
+    assert_eq!((sim.status(), given(&sim, "rescue").len()), (Status::Cancelled, 0));
+}
+
+#[test]
+fn plans_that_say_what_is_not_so_are_refused() {
+    let cases = [
+        (step("a", "start", "stop").handler(0, 1), "the handler of `a` is no place that accepts `step.failed`"),
+        (step("a", "start", "stop").handler(9, 1), "the handler of `a` is no place that accepts `step.failed`"),
+        (step("a", "start", "stop").fans_into(&[0]), "`a` fans out into a place that does not join fan-outs"),
+        (
+            step("a", "start", "stop").join(every("", None, Surplus::Keep)),
+            "what `a` accepts is not what its join needs",
+        ),
+        (
+            step("a", "start", "stop").join(every("start b", None, Surplus::Keep)),
+            "what `a` accepts is not what its join needs",
+        ),
+        (
+            step("a", "start b", "stop").join(every("b", None, Surplus::Keep)),
+            "what `a` accepts is not what its join needs",
+        ),
+    ];
+    for (step, expected) in cases {
+        let plan = steps(vec![step]).plan;
+        let refused = Program::load(plan, &[&language::TestLanguage], windlass_core::Limits::default());
+        assert_eq!(refused.err().map(|error| error.0), Some(expected.to_owned()));
+    }
+}
+
+// When nothing can help any more.
+
+#[test]
+fn a_hang_is_proven_and_says_what_is_missing() {
+    let pair = |join: Join| step("pair", "A B", "stop").join(join);
+    let keep = |key| every("A B", key, Surplus::Keep);
+    let first = || step("first", "start", "A B C");
+    // The steps after the first; what the first gives; what the error says, if it is one.
+    let cases: Vec<(Vec<Step>, &str, &str)> = vec![
+        (vec![pair(keep(None))], "A 1", "`pair` waits for `B` of `first`"),
+        (vec![pair(Join::All)], "A 1", "`pair` waits for a token of `first`"),
+        (vec![pair(keep(Some("k")))], r#"A {"k": 7}"#, "`pair` waits for `B` of `first` where `k` is 7"),
+        (vec![pair(keep(None))], "", "no `stop` of `pair` was emitted"),
+        (vec![pair(keep(None))], "[A 1]", "`pair` waits for `B` of `first`; what `first` has fanned out stays open"),
+        // Somebody outside can help: with the end, with what is missing, with what leads there.
+        (vec![pair(keep(None)), step("late", "reply", "stop")], "", ""),
+        (vec![pair(keep(None)), step("late", "reply", "B")], "A 1", ""),
+        (vec![step("pair", "A D", "stop").join(every("A D", None, Surplus::Keep))], "A 1", ""),
+        (vec![pair(keep(None)), step("late", "reply", "C"), step("next", "C", "B")], "A 1", ""),
+        (vec![pair(keep(None)), step("late", "reply", "C").handler(3, 1), step("next", FAILED_KIND, "B")], "A 1", ""),
+        (vec![pair(keep(None)), step("note", "reply", "")], "A 1", ""),
+        // Somebody outside can do something, and it does not help.
+        (
+            vec![pair(keep(None)), step("late", "reply", "A")],
+            "",
+            "no `stop` of `pair` was emitted; what can come from outside (`reply`) would not help",
+        ),
+        (
+            vec![pair(keep(None)), step("late", "reply", "A"), step("spare", "A", "C")],
+            "A 1",
+            "`pair` waits for `B` of `first`; what can come from outside (`reply`) would not help",
+        ),
+    ];
+    for (after, gives, expected) in cases {
+        let names: Vec<String> = after.iter().map(|step| step.place.name.to_string()).collect();
+        let program = steps([first()].into_iter().chain(after).collect()).load();
+        let mut sim = begun(&program);
+        give(&mut sim, "first", gives);
+        if names.contains(&"spare".to_owned()) {
+            give(&mut sim, "spare", "");
+        }
+        let told = sim.ended().then(|| failure(&sim)).map(|error| {
+            assert_eq!(&*error.code, "Hang");
+            error.message.to_string()
+        });
+        let expected = (!expected.is_empty()).then(|| format!("nothing is left to do, and {expected}"));
+        assert_eq!(told, expected, "{names:?} {gives}");
+    }
+}
+
+#[test]
+fn a_body_that_waits_is_no_hang() {
+    let program = steps(vec![step("first", "start", "A").retries(retry(2, secs(9)))]).load();
+    let mut sim = begun(&program);
+    sim.fail("first");
+    assert!(!sim.ended(), "it is going to be tried again");
+    sim.pass(secs(9)).fail("first");
+    assert!(sim.ended());
+}
+
+#[test]
+fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
+    use windlass_core::{Await, Awaited};
+    let program =
+        steps(vec![step("first", "start", "stop"), step("other", "start", "news"), step("reader", "news", "stop")])
+            .load();
+    let mut sim = begun(&program);
+    let awaited = Awaited::Event { name: "news".into(), requirements: json(r#"{"n": 2}"#), deadline: None, asks: None };
+    let awaits = Some(Box::new(Await { awaited, told: 0 }));
+    sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+    sim.reply("other", sending(&[r#"news {"n": 1}"#], r#"news {"n": 2}"#));
+    assert_eq!(sim.open_paths(), ["first", "reader"], "and whoever accepts it gets it as well");
+    let resumed = sim.dispatched.iter().rfind(|job| &*job.path == "first").unwrap();
+    let answers = &resumed.resumed.as_ref().unwrap().answers;
+    assert_eq!(answers[0].value, json(r#"{"n": 2}"#));
+}

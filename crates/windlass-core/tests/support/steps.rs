@@ -1,0 +1,141 @@
+//! Nets as steps in code make them: every body is one task of a worker, slots are told of, bodies park.
+
+use windlass_core::plan::*;
+use windlass_core::{Beside, Program, Sent, TaskOutcome};
+use windlass_value::Value;
+
+use super::build::*;
+use super::language::json;
+use super::sim::Sim;
+use super::world::Reply;
+
+/// A step: its name, what it accepts and what it may give, both separated by spaces; then what is special about it.
+pub struct Step {
+    pub place: Place,
+    pub retry: Option<Retry>,
+    pub timeout: Option<u64>,
+}
+
+pub fn step(name: &str, accepts: &str, gives: &str) -> Step {
+    let kinds = |list: &str| list.split_whitespace().map(Into::into).collect::<Vec<_>>();
+    let place = Place { parks: true, produces: kinds(gives), ..Place::new(name, kinds(accepts), NodeId(0)) };
+    Step { place, retry: None, timeout: None }
+}
+
+impl Step {
+    pub fn workers(mut self, workers: u32) -> Step {
+        self.place.workers = workers;
+        self
+    }
+
+    pub fn retries(mut self, retry: Retry) -> Step {
+        self.retry = Some(retry);
+        self
+    }
+
+    pub fn timeout(mut self, secs: u64) -> Step {
+        self.timeout = Some(secs);
+        self
+    }
+
+    pub fn join(mut self, join: Join) -> Step {
+        self.place.join = join;
+        self
+    }
+
+    pub fn handler(mut self, place: u32, times: u32) -> Step {
+        self.place.handler = Some(Handler { place, times });
+        self
+    }
+
+    pub fn fans_into(mut self, joins: &[u32]) -> Step {
+        self.place.fans_into = Some(joins.to_vec());
+        self
+    }
+}
+
+/// `A A B`, by a key perhaps.
+pub fn every(needs: &str, key: Option<&str>, surplus: Surplus) -> Join {
+    let needs = needs.split_whitespace().map(Into::into).collect();
+    Join::Each { needs, key: key.map(Into::into), surplus }
+}
+
+pub fn steps(steps: Vec<Step>) -> Builder {
+    let mut b = Builder::new();
+    let root = b.node(None, "net", |b, id| {
+        let places = steps.into_iter().map(|step| {
+            let name = step.place.name.to_string();
+            let input = r#"{"kind": {"$var": "kind"}, "args": {"$var": "args"}}"#;
+            let task = Task { hidden: true, retry: step.retry, ..Task::new(b.action(input)) };
+            let body = b.node(Some(id), &name, |_, _| NodeKind::Pipeline(Pipeline { tasks: vec![task] }));
+            let timeout = step.timeout.map(|time| Amount::Fixed(secs(time)));
+            let status = windlass_core::Status::TimedOut;
+            b.at(body).timeout = timeout.map(|after| Timeout { after, status });
+            Place { body, ..step.place }
+        });
+        let places = places.collect();
+        let end = NetEnd::Stop("stop".into());
+        NodeKind::Net(Net { tells_slots: true, asks: vec!["question".into()], ..Net::new(places, "start", end) })
+    });
+    b.at(root).hidden = true;
+    b
+}
+
+pub fn begun(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
+    sim.start_with(json(r#"{"who": "me"}"#)).settle();
+    sim
+}
+
+/// `kind`, or `kind payload`, or several of them separated by `;` within `[ ]`: a fan-out.
+pub fn event(text: &str) -> Value {
+    let one = |text: &str| {
+        let (kind, payload) = text.trim().split_once(' ').unwrap_or((text.trim(), "null"));
+        Value::object([("kind", Value::from(kind)), ("payload", json(payload))])
+    };
+    match text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some("") => Value::list(Vec::new()),
+        Some(list) => Value::list(list.split(';').map(one).collect()),
+        None if text.is_empty() => Value::Null,
+        None => one(text),
+    }
+}
+
+/// The step that has had a worker the longest gives this.
+pub fn give(sim: &mut Sim, path: &str, text: &str) {
+    sim.reply(path, TaskOutcome::success(event(text)));
+}
+
+/// `kind payload` or `kind@place payload`, each sent; then what is returned.
+pub fn sending(sends: &[&str], returns: &str) -> TaskOutcome {
+    let send = |text: &&str| {
+        let (kind, payload) = text.split_once(' ').unwrap_or((text, "null"));
+        let (kind, to) = kind.split_once('@').map_or((kind, None), |(kind, to)| (kind, Some(to.into())));
+        Sent { kind: kind.into(), payload: json(payload), to }
+    };
+    let beside = Beside { sends: sends.iter().map(send).collect(), changes: Vec::new() };
+    TaskOutcome { beside: Some(Box::new(beside)), ..TaskOutcome::success(event(returns)) }
+}
+
+/// What the workers at this path were given, in order.
+pub fn given(sim: &Sim, path: &str) -> Vec<Value> {
+    let jobs = sim.dispatched.iter().filter(|job| &*job.path == path);
+    jobs.map(|job| job.input.get("args").cloned().unwrap_or_default()).collect()
+}
+
+/// The same as text.
+pub fn given_text(sim: &Sim, path: &str) -> Vec<String> {
+    given(sim, path).iter().map(windlass_value::to_json).collect()
+}
+
+/// `path field=value field=value`, for every event of this kind.
+pub fn told(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
+    let line = |event: &&windlass_core::Event| {
+        let fields = fields.iter().filter_map(|name| {
+            let value = event.data.get(name)?;
+            Some(format!(" {name}={}", windlass_value::to_json(value).replace('"', "")))
+        });
+        format!("{}{}", event.path, fields.collect::<String>())
+    };
+    sim.events_of(kind).iter().map(line).collect()
+}
