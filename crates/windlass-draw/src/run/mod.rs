@@ -78,6 +78,8 @@ pub struct RunDrawing {
     causes: BTreeMap<(Cause, Key, Arc<str>), u64>,
     /// What the plan's events are for.
     roles: BTreeMap<String, EventRole>,
+    /// Tokens that wait for a worker, by place.
+    queued: BTreeMap<Arc<str>, u64>,
     /// What somebody outside was asked for, by which step run.
     asked: BTreeMap<(Key, Arc<str>), u64>,
     folded: bool,
@@ -122,6 +124,7 @@ impl RunDrawing {
             open: BTreeMap::new(),
             causes: BTreeMap::new(),
             roles,
+            queued: BTreeMap::new(),
             asked: BTreeMap::new(),
             folded: false,
             unsure: false,
@@ -263,17 +266,26 @@ impl RunDrawing {
     }
 
     fn step(&mut self, event: &Event, what: &str) {
+        // A token that waits has no number yet.
+        if what == "queued" {
+            let id = self.sheet.paths.find(&event.path).cloned();
+            id.into_iter().for_each(|id| *self.queued.entry(id).or_default() += 1);
+            return;
+        }
         let Some(key) = self.key(event) else { return };
         let is_place = self.places.get(&key.1) == Some(&key.1);
         let firing = number_of(&event.data, "firing").or(key.0);
         let facts = self.told(&key, event);
         match what {
-            "queued" => facts.queued(),
             "started" => {
                 facts.begun(event.at);
                 facts.runs_for(text_of(&event.data, "token"));
                 facts.firing = key.0;
                 facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());
+                // Whoever waits comes first.
+                if let Some(queued) = self.queued.get_mut(&key.1) {
+                    *queued = queued.saturating_sub(1);
+                }
                 if let Some(firing) = firing.filter(|_| is_place) {
                     self.fired(event, key, firing);
                 }

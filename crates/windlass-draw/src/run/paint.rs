@@ -42,11 +42,26 @@ impl<'a> Painter<'a> {
         let root = self.root(&mut items);
         root.extend(drawn);
         root.sort_by_key(|item| self.first(item));
+        if !matches!(whole.state, State::Ended(_)) {
+            root.extend(self.queued(&by_id));
+        }
         if self.by_cause {
             self.causes(root, whole, &mut arrows);
         }
         self.plan_arrows(&items, &apart, &mut arrows);
         (items, arrows)
+    }
+
+    /// A box for all that wait for a worker of one step.
+    fn queued(&self, by_id: &BTreeMap<&str, &Item>) -> Vec<Item> {
+        let waiting = self.run.queued.iter().filter(|(_, runs)| **runs > 0);
+        let drawn = waiting.filter_map(|(place, runs)| {
+            let item = by_id.get(&**place)?;
+            let passage = Passage { runs: *runs, ..Passage::new(State::Queued) };
+            let queued = Item::new(format!("{place}_queued"), &item.title, &item.kind, Shape::Plain);
+            Some(Item { detail: item.kind.clone(), passage: Some(passage), ..queued })
+        });
+        drawn.collect()
     }
 
     /// Every run of a step that has a box of its own, in order.
