@@ -187,12 +187,14 @@ impl RunDrawing {
         }
     }
 
-    /// A step may publish what it wants to be told.
+    /// A step may publish what it wants to be told, and so does the net for it.
     fn asked(&mut self, event: &Event) {
-        if self.role(&event.kind) == Some(EventRole::InputRequired)
-            && let Some(key) = self.key(event)
-        {
-            *self.asked.entry((key, event.kind.clone())).or_default() += 1;
+        let kind = match &*event.kind {
+            "input.required" => text_of(&event.data, "event"),
+            _ => Some(event.kind.clone()).filter(|kind| self.role(kind) == Some(EventRole::InputRequired)),
+        };
+        if let (Some(kind), Some(key)) = (kind, self.key(event)) {
+            *self.asked.entry((key, kind)).or_default() += 1;
         }
     }
 
@@ -290,6 +292,7 @@ impl RunDrawing {
                     self.fired(event, key, firing);
                 }
             }
+            "idle" if text_of(&event.data, "because").as_deref() == Some("retry") => facts.goes_on(State::Retrying),
             "idle" => facts.goes_on(State::Waiting),
             "running" => facts.goes_on(State::Running),
             "done" | "failed" | "skipped" => {
@@ -334,12 +337,13 @@ impl RunDrawing {
         if let (Some(open), Some(firing)) = (self.open.get_mut(&key.1), firing) {
             open.remove(&firing);
         }
-        let stop = self.sheet.net.as_ref().and_then(|net| net.stop.clone());
         for kind in given(event.data.get("output")) {
-            if Some(&kind) == stop.as_ref() && self.stopped_by.is_none() {
+            let net = self.sheet.net.as_ref();
+            if net.is_some_and(|net| net.stop.as_ref() == Some(&kind)) && self.stopped_by.is_none() {
                 self.stopped_by = Some(key.clone());
             }
-            if self.role(&kind) == Some(EventRole::InputRequired) {
+            let told_later = net.is_some_and(|net| net.asks.contains(&kind));
+            if !told_later && self.role(&kind) == Some(EventRole::InputRequired) {
                 *self.asked.entry((key.clone(), kind)).or_default() += 1;
             }
         }
