@@ -113,6 +113,32 @@ fn a_place_has_so_many_workers_and_the_other_tokens_wait_in_order() {
     assert_eq!(keys.len(), 5, "each firing is an effect of its own");
 }
 
+/// All bodies of a place have one path: who reads the events tells them apart by their numbers.
+#[test]
+fn bodies_of_one_place_are_told_apart() {
+    let mut b = net(stop(), |b, id| {
+        let tokens = r#"[{"kind": "item", "payload": 0}, {"kind": "item", "payload": 1}]"#;
+        let source = emitter(b, id, "source", &["start"], tokens);
+        vec![source, Place { workers: 2, produces: vec!["stop".into()], ..worker(b, id, "work", &["item"]) }]
+    });
+    if let NodeKind::Net(net) = &mut b.plan.nodes[0].kind {
+        (net.tells_slots, net.asks) = (true, vec!["stop".into()]);
+    }
+    let program = b.load();
+    let mut sim = begun(&program);
+    let second = sim.flights.remove(1).job.job;
+    let outcome = windlass_core::TaskOutcome::success(json(r#"{"kind": "stop"}"#));
+    sim.tick(windlass_core::TickKind::StepResult { job: second, dispatch: 0, outcome }).settle();
+    sim.succeed("net.work", "too late");
+    let firings = |kind: &str| -> Vec<Value> {
+        let events = sim.events_of(kind).into_iter().filter(|event| &*event.path == "net.work");
+        events.map(|event| event.data.get("firing").cloned().unwrap_or_default()).collect()
+    };
+    assert_eq!(firings("step.started"), [Value::Int(1), Value::Int(2)]);
+    assert_eq!((firings("step.done"), firings("input.required")), (vec![Value::Int(2)], vec![Value::Int(2)]));
+    assert_eq!(firings("step.failed"), [Value::Int(1)], "what is called off with the end has its number, too");
+}
+
 #[test]
 fn a_guard_that_is_false_consumes_the_token() {
     let program = net(NetEnd::Quiet, |b, id| {

@@ -231,6 +231,22 @@ impl State {
 }
 
 impl Passage {
+    pub(crate) fn new(state: State) -> Passage {
+        Passage {
+            state,
+            runs: 0,
+            ends: [0; 5],
+            started_at: None,
+            took: None,
+            attempts: 0,
+            turns: None,
+            error: None,
+            firing: None,
+            worker: None,
+            event: None,
+        }
+    }
+
     /// `succeeded, 1.2s, 3 tries`, or of several runs `× 9: 8 succeeded, 1 failed, 4.0s in all`.
     pub(crate) fn line(&self) -> String {
         let mut parts = vec![self.stands()];

@@ -48,7 +48,18 @@ impl Reducer<'_> {
         };
         let mut fields = vec![("status", Value::from(outcome.status.as_str())), ("output", outcome.output.clone())];
         fields.extend(outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error))));
+        fields.extend(self.firing_told(id));
         self.publish_at(id, kind, fields);
+    }
+
+    /// Which body of a place it is, where events tell of them: all bodies of a place have one path.
+    pub(crate) fn firing_told(&self, id: FrameId) -> Option<(&'static str, Value)> {
+        let frame = self.state.frames.get(id)?;
+        let above = self.state.frames.get(frame.parent?)?;
+        match &self.program.node(above.node).kind {
+            NodeKind::Net(net) if net.tells_slots => Some(("firing", Value::from(frame.slot))),
+            _ => None,
+        }
     }
 
     /// One event for all the quiet turns of this slice.

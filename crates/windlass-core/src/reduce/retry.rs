@@ -84,7 +84,7 @@ impl Reducer<'_> {
     /// Puts a failed node off to be entered anew, as a new generation.
     pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) {
         let tries = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        self.tell_retrying(self.path(id), tries, wait, error);
+        self.tell_retrying(id, self.path(id), tries, wait, error);
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         self.state.next_generation += 1;
         let generation = self.state.next_generation;
@@ -100,12 +100,11 @@ impl Reducer<'_> {
         self.park(id);
     }
 
-    pub(crate) fn tell_retrying(&mut self, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {
-        self.publish(
-            path,
-            "task.retrying",
-            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", error.to_value())],
-        );
+    pub(crate) fn tell_retrying(&mut self, id: FrameId, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {
+        let fields =
+            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", error.to_value())];
+        let firing = self.firing_told(id);
+        self.publish(path, "task.retrying", fields.into_iter().chain(firing));
     }
 }
 

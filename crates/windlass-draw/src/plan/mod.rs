@@ -37,6 +37,8 @@ pub(crate) struct RootNet {
     pub start: Arc<str>,
     /// The kind that ends it.
     pub stop: Option<Arc<str>>,
+    /// Kinds of which the events themselves tell that they are for somebody outside.
+    pub asks: Vec<Arc<str>>,
 }
 
 impl Paths {
@@ -160,7 +162,13 @@ impl Painter<'_> {
                 let (ends, places) = self.net(id, net, at, into);
                 if id == plan.root {
                     let stop = if let NetEnd::Stop(kind) = &net.end { Some(kind.clone()) } else { None };
-                    self.net = Some(RootNet { id: at.id.map(Into::into), places, start: net.start.clone(), stop });
+                    self.net = Some(RootNet {
+                        id: at.id.map(Into::into),
+                        places,
+                        start: net.start.clone(),
+                        stop,
+                        asks: net.asks.clone(),
+                    });
                 }
                 ends
             }

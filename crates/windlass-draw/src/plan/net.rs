@@ -16,6 +16,8 @@ use crate::text;
 struct Events<'a> {
     /// What the plan says of them.
     facts: Option<&'a Value>,
+    /// For which of them steps wait, by step.
+    waits: Option<&'a Value>,
     prefix: String,
     all: Vec<Event>,
 }
@@ -35,8 +37,9 @@ impl Painter<'_> {
         at: &At<'_>,
         into: &mut Vec<Item>,
     ) -> (Ends, Vec<Option<Arc<str>>>) {
-        let facts = self.plan.metadata.get("events").filter(|_| id == self.plan.root);
-        let mut events = Events { facts, prefix: format!("n{}", id.0), all: Vec::new() };
+        let told = |name: &str| self.plan.metadata.get(name).filter(|_| id == self.plan.root);
+        let (facts, waits) = (told("events"), told("waits"));
+        let mut events = Events { facts, waits, prefix: format!("n{}", id.0), all: Vec::new() };
         events.gather(net);
         let mut ends = Vec::new();
         for place in &net.places {
@@ -84,6 +87,11 @@ impl Painter<'_> {
             for kind in &place.accepts {
                 if let Some(event) = events.id(kind) {
                     self.connect(&[event], &ends.entries, &joined(place, kind), Why::Event);
+                }
+            }
+            for name in events.waited_for(&place.name) {
+                if let Some(event) = events.id(&name) {
+                    self.connect(&[event], &ends.entries, "waits for it", Why::Event);
                 }
             }
             let fans_out = place.fans_into.as_ref().is_some_and(|into| !into.is_empty());
@@ -149,6 +157,7 @@ impl Events<'_> {
             let told = facts.and_then(|facts| facts.get("kind")?.as_str()).map(EventRole::named);
             let role = told.unwrap_or(match kind == net.start {
                 true => EventRole::Start,
+                false if net.asks.contains(&kind) => EventRole::InputRequired,
                 false if net.end == NetEnd::Stop(kind.clone()) => EventRole::Stop,
                 false => EventRole::Plain,
             });
@@ -164,6 +173,11 @@ impl Events<'_> {
             Some((name, _)) if !known(kind) && known(name) => name.into(),
             _ => kind.clone(),
         }
+    }
+
+    fn waited_for(&self, step: &str) -> Vec<Arc<str>> {
+        let names = self.waits.and_then(|waits| waits.get(step)?.as_list()).unwrap_or_default();
+        names.iter().filter_map(Value::as_str).map(Into::into).collect()
     }
 
     fn id(&self, kind: &Arc<str>) -> Option<String> {

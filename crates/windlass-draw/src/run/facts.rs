@@ -38,10 +38,6 @@ impl Facts {
         Facts { first, ..Facts::default() }
     }
 
-    pub fn queued(&mut self) {
-        self.doing = Some(State::Queued);
-    }
-
     pub fn begun(&mut self, at: Timestamp) {
         self.started_at = self.started_at.or(Some(at));
         self.open += 1;
@@ -197,7 +193,7 @@ impl Facts {
         match (self.open, worst) {
             (0, Some(status)) => State::Ended(status),
             (0, None) if over => State::Ended(Status::Cancelled),
-            (0, None) => self.doing.unwrap_or(State::Queued),
+            (0, None) => self.doing.unwrap_or(State::Running),
             _ => self.doing.unwrap_or(State::Running),
         }
     }

@@ -16,7 +16,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Event, Status};
 use windlass_value::{Timestamp, Value};
 
-use crate::model::{Drawing, State};
+use crate::model::{Drawing, EventRole, Item, Shape, State};
 use crate::plan::{Sheet, sheet};
 use crate::text;
 use facts::Facts;
@@ -76,6 +76,12 @@ pub struct RunDrawing {
     /// Step runs that have not ended, by place, oldest first.
     open: BTreeMap<Arc<str>, BTreeSet<u64>>,
     causes: BTreeMap<(Cause, Key, Arc<str>), u64>,
+    /// What the plan's events are for.
+    roles: BTreeMap<String, EventRole>,
+    /// Tokens that wait for a worker, by place.
+    queued: BTreeMap<Arc<str>, u64>,
+    /// What somebody outside was asked for, by which step run.
+    asked: BTreeMap<(Key, Arc<str>), u64>,
     folded: bool,
     /// Events that could have been of several step runs.
     unsure: bool,
@@ -93,6 +99,11 @@ impl RunDrawing {
     /// Nothing has happened yet.
     pub fn new(plan: &Plan) -> RunDrawing {
         let sheet = sheet(plan);
+        let role = |item: &Item| match item.shape {
+            Shape::Event(role) => Some((item.title.clone(), role)),
+            _ => None,
+        };
+        let roles = sheet.drawing.all_items().into_iter().filter_map(role).collect();
         let mut places = BTreeMap::new();
         let of_places: BTreeSet<&Arc<str>> = sheet.net.iter().flat_map(|net| net.places.iter().flatten()).collect();
         for item in sheet.drawing.all_items() {
@@ -112,6 +123,9 @@ impl RunDrawing {
             firings: BTreeMap::new(),
             open: BTreeMap::new(),
             causes: BTreeMap::new(),
+            roles,
+            queued: BTreeMap::new(),
+            asked: BTreeMap::new(),
             folded: false,
             unsure: false,
             whole: Facts::default(),
@@ -166,11 +180,28 @@ impl RunDrawing {
             }
             // What a step publishes by itself may be called anything, but has the step's path.
             _ if event.path.is_empty() => self.of_run(event),
-            _ => {}
+            _ => self.asked(event),
         }
         if !self.folded && self.facts.len() > self.most && !self.firings.is_empty() {
             self.fold();
         }
+    }
+
+    /// A step may publish what it wants to be told, and so does the net for it.
+    fn asked(&mut self, event: &Event) {
+        let kind = match &*event.kind {
+            "input.required" => text_of(&event.data, "event"),
+            _ => Some(event.kind.clone()).filter(|kind| self.role(kind) == Some(EventRole::InputRequired)),
+        };
+        if let (Some(kind), Some(key)) = (kind, self.key(event)) {
+            *self.asked.entry((key, kind)).or_default() += 1;
+        }
+    }
+
+    /// Of any version of the event.
+    fn role(&self, kind: &str) -> Option<EventRole> {
+        let name = kind.rsplit_once('@').map_or(kind, |(name, _)| name);
+        self.roles.get(kind).or_else(|| self.roles.get(name)).copied()
     }
 
     fn of_run(&mut self, event: &Event) {
@@ -237,21 +268,31 @@ impl RunDrawing {
     }
 
     fn step(&mut self, event: &Event, what: &str) {
+        // A token that waits has no number yet.
+        if what == "queued" {
+            let id = self.sheet.paths.find(&event.path).cloned();
+            id.into_iter().for_each(|id| *self.queued.entry(id).or_default() += 1);
+            return;
+        }
         let Some(key) = self.key(event) else { return };
         let is_place = self.places.get(&key.1) == Some(&key.1);
         let firing = number_of(&event.data, "firing").or(key.0);
         let facts = self.told(&key, event);
         match what {
-            "queued" => facts.queued(),
             "started" => {
                 facts.begun(event.at);
                 facts.runs_for(text_of(&event.data, "token"));
                 facts.firing = key.0;
                 facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());
+                // Whoever waits comes first.
+                if let Some(queued) = self.queued.get_mut(&key.1) {
+                    *queued = queued.saturating_sub(1);
+                }
                 if let Some(firing) = firing.filter(|_| is_place) {
                     self.fired(event, key, firing);
                 }
             }
+            "idle" if text_of(&event.data, "because").as_deref() == Some("retry") => facts.goes_on(State::Retrying),
             "idle" => facts.goes_on(State::Waiting),
             "running" => facts.goes_on(State::Running),
             "done" | "failed" | "skipped" => {
@@ -296,10 +337,15 @@ impl RunDrawing {
         if let (Some(open), Some(firing)) = (self.open.get_mut(&key.1), firing) {
             open.remove(&firing);
         }
-        let gave = event.data.get("output").and_then(|output| text_of(output, "kind"));
-        let stop = self.sheet.net.as_ref().and_then(|net| net.stop.clone());
-        if gave.is_some() && gave == stop && self.stopped_by.is_none() {
-            self.stopped_by = Some(key.clone());
+        for kind in given(event.data.get("output")) {
+            let net = self.sheet.net.as_ref();
+            if net.is_some_and(|net| net.stop.as_ref() == Some(&kind)) && self.stopped_by.is_none() {
+                self.stopped_by = Some(key.clone());
+            }
+            let told_later = net.is_some_and(|net| net.asks.contains(&kind));
+            if !told_later && self.role(&kind) == Some(EventRole::InputRequired) {
+                *self.asked.entry((key.clone(), kind)).or_default() += 1;
+            }
         }
         self.last_end = Some(key);
     }
@@ -369,6 +415,9 @@ impl RunDrawing {
             let cause = if let Cause::Step(key) = cause { Cause::Step(whole(key)) } else { cause };
             *self.causes.entry((cause, whole(key), token)).or_default() += times;
         }
+        for ((key, kind), times) in std::mem::take(&mut self.asked) {
+            *self.asked.entry((whole(key), kind)).or_default() += times;
+        }
         self.last_end = self.last_end.take().map(whole);
         self.stopped_by = self.stopped_by.take().map(whole);
     }
@@ -423,6 +472,15 @@ impl RunDrawing {
 /// Pages that draw Mermaid refuse longer texts and more arrows, unless they are told otherwise.
 fn fits(drawing: &Drawing) -> bool {
     drawing.arrows.len() <= MERMAID_ARROWS_MAX && drawing.to_mermaid().chars().count() <= MERMAID_LETTERS_MAX
+}
+
+/// The kinds of the events that a step has returned: one, or a list of them.
+fn given(output: Option<&Value>) -> Vec<Arc<str>> {
+    match output {
+        Some(Value::List(items)) => items.iter().filter_map(|item| text_of(item, "kind")).collect(),
+        Some(one) => text_of(one, "kind").into_iter().collect(),
+        None => Vec::new(),
+    }
 }
 
 fn status_of(data: &Value) -> Status {

@@ -42,11 +42,26 @@ impl<'a> Painter<'a> {
         let root = self.root(&mut items);
         root.extend(drawn);
         root.sort_by_key(|item| self.first(item));
+        if !matches!(whole.state, State::Ended(_)) {
+            root.extend(self.queued(&by_id));
+        }
         if self.by_cause {
             self.causes(root, whole, &mut arrows);
         }
         self.plan_arrows(&items, &apart, &mut arrows);
         (items, arrows)
+    }
+
+    /// A box for all that wait for a worker of one step.
+    fn queued(&self, by_id: &BTreeMap<&str, &Item>) -> Vec<Item> {
+        let waiting = self.run.queued.iter().filter(|(_, runs)| **runs > 0);
+        let drawn = waiting.filter_map(|(place, runs)| {
+            let item = by_id.get(&**place)?;
+            let passage = Passage { runs: *runs, ..Passage::new(State::Queued) };
+            let queued = Item::new(format!("{place}_queued"), &item.title, &item.kind, Shape::Plain);
+            Some(Item { detail: item.kind.clone(), passage: Some(passage), ..queued })
+        });
+        drawn.collect()
     }
 
     /// Every run of a step that has a box of its own, in order.
@@ -130,33 +145,25 @@ impl<'a> Painter<'a> {
             let to = name(to);
             // Where tokens are called after the step that they are for, their name says nothing.
             let plain = titles.get(&to).is_some_and(|title| **title == **event);
-            let label = match (plain, times) {
-                (true, 1) => String::new(),
-                (true, times) => format!("× {times}"),
-                (false, 1) => event.to_string(),
-                (false, times) => format!("{event} × {times}"),
-            };
-            arrows.push(Arrow { from, to, label, why: Why::Led { event: event.clone(), times: *times } });
+            arrows.push(led(from, to, event, *times, plain));
+        }
+        for ((key, event), times) in &self.run.asked {
+            arrows.push(led(name(key), OUTSIDE.to_owned(), event, *times, false));
         }
         // In the order of the runs that they lead to, not of their names.
         let place: BTreeMap<&str, usize> = root.iter().enumerate().map(|(at, item)| (&*item.id, at)).collect();
-        arrows.sort_by_key(|arrow| (place.get(&*arrow.to).copied(), place.get(&*arrow.from).copied()));
-        if !outside.is_empty() {
-            let by_people = outside.iter().all(|event| self.is_answer(event));
+        arrows.sort_by_key(|arrow| {
+            let [from, to] = [&arrow.from, &arrow.to].map(|id| place.get(&**id).copied());
+            (to.or(from), from)
+        });
+        if !outside.is_empty() || !self.run.asked.is_empty() {
+            let by_people = outside.iter().all(|event| self.run.role(event) == Some(EventRole::HumanResponse));
             root.insert(0, Item::new(OUTSIDE, if by_people { "person" } else { "outside" }, "outside", Shape::Outside));
         }
         if starts {
             root.insert(0, Item::new(START, "start", "outside", Shape::Outside));
         }
         self.end(root, whole, arrows);
-    }
-
-    /// Whether the plan calls it the answer of a person.
-    fn is_answer(&self, event: &str) -> bool {
-        let name = event.rsplit_once('@').map_or(event, |(name, _)| name);
-        let is_it = |item: &&Item| item.title == event || item.title == name;
-        let items = self.run.sheet.drawing.all_items();
-        items.into_iter().any(|item| item.shape == Shape::Event(EventRole::HumanResponse) && is_it(&item))
     }
 
     /// What the run has come to, if an event can end it.
@@ -168,8 +175,7 @@ impl<'a> Painter<'a> {
         let item = Item::new(END, "end", "outside", Shape::Outside);
         root.push(Item { passage: Some(whole.clone()), ..item });
         if let Some(by) = &self.run.stopped_by {
-            let why = Why::Led { event: stop.clone(), times: 1 };
-            arrows.push(Arrow { from: name(by), to: END.to_owned(), label: stop.to_string(), why });
+            arrows.push(led(name(by), END.to_owned(), &stop, 1, false));
         }
     }
 
@@ -210,6 +216,16 @@ impl<'a> Painter<'a> {
             inside.get(place).into_iter().flatten().for_each(|arrow| add(Some(*firing), arrow));
         }
     }
+}
+
+fn led(from: String, to: String, event: &Arc<str>, times: u64, plain: bool) -> Arrow {
+    let label = match (plain, times) {
+        (true, 1) => String::new(),
+        (true, times) => format!("× {times}"),
+        (false, 1) => event.to_string(),
+        (false, times) => format!("{event} × {times}"),
+    };
+    Arrow { from, to, label, why: Why::Led { event: event.clone(), times } }
 }
 
 /// `r7_n3` for the seventh step run, `n3` for all runs.

@@ -53,12 +53,12 @@ fn texts(value: &Json) -> Vec<Arc<str>> {
     value.as_array().into_iter().flatten().map(|item| item.as_str().unwrap().into()).collect()
 }
 
-/// A workflow of steps as code makes one: `{name, start, stop, events, steps: [{name, accepts, produces, workers, join,
+/// A workflow of steps as code makes one: `{name, start, stop, events, waits, asks, steps: [{name, accepts, produces, workers, join,
 /// handler, fans_into, attempts}]}`.
 pub fn steps(told: &Json) -> Plan {
     let name = told["name"].as_str().unwrap();
     let mut plan = Plan::new(name, "rust", "");
-    plan.metadata = Value::object([("events", value_of(&told["events"]))]);
+    plan.metadata = Value::object([("events", value_of(&told["events"])), ("waits", value_of(&told["waits"]))]);
     let (language, source, mode) = ("steps".into(), Value::Null, Mode::Value);
     let input = plan.add_expression(ExpressionSource { language, source, mode, span: Default::default() });
     let placeholder = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
@@ -74,7 +74,8 @@ pub fn steps(told: &Json) -> Plan {
         places.push(place(step, step_name, body));
     }
     let end = NetEnd::Stop(told["stop"].as_str().unwrap().into());
-    let net = Net { tells_slots: true, ..Net::new(places, told["start"].as_str().unwrap(), end) };
+    let asks = texts(&told["asks"]);
+    let net = Net { tells_slots: true, asks, ..Net::new(places, told["start"].as_str().unwrap(), end) };
     plan.nodes[0].kind = NodeKind::Net(net);
     plan
 }

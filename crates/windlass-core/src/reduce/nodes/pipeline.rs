@@ -318,7 +318,7 @@ impl<'a> Reducer<'a> {
     fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
         let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
         if !self.program_task(id).is_some_and(|task| task.hidden) {
-            self.tell_retrying(self.task_path(id), tries, wait, &because(outcome));
+            self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome));
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
         if let Some(frame) = self.state.frames.get_mut(id) {

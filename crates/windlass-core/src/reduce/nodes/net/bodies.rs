@@ -181,8 +181,9 @@ impl<'a> Reducer<'a> {
                     ("payload", token.payload.clone()),
                     ("step", Value::Str(place.name.clone())),
                 ];
+                let told = net.tells_slots.then(|| ("firing", Value::from(slot)));
                 let path = self.child_path(id, place.body);
-                self.publish(path, "input.required", fields);
+                self.publish(path, "input.required", fields.into_iter().chain(told));
             }
             let Emitted { kind, payload, to, .. } = token;
             let from = if net.tells_slots { vec![slot] } else { Vec::new() };
