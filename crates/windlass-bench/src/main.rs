@@ -11,6 +11,7 @@ mod expressions;
 mod playbooks;
 mod program;
 mod reducer;
+mod steps;
 
 struct Figure {
     key: &'static str,
@@ -19,7 +20,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 16] = [
+const FIGURES: [Figure; 17] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -110,6 +111,12 @@ const FIGURES: [Figure; 16] = [
         what: "cost of an iteration, 100 to 1,000,000 items, 100 MB of them in the end",
         target: "flat",
         measure: playbooks::flat_iterations,
+    },
+    Figure {
+        key: "o",
+        what: "steps that send each other events, in memory, one core",
+        target: "300,000 steps/s, linear",
+        measure: steps::loop_in_memory,
     },
 ];
 

@@ -60,7 +60,7 @@ limits! {
     /// Child runs inside each other.
     call_depth_max: u64 = 32,
     /// Tokens in one run.
-    net_tokens_max: u64 = 1_000_000,
+    net_tokens_max: u64 = 100_000_000,
     /// The most tries a retry may ask for.
     retry_attempts_max: u64 = 1_000,
     /// Turns that one tick computes before it yields.

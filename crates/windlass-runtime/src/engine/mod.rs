@@ -33,6 +33,17 @@ use crate::tool::Tools;
 use crate::workers::WorkerPool;
 use crate::{RuntimeError, adapters::Mailbox};
 
+/// What of a run is kept while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Every tick, before any of its effects begins: whoever opens the store later goes on with the run.
+    #[default]
+    Journal,
+    /// Only that it exists, where it stands and how it ends. It lives and dies with this engine, and a step costs no more
+    /// than its computation. Children, messages and handles work the same.
+    Nothing,
+}
+
 pub struct EngineOptions {
     pub tools: Tools,
     pub languages: Vec<Arc<dyn Language>>,
@@ -51,6 +62,7 @@ pub struct EngineOptions {
     pub commit_hook: Option<CommitHook>,
     /// How often the store is asked whether another process has written.
     pub poll_every: Duration,
+    pub keep: Keep,
 }
 
 impl Default for EngineOptions {
@@ -66,6 +78,7 @@ impl Default for EngineOptions {
             commit_here: false,
             commit_hook: None,
             poll_every: Duration::from_millis(50),
+            keep: Keep::default(),
         }
     }
 }
@@ -86,6 +99,7 @@ pub(crate) struct Inner {
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
+    pub keep: Keep,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     /// The plan that was added last under each name: the one a child run gets.
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
@@ -157,6 +171,9 @@ pub struct RunOptions {
     /// The run that all this began with, if it is another.
     #[serde(default)]
     pub trace: Option<Arc<str>>,
+    /// Nothing is kept of it that somebody could go on with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unkept: bool,
 }
 
 pub struct RunHandle {
@@ -194,6 +211,7 @@ impl Engine {
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,
+            keep: options.keep,
             programs: Mutex::default(),
             names: Mutex::default(),
             runs: Mutex::default(),
@@ -406,6 +424,10 @@ impl Inner {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let program = self.program(&row.plan)?;
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        if how.unkept {
+            self.store.release(run, epoch)?;
+            return Err(RuntimeError::NotKept(run.to_string()));
+        }
         let image = match recovery::load(&*self.store, run, &program, row.created_at) {
             Ok(image) => image,
             Err(error) => {

@@ -1,0 +1,147 @@
+//! Steps that send each other events: nets of places, each body one effect that answers at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::plan::{
+    Action, Amount, Effect, ExprId, ExpressionSource, Join, Net, NetEnd, Node, NodeId, NodeKind, Pipeline, Place, Plan,
+    SourceSpan, Task, Wait,
+};
+use windlass_core::{Status, TaskOutcome};
+use windlass_runtime::{Engine, EngineOptions, Keep, StartOptions, ToolCall, Tools};
+use windlass_store::{Durability, MemoryStore};
+use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value};
+
+use crate::disk::{self, Folder};
+use crate::engine::{engine, runtime, sqlite};
+
+/// The one expression of these plans: the token that a body runs for.
+struct Tokens;
+
+struct Token;
+
+impl Language for Tokens {
+    fn name(&self) -> &'static str {
+        "token"
+    }
+
+    fn compile(&self, _source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(Token))
+    }
+}
+
+impl Expression for Token {
+    fn eval(&self, scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+        let named = |name: &str| scope.variable(Level::Any, name).unwrap_or_default();
+        Ok(Value::object([("kind", named("kind")), ("payload", named("args"))]))
+    }
+}
+
+/// A place: its name, what it accepts, how many at once, how it joins, what it may emit.
+type Step<'a> = (&'a str, &'a str, u32, Join, &'a [&'a str]);
+
+fn net(name: &str, steps: &[Step<'_>]) -> Plan {
+    let mut plan = Plan::new(name, "rust", "");
+    let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(windlass_value::Duration::ZERO)));
+    let root = plan.add_node(Node::new(name, "net", None, placeholder));
+    let places = steps.iter().map(|step| place(&mut plan, root, name, step)).collect();
+    let end = NetEnd::Stop("done".into());
+    plan.nodes[0].kind = NodeKind::Net(Net { places, start: "start".into(), end, input: None });
+    plan
+}
+
+fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Place {
+    let (name, accepts, workers, join, produces) = step;
+    let tool = format!("{workflow}/{name}");
+    let action = Action::Effect(Effect { tool: (&*tool).into(), input: token(plan) });
+    let tasks = vec![Task { hidden: true, ..Task::new(action) }];
+    let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
+    Place {
+        name: (*name).into(),
+        accepts: vec![(*accepts).into()],
+        workers: *workers,
+        join: join.clone(),
+        guard: None,
+        body,
+        arcs: Vec::new(),
+        inclusive: false,
+        produces: produces.iter().map(|kind| (*kind).into()).collect(),
+        done: None,
+    }
+}
+
+fn token(plan: &mut Plan) -> ExprId {
+    let (mode, span) = (Mode::Value, SourceSpan::default());
+    plan.add_expression(ExpressionSource { language: "token".into(), source: Value::Null, mode, span })
+}
+
+/// Two steps that pass a number to and fro until it is spent.
+fn ping_pong() -> Plan {
+    let kinds = ["ping", "pong", "done"];
+    net(
+        "loop",
+        &[
+            ("begin", "start", 1, Join::None, &kinds),
+            ("ping", "ping", 1, Join::None, &kinds),
+            ("pong", "pong", 1, Join::None, &kinds),
+        ],
+    )
+}
+
+fn event(kind: &str, payload: Value) -> TaskOutcome {
+    TaskOutcome::success(Value::object([("kind", Value::from(kind)), ("payload", payload)]))
+}
+
+fn passed_on(call: &ToolCall, to: &str) -> TaskOutcome {
+    let left = call.input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
+    let kind = if left > 0 { to } else { "done" };
+    event(kind, Value::object([("left", left - 1)]))
+}
+
+fn options(tools: Tools) -> EngineOptions {
+    EngineOptions { tools, languages: vec![Arc::new(Tokens)], ..EngineOptions::default() }
+}
+
+fn loop_tools() -> Tools {
+    Tools::new()
+        .with_fn("loop/begin", |call| async move { passed_on(&call, "ping") })
+        .with_fn("loop/ping", |call| async move { passed_on(&call, "pong") })
+        .with_fn("loop/pong", |call| async move { passed_on(&call, "ping") })
+}
+
+async fn once(engine: &Engine, plan: windlass_value::BlobHash, input: Value) -> Duration {
+    let begun = Instant::now();
+    let options = StartOptions { watch: false, ..StartOptions::default() };
+    let mut handle = engine.start(plan, input, options).await.expect("the run starts");
+    let report = handle.wait().await.expect("the run ends");
+    assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    begun.elapsed()
+}
+
+fn in_memory(tools: Tools) -> Engine {
+    engine(Arc::new(MemoryStore::new()), EngineOptions { keep: Keep::Nothing, commit_here: true, ..options(tools) })
+}
+
+/// The control loop's own cost: nothing is kept, and the tool answers at once.
+pub fn loop_in_memory() -> Vec<String> {
+    const STEPS: [i64; 3] = [10_000, 100_000, 1_000_000];
+    runtime().block_on(async {
+        let engine = in_memory(loop_tools());
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let (mut told, mut rates) = (Vec::new(), Vec::new());
+        for steps in STEPS {
+            let before = disk::resident();
+            let mut best = f64::MAX;
+            for _ in 0..3 {
+                let input = Value::object([("left", steps - 1)]);
+                best = best.min(once(&engine, plan, input).await.as_secs_f64());
+            }
+            let rate = steps as f64 / best;
+            rates.push(rate);
+            let grown = disk::resident().saturating_sub(before) >> 20;
+            told.push(format!("{steps} steps: {rate:.0} steps/s = {:.2} us a step; {grown} MB more", 1e6 / rate));
+        }
+        told.push(format!("a step of the longest costs {:.2} x one of the shortest", rates[0] / rates[2]));
+        told
+    })
+}
