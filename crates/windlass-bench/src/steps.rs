@@ -53,7 +53,7 @@ fn net(name: &str, steps: &[Step<'_>]) -> Plan {
 fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Place {
     let (name, accepts, workers, join, produces) = step;
     let tool = format!("{workflow}/{name}");
-    let action = Action::Effect(Effect { tool: (&*tool).into(), input: token(plan) });
+    let action = Action::Effect(Effect::new(&*tool, token(plan)));
     let tasks = vec![Task { hidden: true, ..Task::new(action) }];
     let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
     Place {

@@ -28,5 +28,5 @@ pub use engine::{
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
-pub use tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
+pub use tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RunWorkers, WorkerPool};

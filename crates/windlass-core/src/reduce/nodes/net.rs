@@ -145,9 +145,11 @@ impl<'a> Reducer<'a> {
         };
         let Some(token) = body.places[at].queue.front().cloned() else { return Ok(()) };
         let Some(outer) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
-        let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
-        let locals = Locals { names: Some(&names), ..Locals::default() };
-        let holds = place.guard.map(|guard| self.condition(guard, outer, locals)).transpose();
+        let holds = place.guard.map(|guard| {
+            let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
+            self.condition(guard, outer, Locals { names: Some(&names), ..Locals::default() })
+        });
+        let holds = holds.transpose();
         let holds = holds.map_err(|stop| self.at_place(id, place, stop))?.unwrap_or(true);
         if let Some(body) = self.net_mut(id) {
             body.places[at].queue.pop_front();
@@ -276,12 +278,16 @@ impl<'a> Reducer<'a> {
             (NodeKind::Loop(_), None) => "loop.done",
             (_, None) => "step.done",
         };
-        let names = Map::from_iter([
-            ("event", Value::object([("name", Value::from(event))])),
-            ("output", outcome.output.clone()),
-            ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
-            ("outcome", ended_value(outcome)),
-        ]);
+        // Only arcs look at these.
+        let names = || {
+            Map::from_iter([
+                ("event", Value::object([("name", Value::from(event))])),
+                ("output", outcome.output.clone()),
+                ("error", outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value)),
+                ("outcome", ended_value(outcome)),
+            ])
+        };
+        let names = if place.arcs.is_empty() { Map::new() } else { names() };
         let locals = Locals { names: Some(&names), ..Locals::default() };
         let (mut emitted, mut writes) = (Vec::new(), Vec::new());
         for arc in &place.arcs {
