@@ -45,8 +45,7 @@ fn net(name: &str, steps: &[Step<'_>]) -> Plan {
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(windlass_value::Duration::ZERO)));
     let root = plan.add_node(Node::new(name, "net", None, placeholder));
     let places = steps.iter().map(|step| place(&mut plan, root, name, step)).collect();
-    let end = NetEnd::Stop("done".into());
-    plan.nodes[0].kind = NodeKind::Net(Net { places, start: "start".into(), end, input: None });
+    plan.nodes[0].kind = NodeKind::Net(Net::new(places, "start", NetEnd::Stop("done".into())));
     plan
 }
 
@@ -57,16 +56,10 @@ fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Plac
     let tasks = vec![Task { hidden: true, ..Task::new(action) }];
     let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
     Place {
-        name: (*name).into(),
-        accepts: vec![(*accepts).into()],
         workers: *workers,
         join: join.clone(),
-        guard: None,
-        body,
-        arcs: Vec::new(),
-        inclusive: false,
         produces: produces.iter().map(|kind| (*kind).into()).collect(),
-        done: None,
+        ..Place::new(*name, vec![(*accepts).into()], body)
     }
 }
 

@@ -13,6 +13,7 @@ mod control_loop;
 mod engine;
 mod error;
 mod recovery;
+mod references;
 mod report;
 mod tool;
 mod workers;
@@ -22,7 +23,7 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions,
+    Answer, Engine, EngineOptions, EventReader, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions,
     Triggered, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;

@@ -47,7 +47,7 @@ impl Inner {
         let Launch { run, program, image, first, epoch, create, clock, parent } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
-        let events = {
+        let (events, feed) = {
             let mut runs = self.runs();
             if self.is_closing() {
                 runs.remove(&run);
@@ -55,13 +55,13 @@ impl Inner {
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
             tracked.elsewhere = false;
-            tracked.events.clone()
+            (tracked.events.clone(), tracked.feed.clone())
         };
         // Messages may have come while nobody was looking.
         let _ = mailbox.send(Mail::Inbox);
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
-        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events).feeding(feed);
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = PostOptions {
             store: self.store.clone(),
