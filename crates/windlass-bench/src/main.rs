@@ -20,7 +20,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 17] = [
+const FIGURES: [Figure; 20] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -118,6 +118,19 @@ const FIGURES: [Figure; 17] = [
         target: "300,000 steps/s, linear",
         measure: steps::loop_in_memory,
     },
+    Figure {
+        key: "p",
+        what: "a fan-out of 1,000 over 100 workers and its join, in memory",
+        target: "5 ms",
+        measure: steps::fan_out_in_memory,
+    },
+    Figure {
+        key: "q",
+        what: "100 durable runs at once, loops of steps that send each other events",
+        target: "10,000 steps/s",
+        measure: steps::durable_loops,
+    },
+    Figure { key: "r", what: "reload of a run with 100,000 ticks behind it", target: "50 ms", measure: steps::reload },
 ];
 
 fn main() {

@@ -138,3 +138,93 @@ pub fn loop_in_memory() -> Vec<String> {
         told
     })
 }
+
+/// One step that sends a thousand events, a hundred workers, and a join.
+pub fn fan_out_in_memory() -> Vec<String> {
+    const MEMBERS: i64 = 1_000;
+    const ROUNDS: usize = 30;
+    let steps: [Step<'_>; 3] = [
+        ("fan", "start", 1, Join::None, &["work"]),
+        ("work", "work", 100, Join::None, &["part"]),
+        ("gather", "part", 1, Join::FanOut, &["done"]),
+    ];
+    let parts = |_: ToolCall| async {
+        let part = |at: i64| Value::object([("kind", Value::from("work")), ("payload", Value::Int(at))]);
+        TaskOutcome::success(Value::list((0..MEMBERS).map(part).collect()))
+    };
+    let gathered = |call: ToolCall| async move {
+        let parts = call.input.get("payload").and_then(|parts| parts.as_list().map(<[Value]>::len));
+        event("done", Value::from(parts.unwrap_or(0) as i64))
+    };
+    let tools = Tools::new()
+        .with_fn("fan/fan", parts)
+        .with_fn("fan/work", |_| async { event("part", Value::Null) })
+        .with_fn("fan/gather", gathered);
+    runtime().block_on(async {
+        let engine = in_memory(tools);
+        let (plan, _) = engine.add_plan(net("fan", &steps)).expect("the plan loads");
+        let mut best = f64::MAX;
+        for _ in 0..ROUNDS {
+            best = best.min(once(&engine, plan, Value::Null).await.as_secs_f64());
+        }
+        vec![format!("{:.2} ms (best of {ROUNDS}) = {:.2} us a member", best * 1e3, best * 1e6 / MEMBERS as f64)]
+    })
+}
+
+/// A hundred runs at once on a real disk, each a loop of steps.
+pub fn durable_loops() -> Vec<String> {
+    const RUNS: usize = 100;
+    const STEPS: i64 = 300;
+    let mut best = 0.0_f64;
+    for _ in 0..3 {
+        let folder = Folder::new("step-loops");
+        let took = runtime().block_on(async {
+            let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
+            let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+            let begun = Instant::now();
+            let mut runs = tokio::task::JoinSet::new();
+            for _ in 0..RUNS {
+                let engine = engine.clone();
+                runs.spawn(async move { once(&engine, plan, Value::object([("left", STEPS - 1)])).await });
+            }
+            while runs.join_next().await.is_some() {}
+            begun.elapsed()
+        });
+        best = best.max((RUNS as i64 * STEPS) as f64 / took.as_secs_f64());
+    }
+    vec![format!("{best:.0} steps/s = {:.2} x the target", best / 10_000.0)]
+}
+
+/// A run is left after so many ticks; the time to have it in memory again counts.
+pub fn reload() -> Vec<String> {
+    const TICKS: u64 = 100_000;
+    let folder = Folder::new("reload");
+    let run = runtime().block_on(async {
+        // The way there need not be durable against power loss; the way back is the same.
+        let store = sqlite(folder.path(), Durability::Off);
+        let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options(loop_tools()) });
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let handle = engine.start(plan, Value::object([("left", i64::MAX)]), options).await.expect("the run starts");
+        let ticks = || store.run(&handle.run).expect("the run can be read").map_or(0, |row| row.ticks);
+        while ticks() < TICKS {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        engine.close().await;
+        handle.run.clone()
+    });
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let took = runtime().block_on(async {
+            let store = sqlite(folder.path(), Durability::Full);
+            let engine = engine(store, EngineOptions { commit_here: true, ..options(loop_tools()) });
+            let begun = Instant::now();
+            let _handle = engine.resume(&run).await.expect("the run resumes");
+            let took = begun.elapsed();
+            engine.close().await;
+            took
+        });
+        best = best.min(took.as_secs_f64());
+    }
+    vec![format!("{:.1} ms to go on (best of 5)", best * 1e3)]
+}

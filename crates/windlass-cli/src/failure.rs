@@ -154,7 +154,9 @@ impl From<RuntimeError> for Failure {
                 .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
             RuntimeError::MissingTools { run, .. } => Failure::usage(message)
                 .hint(format!("nothing has become of it: resume `{run}` with a program that has them")),
-            RuntimeError::HasEnded(run) => Failure::usage(message).hint(format!("`windlass status {run}` shows its end")),
+            RuntimeError::HasEnded(run) => {
+                Failure::usage(message).hint(format!("`windlass status {run}` shows its end"))
+            }
             RuntimeError::NotKept(_) => Failure::usage(message).hint("start it again"),
             RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {

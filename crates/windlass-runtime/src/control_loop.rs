@@ -52,7 +52,17 @@ impl<A: Adapter> ControlLoop<A> {
         first: Vec<TickKind>,
     ) -> ControlLoop<A> {
         let (owed, finalized) = (Vec::new(), Vec::new());
-        ControlLoop { program, state, blobs, adapter, buffer: first.into(), owed, finalized, closing: false, asked: Vec::new() }
+        ControlLoop {
+            program,
+            state,
+            blobs,
+            adapter,
+            buffer: first.into(),
+            owed,
+            finalized,
+            closing: false,
+            asked: Vec::new(),
+        }
     }
 
     pub async fn run(mut self) -> Result<Exit, RuntimeError> {

@@ -57,18 +57,7 @@ impl Local {
     ) -> Local {
         let (mailbox, mail) = mail;
         let kept = BTreeMap::new();
-        Local {
-            clock,
-            entropy: seed,
-            mail,
-            mailbox,
-            reports,
-            workers,
-            events,
-            feed: None,
-            postponed: None,
-            kept,
-        }
+        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed: None, postponed: None, kept }
     }
 
     /// Readers have the run's events from here.

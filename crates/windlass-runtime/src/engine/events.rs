@@ -257,7 +257,8 @@ impl EventReader {
         self.next_tick = Some(row.first_tick + u64::from(row.ticks));
         let entries: Vec<Told> = codec::decode(&row.body, "the journal")?;
         let given = self.read.back().map_or(self.after, |last| last.seq);
-        let mut events = entries.into_iter().flat_map(|entry| entry.events).filter(|event| event.seq > given).peekable();
+        let mut events =
+            entries.into_iter().flat_map(|entry| entry.events).filter(|event| event.seq > given).peekable();
         if let Some(first) = events.peek() {
             let (seq, at) = (first.seq, first.at);
             self.tell_gap(seq, Some(at));

@@ -50,8 +50,7 @@ impl Engine {
         };
         let plan = self.inner.store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
         let blobs = needed(&*self.inner.store, &state)?;
-        let carried =
-            Carried { plan: plan.body, state, virtual_time: how.virtual_time, input: how.input, blobs };
+        let carried = Carried { plan: plan.body, state, virtual_time: how.virtual_time, input: how.input, blobs };
         let mut bytes = MAGIC.to_vec();
         bytes.push(FORMAT);
         bytes.extend(codec::encode(&carried));
