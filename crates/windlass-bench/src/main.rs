@@ -11,6 +11,7 @@ mod expressions;
 mod playbooks;
 mod program;
 mod reducer;
+mod steps;
 
 struct Figure {
     key: &'static str,
@@ -19,7 +20,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 16] = [
+const FIGURES: [Figure; 20] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -111,6 +112,25 @@ const FIGURES: [Figure; 16] = [
         target: "flat",
         measure: playbooks::flat_iterations,
     },
+    Figure {
+        key: "o",
+        what: "steps that send each other events, in memory, one core",
+        target: "300,000 steps/s, linear",
+        measure: steps::loop_in_memory,
+    },
+    Figure {
+        key: "p",
+        what: "a fan-out of 1,000 over 100 workers and its join, in memory",
+        target: "5 ms",
+        measure: steps::fan_out_in_memory,
+    },
+    Figure {
+        key: "q",
+        what: "100 durable runs at once, loops of steps that send each other events",
+        target: "10,000 steps/s",
+        measure: steps::durable_loops,
+    },
+    Figure { key: "r", what: "reload of a run with 100,000 ticks behind it", target: "50 ms", measure: steps::reload },
 ];
 
 fn main() {

@@ -152,6 +152,12 @@ impl From<RuntimeError> for Failure {
                 .hint(format!("`windlass status {run}` shows it, `windlass resume {run}` follows it")),
             RuntimeError::RunExists(run) | RuntimeError::ChildExists(run) => Failure::usage(message)
                 .hint(format!("choose another --id, or look at the other with `windlass status {run}`")),
+            RuntimeError::MissingTools { run, .. } => Failure::usage(message)
+                .hint(format!("nothing has become of it: resume `{run}` with a program that has them")),
+            RuntimeError::HasEnded(run) => {
+                Failure::usage(message).hint(format!("`windlass status {run}` shows its end"))
+            }
+            RuntimeError::NotKept(_) => Failure::usage(message).hint("start it again"),
             RuntimeError::Input(_) => Failure::usage(message).hint("give inputs with --set, --input or --input-file"),
             RuntimeError::Quarantined { ref run, .. } if !run.is_empty() => {
                 Failure::new(Exit::Otherwise, message).hint(format!("`windlass replay {run}` shows where they part"))

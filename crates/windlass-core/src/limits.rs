@@ -59,8 +59,8 @@ limits! {
     pipeline_task_runs_max: u64 = 100_000,
     /// Child runs inside each other.
     call_depth_max: u64 = 32,
-    /// Tokens in one run.
-    net_tokens_max: u64 = 1_000_000,
+    /// Tokens in one run, over all its time: a loop of steps may go round for days, one that never stops is still found.
+    net_tokens_max: u64 = 100_000_000,
     /// The most tries a retry may ask for.
     retry_attempts_max: u64 = 1_000,
     /// Turns that one tick computes before it yields.

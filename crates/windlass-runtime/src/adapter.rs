@@ -35,6 +35,8 @@ pub enum Next {
     Timer,
     /// The store may hold messages for the run.
     Inbox,
+    /// Somebody wants the state as it stands, encoded.
+    Snapshot(tokio::sync::oneshot::Sender<Vec<u8>>),
     /// Nothing there (only when polling).
     Nothing,
     /// The run is to leave memory.

@@ -40,6 +40,10 @@ impl BlobCache {
         }
     }
 
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
     pub fn take_fresh(&mut self) -> Vec<(BlobHash, Vec<u8>)> {
         self.fresh_values.clear();
         std::mem::take(&mut self.fresh)

@@ -87,8 +87,10 @@ pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
     if key.call > 0 {
         hasher.update(&key.call.to_le_bytes());
     }
-    let hex = hasher.finalize().to_hex();
-    format!("wl-{}", &hex[..32])
+    let mut text = String::with_capacity(35);
+    text.push_str("wl-");
+    text.push_str(&hasher.finalize().to_hex()[..32]);
+    text
 }
 
 /// The request by which a parent calls its child off.

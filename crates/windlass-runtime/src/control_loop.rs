@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use windlass_core::{
     Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind,
     Values, Was, reduce,
@@ -27,6 +28,8 @@ pub struct ControlLoop<A> {
     finalized: Vec<u64>,
     /// Somebody wants the loop to let go, and said so while it was computing.
     closing: bool,
+    /// Who wants the state as it stands: they get it when all that led to it is durable.
+    asked: Vec<oneshot::Sender<Vec<u8>>>,
 }
 
 /// Why the loop has let go of a run.
@@ -49,7 +52,17 @@ impl<A: Adapter> ControlLoop<A> {
         first: Vec<TickKind>,
     ) -> ControlLoop<A> {
         let (owed, finalized) = (Vec::new(), Vec::new());
-        ControlLoop { program, state, blobs, adapter, buffer: first.into(), owed, finalized, closing: false }
+        ControlLoop {
+            program,
+            state,
+            blobs,
+            adapter,
+            buffer: first.into(),
+            owed,
+            finalized,
+            closing: false,
+            asked: Vec::new(),
+        }
     }
 
     pub async fn run(mut self) -> Result<Exit, RuntimeError> {
@@ -85,6 +98,7 @@ impl<A: Adapter> ControlLoop<A> {
             match self.adapter.wait_for_next_task(waiting).await {
                 Next::Ticks(ticks) => self.buffer.extend(ticks),
                 Next::Timer => self.buffer.push_back(TickKind::TimerDue),
+                Next::Snapshot(reply) => self.asked.push(reply),
                 Next::Nothing | Next::Inbox => {}
                 Next::Release => {
                     self.adapter.release(&self.state, &mut self.blobs).await?;
@@ -110,6 +124,7 @@ impl<A: Adapter> ControlLoop<A> {
             }
             Next::Failed(error) => return Err(error),
             Next::Closed => self.closing = true,
+            Next::Snapshot(reply) => self.asked.push(reply),
             Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
         }
         Ok(())
@@ -136,6 +151,7 @@ impl<A: Adapter> ControlLoop<A> {
                         return Ok(());
                     }
                     Next::Failed(error) => return Err(error),
+                    Next::Snapshot(reply) => self.asked.push(reply),
                     Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
                 }
             }
@@ -225,6 +241,10 @@ impl<A: Adapter> ControlLoop<A> {
     /// Journal first, then effects.
     async fn settle(&mut self) -> Result<(), RuntimeError> {
         self.adapter.flush(&self.state, &mut self.blobs).await?;
+        for asked in std::mem::take(&mut self.asked) {
+            // Whoever asked may have gone.
+            let _ = asked.send(codec::state_bytes(&self.state).0);
+        }
         for job in std::mem::take(&mut self.finalized) {
             self.adapter.finalize_step(job);
         }

@@ -18,6 +18,13 @@ pub enum RuntimeError {
     NoSuchRun(String),
     #[error("the run `{run}` is owned by another live process ({owner})")]
     Owned { run: String, owner: String },
+    #[error("the run `{0}` was kept in memory alone: there is nothing to go on with")]
+    NotKept(String),
+    #[error("the run `{0}` has ended")]
+    HasEnded(String),
+    /// Nothing has become of the run: a program that has them can go on with it.
+    #[error("the run `{run}` needs tools that this program does not have: {tools}")]
+    MissingTools { run: String, tools: String },
     #[error("a run `{0}` exists already, with another definition or input")]
     RunExists(String),
     #[error("the run `{0}` exists already, and is not the child run that this call would start")]

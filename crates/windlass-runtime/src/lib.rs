@@ -13,6 +13,7 @@ mod control_loop;
 mod engine;
 mod error;
 mod recovery;
+mod references;
 mod report;
 mod tool;
 mod workers;
@@ -22,11 +23,11 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, Request, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered,
-    new_run_id, open_below, request,
+    Answer, Engine, EngineOptions, EventReader, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions,
+    TriggerOptions, Triggered, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
-pub use tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
+pub use tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{RunWorkers, WorkerPool};

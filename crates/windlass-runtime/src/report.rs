@@ -18,6 +18,9 @@ pub struct FinalReport {
     pub reply: Option<Reply>,
     /// The top-level steps, in the definition's order.
     pub steps: Vec<(Arc<str>, StepReport)>,
+    /// How many events it has told of.
+    #[serde(default)]
+    pub events: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +45,7 @@ impl FinalReport {
             error: result.error,
             reply: result.reply,
             steps: steps_of(program, state),
+            events: state.events,
         }
     }
 

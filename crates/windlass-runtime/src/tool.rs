@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::watch;
-use windlass_core::{ErrorInfo, Resumed, TaskOutcome};
+use tokio::sync::{Notify, mpsc};
+use windlass_core::{ErrorInfo, Resumed, TaskOutcome, TickKind};
 use windlass_value::{Duration, Timestamp, Value};
 
 /// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
@@ -34,6 +35,40 @@ pub struct ToolCall {
     /// The tool has asked for something before it could go on: what it has got so far.
     pub resumed: Option<Arc<Resumed>>,
     pub cancelled: Cancelled,
+    /// For what is to be seen outside while the tool works.
+    pub publish: Publish,
+}
+
+/// A worker's way to have events published before its result, in order. What comes after the result is refused, and told
+/// of as `job.refused`.
+#[derive(Clone)]
+pub struct Publish(Option<Speaker>);
+
+#[derive(Clone)]
+struct Speaker {
+    reports: mpsc::UnboundedSender<TickKind>,
+    job: u64,
+    dispatch: u32,
+}
+
+impl Publish {
+    pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> Publish {
+        Publish(Some(Speaker { reports: reports.clone(), job, dispatch }))
+    }
+
+    /// Nobody hears it, for tests of tools.
+    pub fn nowhere() -> Publish {
+        Publish(None)
+    }
+
+    /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
+    pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
+        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+            let tick = TickKind::PublishEvent { job: *job, dispatch: Some(*dispatch), kind: kind.into(), data };
+            // A closed mailbox means that the run has left this process.
+            let _ = reports.send(tick);
+        }
+    }
 }
 
 impl ToolCall {
@@ -50,33 +85,43 @@ impl ToolCall {
             at: None,
             resumed: None,
             cancelled: Cancelled::never(),
+            publish: Publish::nowhere(),
         }
     }
 }
 
 /// Tells a tool that nobody wants its result any more.
 #[derive(Clone)]
-pub struct Cancelled(watch::Receiver<bool>);
+pub struct Cancelled(Arc<CallOff>);
+
+#[derive(Default)]
+struct CallOff {
+    is_off: AtomicBool,
+    told: Notify,
+}
 
 impl Cancelled {
-    pub(crate) fn pair() -> (watch::Sender<bool>, Cancelled) {
-        let (sender, receiver) = watch::channel(false);
-        (sender, Cancelled(receiver))
+    /// A call that nobody has cancelled yet.
+    pub fn never() -> Cancelled {
+        Cancelled(Arc::default())
     }
 
-    /// A call that nobody can cancel, for tests of tools.
-    pub fn never() -> Cancelled {
-        Cancelled::pair().1
+    pub(crate) fn call_off(&self) {
+        self.0.is_off.store(true, Ordering::SeqCst);
+        self.0.told.notify_waiters();
     }
 
     pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow()
+        self.0.is_off.load(Ordering::SeqCst)
     }
 
-    /// Resolves when the call is cancelled; never, if nobody can cancel it any more.
+    /// Resolves when the call is cancelled; never, if nobody does that.
     pub async fn wait(&mut self) {
-        if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
-            std::future::pending::<()>().await;
+        let mut told = pin!(self.0.told.notified());
+        // From here on nothing is missed.
+        told.as_mut().enable();
+        if !self.is_cancelled() {
+            told.await;
         }
     }
 }

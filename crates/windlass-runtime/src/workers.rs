@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 use crate::codec;
-use crate::tool::{Cancelled, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+use crate::tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
 pub(crate) const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub struct RunWorkers {
 struct Lease {
     dispatch: u32,
     alive_at: Instant,
-    cancel: watch::Sender<bool>,
+    cancelled: Cancelled,
     task: Option<tokio::task::AbortHandle>,
 }
 
@@ -82,42 +82,45 @@ impl RunWorkers {
 
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
     pub fn run(&self, job: Job, input: Value) {
-        let (cancel, cancelled) = Cancelled::pair();
+        let (number, dispatch) = (job.job, job.dispatch);
+        let Some(tool) = self.pool.tools.get(&job.tool) else {
+            let outcome = no_such_tool(&job.tool, &self.pool.tools);
+            return say(&self.reports, number, dispatch, outcome);
+        };
+        let cancelled = Cancelled::never();
         let call = ToolCall {
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,
             goes_on: job.key.call > 0,
             run: self.run.clone(),
-            path: job.path.clone(),
+            path: job.path,
             timeout: job.timeout,
+            cancelled: cancelled.clone(),
             at: job.at,
-            resumed: job.resumed.clone(),
-            cancelled,
+            resumed: job.resumed,
+            publish: Publish::new(&self.reports, number, dispatch),
         };
-        let lease = Lease { dispatch: job.dispatch, alive_at: Instant::now(), cancel, task: None };
-        self.leases().insert(job.job, lease);
-        let Some(tool) = self.pool.tools.get(&job.tool).cloned() else {
-            let outcome = no_such_tool(&job.tool, &self.pool.tools);
-            return report(&self.leases, &self.reports, job.job, job.dispatch, outcome);
+        let work = match self.pool.slots.clone().try_acquire_owned() {
+            Err(_) => Work::Waits(tool.clone(), call),
+            Ok(slot) => match begin(&**tool, call) {
+                Begun::Ended(outcome) => return say(&self.reports, number, dispatch, outcome),
+                Begun::Goes(called) => Work::Called(called, slot),
+            },
         };
+        let lease = Lease { dispatch, alive_at: Instant::now(), cancelled: cancelled.clone(), task: None };
+        self.leases().insert(number, lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
-        let held = Held { leases, job: job.job, dispatch: job.dispatch, heartbeat: self.pool.lease / HEARTBEATS };
-        let mut work = Box::pin(work(tool, call, slots, held, reports));
-        // A tool that answers at once needs no task of its own, and nobody has to be woken. One that does not is looked at
-        // again as soon as its task begins, so nothing is missed in between.
-        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return;
-        }
-        let task = tokio::spawn(work).abort_handle();
-        if let Some(lease) = self.leases().get_mut(&job.job) {
+        let held = Held { leases, job: number, dispatch, heartbeat: self.pool.lease / HEARTBEATS };
+        let task = tokio::spawn(hold(work, job.timeout, cancelled, slots, held, reports)).abort_handle();
+        if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
         }
     }
 
     pub fn cancel(&self, job: u64) {
         if let Some(lease) = self.leases().get(&job) {
-            lease.cancel.send_replace(true);
+            lease.cancelled.call_off();
         }
     }
 
@@ -167,15 +170,37 @@ impl Held {
     }
 }
 
-async fn work(
-    tool: Arc<dyn Tool>,
-    call: ToolCall,
+/// A task that needs a worker for longer than a moment.
+enum Work {
+    /// All slots are taken.
+    Waits(Arc<dyn Tool>, ToolCall),
+    Called(Caught, OwnedSemaphorePermit),
+}
+
+enum Begun {
+    Ended(TaskOutcome),
+    Goes(Caught),
+}
+
+/// Calls the tool and looks once. One that answers at once needs no lease, no task of its own, and nobody has to be woken.
+/// One that does not is looked at again as soon as its task begins, so nothing is missed in between.
+fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
+    let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return Begun::Ended(panicked()) };
+    let mut called = Caught(called);
+    match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Begun::Ended(outcome),
+        Poll::Pending => Begun::Goes(called),
+    }
+}
+
+async fn hold(
+    work: Work,
+    timeout: Option<Duration>,
+    mut cancelled: Cancelled,
     slots: Arc<Semaphore>,
     held: Held,
     reports: mpsc::UnboundedSender<TickKind>,
 ) {
-    let mut cancelled = call.cancelled.clone();
-    let called = call_in_turn(&*tool, call, &slots);
     // A job that waits for its turn is held as firmly as one that runs.
     let heartbeats = async {
         loop {
@@ -186,7 +211,7 @@ async fn work(
     // A tool that is called off is dropped where it stands.
     let outcome = tokio::select! {
         biased;
-        outcome = called => outcome,
+        outcome = in_turn(work, timeout, &slots) => outcome,
         () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
         () = heartbeats => unreachable!("heartbeats never end"),
     };
@@ -194,20 +219,27 @@ async fn work(
 }
 
 /// Waits for a slot, then calls the tool. Its time counts from the call; a tool out of time is dropped where it stands.
-async fn call_in_turn(tool: &dyn Tool, call: ToolCall, slots: &Semaphore) -> TaskOutcome {
-    // Nobody closes the pool.
-    let Ok(_slot) = slots.acquire().await else { return std::future::pending().await };
-    let timeout = call.timeout;
+async fn in_turn(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) -> TaskOutcome {
+    let (called, _slot) = match work {
+        Work::Called(called, slot) => (called, slot),
+        Work::Waits(tool, call) => {
+            // Nobody closes the pool.
+            let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
+            match begin(&*tool, call) {
+                Begun::Ended(outcome) => return outcome,
+                Begun::Goes(called) => (called, slot),
+            }
+        }
+    };
     let deadline = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
             None => std::future::pending().await,
         }
     };
-    let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return panicked() };
     tokio::select! {
         biased;
-        outcome = Caught(called) => outcome,
+        outcome = called => outcome,
         () = deadline => failure("timeout", "timeout", "the task took longer than its timeout allows"),
     }
 }
@@ -246,6 +278,10 @@ fn report(
         held.remove(&job);
     }
     drop(held);
+    say(reports, job, dispatch, outcome);
+}
+
+fn say(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32, outcome: TaskOutcome) {
     // A closed mailbox means that the run has left this process.
     let _ = reports.send(TickKind::StepResult { job, dispatch, outcome });
 }

@@ -6,9 +6,24 @@ use indexmap::IndexMap;
 
 use crate::Value;
 
+/// Up to so many keys are compared one by one: that is faster than a hash, and most objects have fewer.
+const LISTED_MAX: usize = 12;
+
 /// Keys keep the place of their first insertion.
-#[derive(Clone, Debug, Default)]
-pub struct Map(IndexMap<Arc<str>, Value>);
+#[derive(Clone, Debug)]
+pub struct Map(Entries);
+
+#[derive(Clone, Debug)]
+enum Entries {
+    Listed(Vec<(Arc<str>, Value)>),
+    Hashed(Box<IndexMap<Arc<str>, Value>>),
+}
+
+impl Default for Map {
+    fn default() -> Map {
+        Map(Entries::Listed(Vec::new()))
+    }
+}
 
 impl Map {
     pub fn new() -> Map {
@@ -16,64 +31,168 @@ impl Map {
     }
 
     pub fn with_capacity(capacity: usize) -> Map {
-        Map(IndexMap::with_capacity(capacity))
+        Map(match capacity <= LISTED_MAX {
+            true => Entries::Listed(Vec::with_capacity(capacity)),
+            false => Entries::Hashed(Box::new(IndexMap::with_capacity(capacity))),
+        })
     }
 
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.0.get(key)
+        match &self.0 {
+            Entries::Listed(list) => list.iter().find(|(own, _)| **own == *key).map(|(_, value)| value),
+            Entries::Hashed(map) => map.get(key),
+        }
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.0.get_mut(key)
+        match &mut self.0 {
+            Entries::Listed(list) => list.iter_mut().find(|(own, _)| **own == *key).map(|(_, value)| value),
+            Entries::Hashed(map) => map.get_mut(key),
+        }
     }
 
     pub fn contains_key(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.get(key).is_some()
     }
 
     /// Replaces the value of a key that is there, in its place; appends one that is not.
     pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
-        self.0.insert(key.into(), value.into())
+        let (key, value) = (key.into(), value.into());
+        match &mut self.0 {
+            Entries::Listed(list) => {
+                if let Some((_, old)) = list.iter_mut().find(|(own, _)| *own == key) {
+                    return Some(std::mem::replace(old, value));
+                }
+                if list.len() < LISTED_MAX {
+                    list.push((key, value));
+                    return None;
+                }
+                let mut map: IndexMap<Arc<str>, Value> = std::mem::take(list).into_iter().collect();
+                map.insert(key, value);
+                self.0 = Entries::Hashed(Box::new(map));
+                None
+            }
+            Entries::Hashed(map) => map.insert(key, value),
+        }
     }
 
     /// Removes a key; the order of the others stays.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.0.shift_remove(key)
+        match &mut self.0 {
+            Entries::Listed(list) => {
+                let at = list.iter().position(|(own, _)| **own == *key)?;
+                Some(list.remove(at).1)
+            }
+            Entries::Hashed(map) => map.shift_remove(key),
+        }
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        match &self.0 {
+            Entries::Listed(list) => list.len(),
+            Entries::Hashed(map) => map.len(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Value)> + DoubleEndedIterator {
-        self.0.iter()
+    pub fn iter(&self) -> Iter<'_> {
+        match &self.0 {
+            Entries::Listed(list) => Iter(Either::Listed(list.iter())),
+            Entries::Hashed(map) => Iter(Either::Hashed(map.iter())),
+        }
     }
 
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> + DoubleEndedIterator {
-        self.0.keys()
+        self.iter().map(|(key, _)| key)
     }
 
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator {
-        self.0.values()
+        self.iter().map(|(_, value)| value)
     }
 }
 
+/// The entries in their order.
+pub struct Iter<'a>(Either<std::slice::Iter<'a, (Arc<str>, Value)>, indexmap::map::Iter<'a, Arc<str>, Value>>);
+
+pub struct IntoIter(Either<std::vec::IntoIter<(Arc<str>, Value)>, indexmap::map::IntoIter<Arc<str>, Value>>);
+
+enum Either<L, H> {
+    Listed(L),
+    Hashed(H),
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a Arc<str>, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Listed(list) => list.next().map(|(key, value)| (key, value)),
+            Either::Hashed(map) => map.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Either::Listed(list) => list.size_hint(),
+            Either::Hashed(map) => map.size_hint(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Listed(list) => list.next_back().map(|(key, value)| (key, value)),
+            Either::Hashed(map) => map.next_back(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+impl Iterator for IntoIter {
+    type Item = (Arc<str>, Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Either::Listed(list) => list.next(),
+            Either::Hashed(map) => map.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Either::Listed(list) => list.size_hint(),
+            Either::Hashed(map) => map.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for IntoIter {}
+
 impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Map {
-        Map(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        let entries = entries.into_iter();
+        let mut map = Map::with_capacity(entries.size_hint().0);
+        for (key, value) in entries {
+            map.insert(key, value);
+        }
+        map
     }
 }
 
 impl IntoIterator for Map {
     type Item = (Arc<str>, Value);
-    type IntoIter = indexmap::map::IntoIter<Arc<str>, Value>;
+    type IntoIter = IntoIter;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+    fn into_iter(self) -> IntoIter {
+        match self.0 {
+            Entries::Listed(list) => IntoIter(Either::Listed(list.into_iter())),
+            Entries::Hashed(map) => IntoIter(Either::Hashed(map.into_iter())),
+        }
     }
 }
 
@@ -81,5 +200,37 @@ impl IntoIterator for Map {
 impl PartialEq for Map {
     fn eq(&self, other: &Map) -> bool {
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same whether its keys are listed or hashed: what is there, in which order, and what comes back.
+    #[test]
+    fn an_object_is_the_same_however_many_keys_it_has() {
+        for count in [0, 1, LISTED_MAX - 1, LISTED_MAX, LISTED_MAX + 1, 5 * LISTED_MAX] {
+            let key = |number: usize| format!("k{number}");
+            let mut map = Map::new();
+            for number in 0..count {
+                assert_eq!(map.insert(key(number), number as i64), None, "{count}");
+            }
+            for number in 0..count {
+                assert_eq!(map.insert(key(number), -(number as i64)), Some(Value::from(number as i64)), "{count}");
+            }
+            let keys: Vec<String> = map.keys().map(|key| key.to_string()).collect();
+            assert_eq!(keys, (0..count).map(key).collect::<Vec<_>>());
+            assert_eq!((map.len(), map.is_empty()), (count, count == 0));
+            let collected: Map = map.clone().into_iter().collect();
+            assert_eq!(collected, map);
+            assert_eq!(map.iter().rev().count(), count);
+            for number in (0..count).step_by(2) {
+                assert_eq!(map.remove(&key(number)), Some(Value::from(-(number as i64))));
+                assert!(!map.contains_key(&key(number)));
+            }
+            let odd: Vec<String> = map.keys().map(|key| key.to_string()).collect();
+            assert_eq!(odd, (0..count).filter(|number| number % 2 == 1).map(key).collect::<Vec<_>>());
+        }
     }
 }

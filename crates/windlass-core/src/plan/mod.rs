@@ -169,6 +169,27 @@ pub enum Amount<T> {
 }
 
 impl Plan {
+    /// The tools it cannot do without that are not there. Of names that are computed, one of those it may come to is enough.
+    pub fn tools_missing(&self, has: impl Fn(&str) -> bool) -> Vec<&str> {
+        let tasks = self.nodes.iter().filter_map(|node| match &node.kind {
+            NodeKind::Pipeline(pipeline) => Some(&pipeline.tasks),
+            _ => None,
+        });
+        let tools = tasks.flatten().filter_map(|task| match &task.action {
+            Action::Effect(effect) => Some(&effect.tool),
+            _ => None,
+        });
+        tools
+            .flat_map(|tool| match tool {
+                Name::Fixed(name) => std::slice::from_ref(name),
+                Name::Computed { among, .. } if among.iter().any(|name| has(name)) => &[],
+                Name::Computed { among, .. } => among,
+            })
+            .map(|name| &**name)
+            .filter(|name| !has(name))
+            .collect()
+    }
+
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }

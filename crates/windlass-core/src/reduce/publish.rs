@@ -10,6 +10,9 @@ use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
+/// Bytes that most paths need.
+const PATH_BYTES: usize = 64;
+
 impl Reducer<'_> {
     pub(crate) fn publish(
         &mut self,
@@ -17,7 +20,8 @@ impl Reducer<'_> {
         kind: impl Into<Arc<str>>,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) {
-        let mut data = Map::new();
+        let fields = fields.into_iter();
+        let mut data = Map::with_capacity(fields.size_hint().0);
         for (name, value) in fields {
             data.insert(name, self.slim(value));
         }
@@ -101,14 +105,14 @@ impl Reducer<'_> {
 
     /// `sync[3].fetch`, without the nodes that are only machinery.
     pub(crate) fn path(&self, id: FrameId) -> Arc<str> {
-        let mut text = String::new();
+        let mut text = String::with_capacity(PATH_BYTES);
         self.write_path(id, &mut text);
         text.into()
     }
 
     /// The path of the task that a pipeline is at; for anything else its own.
     pub(crate) fn task_path(&self, id: FrameId) -> Arc<str> {
-        let mut text = String::new();
+        let mut text = String::with_capacity(PATH_BYTES);
         self.write_path(id, &mut text);
         if let Some(label) = self.state.frames.get(id).and_then(|frame| self.current_label(frame)) {
             push_name(&mut text, label);

@@ -2,8 +2,9 @@
 //! clock it runs six hours of polling in milliseconds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
 use windlass_value::{BlobHash, Timestamp, Value};
 
@@ -12,6 +13,7 @@ use crate::adapter::{Adapter, ChildStart, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::codec;
+use crate::engine::Feed;
 use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
@@ -22,6 +24,8 @@ pub enum Mail {
     Tick(Box<TickKind>),
     /// There may be messages in the store.
     Inbox,
+    /// Somebody wants the state, encoded.
+    Snapshot(oneshot::Sender<Vec<u8>>),
     Close,
 }
 
@@ -35,6 +39,9 @@ pub struct Local {
     reports: mpsc::UnboundedReceiver<TickKind>,
     workers: RunWorkers,
     events: Option<broadcast::Sender<Event>>,
+    feed: Option<Arc<Feed>>,
+    /// Mail that has come after workers' reports of the same turn.
+    postponed: Option<Mail>,
     /// Values of a run that has no store.
     kept: BTreeMap<BlobHash, Vec<u8>>,
 }
@@ -49,21 +56,30 @@ impl Local {
         events: Option<broadcast::Sender<Event>>,
     ) -> Local {
         let (mailbox, mail) = mail;
-        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, kept: BTreeMap::new() }
+        let kept = BTreeMap::new();
+        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed: None, postponed: None, kept }
     }
 
-    /// All that is there already: workers' reports, then outside input.
+    /// Readers have the run's events from here.
+    #[must_use]
+    pub(crate) fn feeding(self, feed: Arc<Feed>) -> Local {
+        Local { feed: Some(feed), ..self }
+    }
+
+    /// All that is there already: workers' reports, then outside input. A run whose workers always have something to say
+    /// hears its mail all the same.
     fn at_hand(&mut self) -> Option<Next> {
-        let mut ticks = Vec::new();
-        while ticks.len() < TICKS_AT_ONCE
-            && let Ok(report) = self.reports.try_recv()
-        {
-            ticks.push(report);
+        if let Some(mail) = self.postponed.take() {
+            return Some(opened(mail));
         }
-        if !ticks.is_empty() {
-            return Some(Next::Ticks(ticks));
+        let Ok(report) = self.reports.try_recv() else { return self.mail.try_recv().ok().map(opened) };
+        let mut ticks = self.all_from(report);
+        match self.mail.try_recv() {
+            Ok(Mail::Tick(tick)) => ticks.push(*tick),
+            Ok(mail) => self.postponed = Some(mail),
+            Err(_) => {}
         }
-        self.mail.try_recv().ok().map(opened)
+        Some(Next::Ticks(ticks))
     }
 
     async fn wait(&mut self, until: Option<Timestamp>) -> Next {
@@ -79,7 +95,7 @@ impl Local {
             };
             tokio::select! {
                 biased;
-                Some(report) = self.reports.recv() => return self.with_first(report),
+                Some(report) = self.reports.recv() => return Next::Ticks(self.all_from(report)),
                 mail = self.mail.recv() => return mail.map_or(Next::Closed, opened),
                 () = sleep => {}
             }
@@ -93,14 +109,15 @@ impl Local {
         }
     }
 
-    fn with_first(&mut self, report: TickKind) -> Next {
-        let mut ticks = vec![report];
+    /// A report and those that have come after it.
+    fn all_from(&mut self, first: TickKind) -> Vec<TickKind> {
+        let mut ticks = vec![first];
         while ticks.len() < TICKS_AT_ONCE
             && let Ok(report) = self.reports.try_recv()
         {
             ticks.push(report);
         }
-        Next::Ticks(ticks)
+        ticks
     }
 }
 
@@ -108,6 +125,7 @@ fn opened(mail: Mail) -> Next {
     match mail {
         Mail::Tick(tick) => Next::Ticks(vec![*tick]),
         Mail::Inbox => Next::Inbox,
+        Mail::Snapshot(reply) => Next::Snapshot(reply),
         Mail::Close => Next::Closed,
     }
 }
@@ -129,6 +147,8 @@ impl Adapter for Local {
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
         if let Some(next) = self.at_hand() {
+            // A run that always has something to do lets others have their turn.
+            tokio::task::consume_budget().await;
             return next;
         }
         if waiting.poll {
@@ -173,6 +193,9 @@ impl Adapter for Local {
     fn cancel_child(&mut self, _child: &str) {}
 
     fn write_to_event_stream(&mut self, event: Event) {
+        if let Some(feed) = &self.feed {
+            feed.show(&event);
+        }
         if let Some(events) = &self.events {
             // Nobody listening is not an error.
             let _ = events.send(event);

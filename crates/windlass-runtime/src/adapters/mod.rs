@@ -4,10 +4,14 @@
 mod durable;
 mod idle_release;
 mod local;
+mod post;
 mod replay;
 mod turns;
+mod unkept;
 
-pub use durable::{Durable, DurableOptions};
+pub use durable::Durable;
 pub use idle_release::IdleRelease;
 pub use local::{Local, Mail, Mailbox};
+pub use post::PostOptions;
 pub use replay::{Replay, Seen};
+pub use unkept::Unkept;

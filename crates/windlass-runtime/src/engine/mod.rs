@@ -1,8 +1,10 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
+mod events;
 mod family;
 mod requests;
 mod residents;
+mod snapshots;
 mod starts;
 mod triggers;
 mod wake;
@@ -20,6 +22,8 @@ use windlass_store::{
 };
 use windlass_value::{BlobHash, Language};
 
+pub use events::EventReader;
+pub(crate) use events::Feed;
 pub use family::open_below;
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
@@ -32,6 +36,17 @@ use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
 use crate::{RuntimeError, adapters::Mailbox};
+
+/// What of a run is kept while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Every tick, before any of its effects begins: whoever opens the store later goes on with the run.
+    #[default]
+    Journal,
+    /// Only that it exists, where it stands and how it ends. It lives and dies with this engine, and a step costs no more
+    /// than its computation. Children, messages and handles work the same.
+    Nothing,
+}
 
 pub struct EngineOptions {
     pub tools: Tools,
@@ -51,6 +66,9 @@ pub struct EngineOptions {
     pub commit_hook: Option<CommitHook>,
     /// How often the store is asked whether another process has written.
     pub poll_every: Duration,
+    pub keep: Keep,
+    /// Of a run that keeps nothing: how many of its newest events readers can have.
+    pub events_kept: usize,
 }
 
 impl Default for EngineOptions {
@@ -66,6 +84,8 @@ impl Default for EngineOptions {
             commit_here: false,
             commit_hook: None,
             poll_every: Duration::from_millis(50),
+            keep: Keep::default(),
+            events_kept: 10_000,
         }
     }
 }
@@ -86,6 +106,9 @@ pub(crate) struct Inner {
     pub adopt: bool,
     pub commit_here: bool,
     pub poll_every: Duration,
+    pub keep: Keep,
+    pub events_kept: usize,
+    shelf: Mutex<events::Shelf>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
     /// The plan that was added last under each name: the one a child run gets.
     names: Mutex<BTreeMap<Arc<str>, BlobHash>>,
@@ -104,6 +127,8 @@ pub(crate) struct Tracked {
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
     pub events: Option<broadcast::Sender<Event>>,
+    /// Where its readers have its events from.
+    pub feed: Arc<Feed>,
 }
 
 /// Whoever holds it brings the run back, nobody else.
@@ -157,12 +182,17 @@ pub struct RunOptions {
     /// The run that all this began with, if it is another.
     #[serde(default)]
     pub trace: Option<Arc<str>>,
+    /// Nothing is kept of it that somebody could go on with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unkept: bool,
 }
 
 pub struct RunHandle {
     pub run: Arc<str>,
     end: watch::Receiver<RunEnd>,
     pub events: Option<broadcast::Receiver<Event>>,
+    /// What is in memory of its events stays there as long as somebody has a handle.
+    _feed: Arc<Feed>,
 }
 
 impl RunHandle {
@@ -194,6 +224,9 @@ impl Engine {
             adopt: options.adopt,
             commit_here: options.commit_here,
             poll_every: options.poll_every,
+            keep: options.keep,
+            events_kept: options.events_kept,
+            shelf: Mutex::default(),
             programs: Mutex::default(),
             names: Mutex::default(),
             runs: Mutex::default(),
@@ -317,6 +350,10 @@ impl Inner {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn shelf(&self) -> std::sync::MutexGuard<'_, events::Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
@@ -348,9 +385,13 @@ impl Inner {
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             events: None,
+            feed: Arc::new(match self.keep {
+                Keep::Journal => Feed::stored(),
+                Keep::Nothing => Feed::in_memory(self.events_kept),
+            }),
         });
         let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
-        RunHandle { run: run.clone(), end: tracked.end.subscribe(), events }
+        RunHandle { run: run.clone(), end: tracked.end.subscribe(), events, _feed: tracked.feed.clone() }
     }
 
     /// Waits for a run that another process has.
@@ -371,7 +412,12 @@ impl Inner {
     }
 
     pub fn tell_end(&self, run: &str, end: RunEnd) {
-        if let Some(tracked) = self.runs().remove(run) {
+        let mut runs = self.runs();
+        if let Some((run, tracked)) = runs.remove_entry(run) {
+            // Whoever looks for its events finds them in one place or the other.
+            self.shelf().put(&run, &tracked.feed, self.events_kept);
+            drop(runs);
+            tracked.feed.close();
             // Nobody may be waiting.
             tracked.end.send_replace(end);
         }
@@ -397,6 +443,10 @@ impl Inner {
         if self.is_closing() {
             return Err(RuntimeError::Closing);
         }
+        // Looked at before the run is touched: a program that has them can go on with it.
+        if let Some(row) = self.store.run(run)?.filter(|row| !row.status.is_final()) {
+            self.has_tools(run, &*self.program(&row.plan)?)?;
+        }
         let epoch = match self.store.claim(run, &self.owner.name)? {
             Claim::Owned { epoch } => epoch,
             Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
@@ -406,6 +456,10 @@ impl Inner {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         let program = self.program(&row.plan)?;
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        if how.unkept {
+            self.store.release(run, epoch)?;
+            return Err(RuntimeError::NotKept(run.to_string()));
+        }
         let image = match recovery::load(&*self.store, run, &program, row.created_at) {
             Ok(image) => image,
             Err(error) => {
@@ -441,6 +495,17 @@ impl Inner {
             self.store.release(run, epoch)?;
         }
         launched
+    }
+
+    /// A run whose plan names what this engine does not have would fail for no fault of its own.
+    fn has_tools(&self, run: &Arc<str>, program: &Program) -> Result<(), RuntimeError> {
+        let mut tools = program.plan.tools_missing(|tool| self.pool.tools().get(tool).is_some());
+        tools.sort_unstable();
+        tools.dedup();
+        match tools.is_empty() {
+            true => Ok(()),
+            false => Err(RuntimeError::MissingTools { run: run.to_string(), tools: tools.join(", ") }),
+        }
     }
 
     /// A run that cannot be brought back is given back; one whose journal and program disagree is marked, so that nobody

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Program, Reply, RunResult, State, TickKind};
 use windlass_store::NewRun;
 use windlass_value::BlobHash;
 
-use super::{Inner, MailPair, RunEnd, RunOptions, entropy};
+use super::{Inner, Keep, MailPair, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
-use crate::adapters::{Durable, DurableOptions, IdleRelease, Local, Mail};
+use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::control_loop::{ControlLoop, Exit};
@@ -32,13 +33,21 @@ pub(crate) struct Launch {
     pub parent: Option<(Arc<str>, u64)>,
 }
 
+/// What a control loop begins with.
+struct Loaded {
+    program: Arc<Program>,
+    state: State,
+    blobs: BlobCache,
+    first: Vec<TickKind>,
+}
+
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
         let Launch { run, program, image, first, epoch, create, clock, parent } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
-        let events = {
+        let (events, feed) = {
             let mut runs = self.runs();
             if self.is_closing() {
                 runs.remove(&run);
@@ -46,16 +55,15 @@ impl Inner {
             let tracked = runs.get_mut(&run).ok_or(RuntimeError::Closing)?;
             tracked.mailbox = Some(mailbox.clone());
             tracked.elsewhere = false;
-            tracked.events.clone()
+            (tracked.events.clone(), tracked.feed.clone())
         };
         // Messages may have come while nobody was looking.
         let _ = mailbox.send(Mail::Inbox);
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
-        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events).feeding(feed);
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
-        let replied = Arc::new(AtomicBool::new(image.state.reply.is_some()));
-        let options = DurableOptions {
+        let options = PostOptions {
             store: self.store.clone(),
             writer: self.writer.clone(),
             run: run.clone(),
@@ -67,26 +75,15 @@ impl Inner {
             commit_here: self.commit_here,
             virtual_time,
         };
-        let durable = Durable::new(local, options, &image.state, &image.turns);
-        let (sender, begun) = oneshot::channel();
-        let hosted = Hosted {
-            inner: IdleRelease::new(durable, self.release_after),
-            engine: self.clone(),
-            run: run.clone(),
-            parent: above.clone(),
-            replied: replied.clone(),
-            begun: Some(sender),
-            report: None,
-            program: program.clone(),
-            virtual_time,
+        let RunImage { state, blobs, turns } = image;
+        let loaded = Loaded { program, state, blobs, first };
+        let (begun, task) = match self.keep {
+            Keep::Journal => {
+                let durable = Durable::new(local, options, &loaded.state, &turns);
+                self.host(run.clone(), above, virtual_time, IdleRelease::new(durable, self.release_after), loaded)
+            }
+            Keep::Nothing => self.host(run.clone(), above, virtual_time, Unkept::new(local, options), loaded),
         };
-        let looping = ControlLoop::new(program, image.state, image.blobs, hosted, first);
-        let (engine, name) = (self.clone(), run.clone());
-        let task = tokio::spawn(async move {
-            let exit = looping.run().await;
-            let waiting = above.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
-            engine.left(&name, waiting, exit)
-        });
         match begun.await {
             Ok(()) => Ok(()),
             // The loop ended before anything was durable: its own error says why.
@@ -98,6 +95,39 @@ impl Inner {
                 }
             },
         }
+    }
+
+    /// The loop of a run, in a task of its own; and when its first ticks are durable.
+    fn host<A: Adapter + 'static>(
+        self: &Arc<Self>,
+        run: Arc<str>,
+        parent: Option<Arc<str>>,
+        virtual_time: bool,
+        inner: A,
+        loaded: Loaded,
+    ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
+        let Loaded { program, state, blobs, first } = loaded;
+        let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
+        let (sender, begun) = oneshot::channel();
+        let hosted = Hosted {
+            inner,
+            engine: self.clone(),
+            run: run.clone(),
+            parent: parent.clone(),
+            replied: replied.clone(),
+            begun: Some(sender),
+            report: None,
+            program: program.clone(),
+            virtual_time,
+        };
+        let looping = ControlLoop::new(program, state, blobs, hosted, first);
+        let engine = self.clone();
+        let task = tokio::spawn(async move {
+            let exit = looping.run().await;
+            let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
+            engine.left(&run, waiting, exit)
+        });
+        (begun, task)
     }
 
     /// A control loop has let go of a run, of which `parent` waits to hear. Gives back its error, for a start that waits

@@ -6,7 +6,7 @@ use windlass_core::{START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
-use super::{Engine, RunHandle, RunOptions, StartOptions, new_run_id, residents};
+use super::{Engine, Keep, RunHandle, RunOptions, StartOptions, new_run_id, residents};
 use crate::clock::{Clock, real_now};
 use crate::{RuntimeError, codec, recovery};
 
@@ -61,6 +61,7 @@ impl Engine {
             depth: origin.depth,
             delivery: origin.delivery,
             trace: origin.trace.clone(),
+            unkept: self.inner.keep == Keep::Nothing,
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),

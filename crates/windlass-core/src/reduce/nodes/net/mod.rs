@@ -164,10 +164,11 @@ impl<'a> Reducer<'a> {
         }
         let Some(token) = body.places[at].queue.front().cloned() else { return Ok(()) };
         let Some(outer) = self.state.frames.get(id).map(|frame| frame.scope) else { return Ok(()) };
-        let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
-        let locals = Locals { names: Some(&names), ..Locals::default() };
-        let holds = place.guard.map(|guard| self.condition(guard, outer, locals)).transpose();
-        let holds = holds.map_err(|stop| self.at_place(id, place, stop))?.unwrap_or(true);
+        let holds = place.guard.map(|guard| {
+            let names = Map::from_iter([("args", token.payload.clone()), ("kind", Value::Str(token.kind.clone()))]);
+            self.condition(guard, outer, Locals { names: Some(&names), ..Locals::default() })
+        });
+        let holds = holds.transpose().map_err(|stop| self.at_place(id, place, stop))?.unwrap_or(true);
         if let Some(body) = self.net_mut(id) {
             body.places[at].queue.pop_front();
         }

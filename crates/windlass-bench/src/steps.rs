@@ -1,0 +1,230 @@
+//! Steps that send each other events: nets of places, each body one effect that answers at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::plan::{
+    Action, Amount, Effect, ExprId, ExpressionSource, Join, Net, NetEnd, Node, NodeId, NodeKind, Pipeline, Place, Plan,
+    SourceSpan, Task, Wait,
+};
+use windlass_core::{Status, TaskOutcome};
+use windlass_runtime::{Engine, EngineOptions, Keep, StartOptions, ToolCall, Tools};
+use windlass_store::{Durability, MemoryStore};
+use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value};
+
+use crate::disk::{self, Folder};
+use crate::engine::{engine, runtime, sqlite};
+
+/// The one expression of these plans: the token that a body runs for.
+struct Tokens;
+
+struct Token;
+
+impl Language for Tokens {
+    fn name(&self) -> &'static str {
+        "token"
+    }
+
+    fn compile(&self, _source: &Value, _mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        Ok(Box::new(Token))
+    }
+}
+
+impl Expression for Token {
+    fn eval(&self, scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+        let named = |name: &str| scope.variable(Level::Any, name).unwrap_or_default();
+        Ok(Value::object([("kind", named("kind")), ("payload", named("args"))]))
+    }
+}
+
+/// A place: its name, what it accepts, how many at once, how it joins, what it may emit.
+type Step<'a> = (&'a str, &'a str, u32, Join, &'a [&'a str]);
+
+fn net(name: &str, steps: &[Step<'_>]) -> Plan {
+    let mut plan = Plan::new(name, "rust", "");
+    let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(windlass_value::Duration::ZERO)));
+    let root = plan.add_node(Node::new(name, "net", None, placeholder));
+    let places = steps.iter().map(|step| place(&mut plan, root, name, step)).collect();
+    plan.nodes[0].kind = NodeKind::Net(Net::new(places, "start", NetEnd::Stop("done".into())));
+    plan
+}
+
+fn place(plan: &mut Plan, root: NodeId, workflow: &str, step: &Step<'_>) -> Place {
+    let (name, accepts, workers, join, produces) = step;
+    let tool = format!("{workflow}/{name}");
+    let action = Action::Effect(Effect::new(&*tool, token(plan)));
+    let tasks = vec![Task { hidden: true, ..Task::new(action) }];
+    let body = plan.add_node(Node::new(*name, "step", Some(root), NodeKind::Pipeline(Pipeline { tasks })));
+    Place {
+        workers: *workers,
+        join: join.clone(),
+        produces: produces.iter().map(|kind| (*kind).into()).collect(),
+        ..Place::new(*name, vec![(*accepts).into()], body)
+    }
+}
+
+fn token(plan: &mut Plan) -> ExprId {
+    let (mode, span) = (Mode::Value, SourceSpan::default());
+    plan.add_expression(ExpressionSource { language: "token".into(), source: Value::Null, mode, span })
+}
+
+/// Two steps that pass a number to and fro until it is spent.
+fn ping_pong() -> Plan {
+    let kinds = ["ping", "pong", "done"];
+    net(
+        "loop",
+        &[
+            ("begin", "start", 1, Join::None, &kinds),
+            ("ping", "ping", 1, Join::None, &kinds),
+            ("pong", "pong", 1, Join::None, &kinds),
+        ],
+    )
+}
+
+fn event(kind: &str, payload: Value) -> TaskOutcome {
+    TaskOutcome::success(Value::object([("kind", Value::from(kind)), ("payload", payload)]))
+}
+
+fn passed_on(call: &ToolCall, to: &str) -> TaskOutcome {
+    let left = call.input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
+    let kind = if left > 0 { to } else { "done" };
+    event(kind, Value::object([("left", left - 1)]))
+}
+
+fn options(tools: Tools) -> EngineOptions {
+    EngineOptions { tools, languages: vec![Arc::new(Tokens)], ..EngineOptions::default() }
+}
+
+fn loop_tools() -> Tools {
+    Tools::new()
+        .with_fn("loop/begin", |call| async move { passed_on(&call, "ping") })
+        .with_fn("loop/ping", |call| async move { passed_on(&call, "pong") })
+        .with_fn("loop/pong", |call| async move { passed_on(&call, "ping") })
+}
+
+async fn once(engine: &Engine, plan: windlass_value::BlobHash, input: Value) -> Duration {
+    let begun = Instant::now();
+    let options = StartOptions { watch: false, ..StartOptions::default() };
+    let mut handle = engine.start(plan, input, options).await.expect("the run starts");
+    let report = handle.wait().await.expect("the run ends");
+    assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    begun.elapsed()
+}
+
+fn in_memory(tools: Tools) -> Engine {
+    engine(Arc::new(MemoryStore::new()), EngineOptions { keep: Keep::Nothing, commit_here: true, ..options(tools) })
+}
+
+/// The control loop's own cost: nothing is kept, and the tool answers at once.
+pub fn loop_in_memory() -> Vec<String> {
+    const STEPS: [i64; 3] = [10_000, 100_000, 1_000_000];
+    runtime().block_on(async {
+        let engine = in_memory(loop_tools());
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let (mut told, mut rates) = (Vec::new(), Vec::new());
+        for steps in STEPS {
+            let before = disk::resident();
+            let mut best = f64::MAX;
+            for _ in 0..3 {
+                let input = Value::object([("left", steps - 1)]);
+                best = best.min(once(&engine, plan, input).await.as_secs_f64());
+            }
+            let rate = steps as f64 / best;
+            rates.push(rate);
+            let grown = disk::resident().saturating_sub(before) >> 20;
+            told.push(format!("{steps} steps: {rate:.0} steps/s = {:.2} us a step; {grown} MB more", 1e6 / rate));
+        }
+        told.push(format!("a step of the longest costs {:.2} x one of the shortest", rates[0] / rates[2]));
+        told
+    })
+}
+
+/// One step that sends a thousand events, a hundred workers, and a join.
+pub fn fan_out_in_memory() -> Vec<String> {
+    const MEMBERS: i64 = 1_000;
+    const ROUNDS: usize = 30;
+    let steps: [Step<'_>; 3] = [
+        ("fan", "start", 1, Join::None, &["work"]),
+        ("work", "work", 100, Join::None, &["part"]),
+        ("gather", "part", 1, Join::FanOut, &["done"]),
+    ];
+    let parts = |_: ToolCall| async {
+        let part = |at: i64| Value::object([("kind", Value::from("work")), ("payload", Value::Int(at))]);
+        TaskOutcome::success(Value::list((0..MEMBERS).map(part).collect()))
+    };
+    let gathered = |call: ToolCall| async move {
+        let parts = call.input.get("payload").and_then(|parts| parts.as_list().map(<[Value]>::len));
+        event("done", Value::from(parts.unwrap_or(0) as i64))
+    };
+    let tools = Tools::new()
+        .with_fn("fan/fan", parts)
+        .with_fn("fan/work", |_| async { event("part", Value::Null) })
+        .with_fn("fan/gather", gathered);
+    runtime().block_on(async {
+        let engine = in_memory(tools);
+        let (plan, _) = engine.add_plan(net("fan", &steps)).expect("the plan loads");
+        let mut best = f64::MAX;
+        for _ in 0..ROUNDS {
+            best = best.min(once(&engine, plan, Value::Null).await.as_secs_f64());
+        }
+        vec![format!("{:.2} ms (best of {ROUNDS}) = {:.2} us a member", best * 1e3, best * 1e6 / MEMBERS as f64)]
+    })
+}
+
+/// A hundred runs at once on a real disk, each a loop of steps.
+pub fn durable_loops() -> Vec<String> {
+    const RUNS: usize = 100;
+    const STEPS: i64 = 300;
+    let mut best = 0.0_f64;
+    for _ in 0..3 {
+        let folder = Folder::new("step-loops");
+        let took = runtime().block_on(async {
+            let engine = engine(sqlite(folder.path(), Durability::Full), options(loop_tools()));
+            let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+            let begun = Instant::now();
+            let mut runs = tokio::task::JoinSet::new();
+            for _ in 0..RUNS {
+                let engine = engine.clone();
+                runs.spawn(async move { once(&engine, plan, Value::object([("left", STEPS - 1)])).await });
+            }
+            while runs.join_next().await.is_some() {}
+            begun.elapsed()
+        });
+        best = best.max((RUNS as i64 * STEPS) as f64 / took.as_secs_f64());
+    }
+    vec![format!("{best:.0} steps/s = {:.2} x the target", best / 10_000.0)]
+}
+
+/// A run is left after so many ticks; the time to have it in memory again counts.
+pub fn reload() -> Vec<String> {
+    const TICKS: u64 = 100_000;
+    let folder = Folder::new("reload");
+    let run = runtime().block_on(async {
+        // The way there need not be durable against power loss; the way back is the same.
+        let store = sqlite(folder.path(), Durability::Off);
+        let engine = engine(store.clone(), EngineOptions { commit_here: true, ..options(loop_tools()) });
+        let (plan, _) = engine.add_plan(ping_pong()).expect("the plan loads");
+        let options = StartOptions { watch: false, ..StartOptions::default() };
+        let handle = engine.start(plan, Value::object([("left", i64::MAX)]), options).await.expect("the run starts");
+        let ticks = || store.run(&handle.run).expect("the run can be read").map_or(0, |row| row.ticks);
+        while ticks() < TICKS {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        engine.close().await;
+        handle.run.clone()
+    });
+    let mut best = f64::MAX;
+    for _ in 0..5 {
+        let took = runtime().block_on(async {
+            let store = sqlite(folder.path(), Durability::Full);
+            let engine = engine(store, EngineOptions { commit_here: true, ..options(loop_tools()) });
+            let begun = Instant::now();
+            let _handle = engine.resume(&run).await.expect("the run resumes");
+            let took = begun.elapsed();
+            engine.close().await;
+            took
+        });
+        best = best.min(took.as_secs_f64());
+    }
+    vec![format!("{:.1} ms to go on (best of 5)", best * 1e3)]
+}

@@ -1,0 +1,237 @@
+//! What the store and other runs hear of a run, whatever else is kept of it: that it exists, where it stands, what it tells
+//! its parent and its children, and which messages it has taken.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use windlass_core::state::Phase;
+use windlass_core::{Command, EffectKey, Limits, Output, State, Status, TaskOutcome, Tick, TickKind};
+use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, Verdict};
+use windlass_value::{BlobHash, Timestamp, Value};
+
+use crate::RuntimeError;
+use crate::adapter::Next;
+use crate::codec;
+use crate::report::FinalReport;
+
+/// Messages taken from the inbox at once.
+const INBOX_AT_ONCE: u32 = 256;
+
+pub struct PostOptions {
+    pub store: Arc<dyn Store>,
+    pub writer: Arc<GroupWriter>,
+    pub run: Arc<str>,
+    pub epoch: u64,
+    pub limits: Limits,
+    pub program: Arc<windlass_core::Program>,
+    /// Only for a new run.
+    pub create: Option<NewRun>,
+    /// Who wants to know of this run's end.
+    pub parent: Option<(Arc<str>, u64)>,
+    /// Commits on the loop's own thread: the shortest way for a lone run.
+    pub commit_here: bool,
+    /// Time is skipped when nothing else can happen: the store is asked for messages before that.
+    pub virtual_time: bool,
+}
+
+pub(super) struct Post {
+    pub options: PostOptions,
+    /// Ticks in the journal.
+    pub committed: u64,
+    consumed: Vec<Arc<str>>,
+    status: Option<RunStatus>,
+    /// Messages for other runs that go with the next commit.
+    messages: Vec<InboxRow>,
+    /// Children that are no longer wanted, of which the next commit tells.
+    unwanted: Vec<InboxRow>,
+    /// The store needs no word from us any more: the run has ended or was given back, or the store has failed.
+    let_go: bool,
+    /// Something has been committed since the run came into memory.
+    pub begun: bool,
+}
+
+impl Post {
+    pub fn new(options: PostOptions, committed: u64) -> Post {
+        Post {
+            options,
+            committed,
+            consumed: Vec::new(),
+            status: None,
+            messages: Vec::new(),
+            unwanted: Vec::new(),
+            let_go: false,
+            begun: false,
+        }
+    }
+
+    /// Messages of the store as ticks. They are consumed in the transaction of their tick.
+    pub fn read_inbox(&mut self) -> Next {
+        let rows = match self.options.store.inbox(&self.options.run, INBOX_AT_ONCE) {
+            Ok(rows) => rows,
+            // What cannot be read now is still there at the next nudge.
+            Err(_) => return Next::Nothing,
+        };
+        let mut ticks = Vec::new();
+        for row in rows {
+            if self.consumed.contains(&row.request_id) {
+                continue;
+            }
+            // A message that cannot be read is consumed all the same: it would come back for ever.
+            ticks.extend(codec::decode::<TickKind>(&row.body, "a message").ok());
+            self.consumed.push(row.request_id);
+        }
+        if ticks.is_empty() { Next::Nothing } else { Next::Ticks(ticks) }
+    }
+
+    /// What a tick leads to that other runs must hear of.
+    pub fn note(&mut self, tick: &Tick, output: &Output) {
+        for command in &output.commands {
+            if let Command::CancelChild { key } = command {
+                self.unwanted.push(self.cancel_of_child(key, tick.at));
+            }
+            // In the same transaction as the tick: a parent sees no reply that could be lost, and loses none.
+            if let Command::Reply(reply) = command {
+                let (status, outcome) = reply.call_result();
+                self.messages.extend(self.word_to_parent(status, outcome, tick.at));
+            }
+        }
+    }
+
+    /// There is something that the store has not been told.
+    pub fn owes(&self, state: &State) -> bool {
+        self.status != Some(standing(state))
+            || !(self.consumed.is_empty() && self.messages.is_empty() && self.unwanted.is_empty())
+    }
+
+    /// All that is owed, as a batch for the rest to be added to.
+    pub fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
+        RunBatch {
+            create: self.options.create.take(),
+            status: self.status_change(state),
+            blobs,
+            consumed: std::mem::take(&mut self.consumed),
+            send: self.news(state),
+            call_off: std::mem::take(&mut self.unwanted),
+            ..self.empty_batch()
+        }
+    }
+
+    pub fn empty_batch(&self) -> RunBatch {
+        RunBatch {
+            run: self.options.run.clone(),
+            epoch: self.options.epoch,
+            expected: self.committed,
+            ..RunBatch::default()
+        }
+    }
+
+    fn status_change(&mut self, state: &State) -> Option<StatusChange> {
+        let status = standing(state);
+        if self.status == Some(status) {
+            return None;
+        }
+        self.status = Some(status);
+        let result = state.result().map(|_| codec::encode(&FinalReport::of(&self.options.program, state)));
+        Some(StatusChange { status, at: state.now, result })
+    }
+
+    /// What other runs must hear, in the same transaction.
+    fn news(&mut self, state: &State) -> Vec<InboxRow> {
+        let mut news = std::mem::take(&mut self.messages);
+        news.extend(self.news_for_parent(state));
+        news
+    }
+
+    /// A child that is no longer wanted is told so even if this process dies right here. One that does not exist yet is
+    /// never made: its start may still be under way, here or in a process that has lost the parent.
+    fn cancel_of_child(&self, key: &EffectKey, at: Timestamp) -> InboxRow {
+        let request = codec::call_off_id(&self.options.run);
+        let reason = "its parent no longer wants it".into();
+        let tick = TickKind::CancelRun { reason, request: Some(request.clone()), by_caller: true };
+        let run = codec::child_id(&self.options.run, key).into();
+        InboxRow { run, request_id: request, body: codec::encode(&tick), at }
+    }
+
+    /// The end of a child is a message to its parent, unless it has replied.
+    fn news_for_parent(&self, state: &State) -> Option<InboxRow> {
+        let result = state.result().filter(|result| result.reply.is_none())?;
+        let outcome = TaskOutcome {
+            output: result.output.clone(),
+            error: result.error.clone(),
+            ..TaskOutcome::success(Value::Null)
+        };
+        self.word_to_parent(result.status, outcome, state.now)
+    }
+
+    /// One word for one call: a second one under the same name would be dropped by the store.
+    fn word_to_parent(&self, status: Status, outcome: TaskOutcome, at: Timestamp) -> Option<InboxRow> {
+        let (parent, call) = self.options.parent.as_ref()?;
+        let tick = TickKind::CallResult { call: *call, status, outcome };
+        let request_id = format!("child:{}", self.options.run).into();
+        Some(InboxRow { run: parent.clone(), request_id, body: codec::encode(&tick), at })
+    }
+
+    pub async fn commit(&mut self, batch: RunBatch) -> Result<(), RuntimeError> {
+        let ticks = batch.record.as_ref().map_or(0, |record| u64::from(record.ticks));
+        let creates = batch.create.is_some();
+        let last = batch.release || batch.status.as_ref().is_some_and(|change| change.status.is_final());
+        let (sender, receiver) = oneshot::channel();
+        // A receiver that is gone means that the loop was dropped: nobody needs the answer.
+        let reply = Box::new(move |verdict| drop(sender.send(verdict)));
+        match self.options.commit_here {
+            true => self.options.writer.submit_here(batch, reply),
+            false => self.options.writer.submit(batch, reply),
+        }
+        // Until the store has said yes, nobody knows whose the run is.
+        self.let_go = true;
+        match receiver.await.map_err(|_| RuntimeError::Closing)?? {
+            Verdict::Committed => {
+                self.begun = true;
+                self.committed += ticks;
+                self.let_go = last;
+                Ok(())
+            }
+            Verdict::Fenced => Err(RuntimeError::Fenced),
+            Verdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
+            Verdict::Conflict => {
+                let why = "it is not where this process has left it".to_owned();
+                Err(RuntimeError::Damaged { what: "the journal", why })
+            }
+        }
+    }
+
+    pub fn load(&self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        let Some(bytes) = self.options.store.blob(hash)? else { return Ok(None) };
+        codec::blob_value(hash, &bytes).map(Some)
+    }
+
+    /// A run that is left in the middle is given back, so that another process can go on with it at once.
+    pub fn give_back(&self) {
+        if !self.let_go && self.begun_before() {
+            let _ = self.options.store.release(&self.options.run, self.options.epoch);
+        }
+    }
+
+    /// The store knows the run.
+    fn begun_before(&self) -> bool {
+        self.begun || self.committed > 0
+    }
+}
+
+fn standing(state: &State) -> RunStatus {
+    match &state.phase {
+        Phase::Ended(result) => run_status(result.status),
+        Phase::Created | Phase::Running if state.paused => RunStatus::Paused,
+        Phase::Created | Phase::Running => RunStatus::Running,
+    }
+}
+
+pub(crate) fn run_status(status: Status) -> RunStatus {
+    match status {
+        Status::Succeeded => RunStatus::Succeeded,
+        Status::Failed => RunStatus::Failed,
+        Status::Skipped => RunStatus::Skipped,
+        Status::Cancelled => RunStatus::Cancelled,
+        Status::TimedOut => RunStatus::TimedOut,
+    }
+}

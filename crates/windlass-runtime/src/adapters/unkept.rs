@@ -1,0 +1,71 @@
+//! A decorator for runs that live in memory alone: of their ticks, events and states nothing is written, so a step costs no
+//! more than its reduction. The store hears what others must know, and only then.
+
+use windlass_core::{Output, State, Tick};
+use windlass_value::{BlobHash, Value};
+
+use super::post::{Post, PostOptions};
+use crate::RuntimeError;
+use crate::adapter::{Adapter, Next, Waiting};
+use crate::blobs::BlobCache;
+use crate::forward;
+
+pub struct Unkept<A> {
+    inner: A,
+    post: Post,
+}
+
+impl<A: Adapter> Unkept<A> {
+    pub fn new(inner: A, options: PostOptions) -> Unkept<A> {
+        Unkept { inner, post: Post::new(options, 0) }
+    }
+}
+
+impl<A: Adapter> Adapter for Unkept<A> {
+    forward!(inner: run_worker, get_now, entropy, wait_receive, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, release, replied, ended);
+
+    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+        self.post.note(tick, output);
+        self.inner.on_tick(tick, output, state);
+    }
+
+    async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        if !self.post.owes(state) && !blobs.has_fresh() {
+            return Ok(());
+        }
+        let batch = self.post.batch(state, blobs.take_fresh());
+        self.post.commit(batch).await
+    }
+
+    /// A flush costs nothing, and whoever watches sees how far a long computation is.
+    fn wants_flush(&mut self) -> bool {
+        true
+    }
+
+    async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
+        if self.post.options.virtual_time
+            && waiting.until.is_some()
+            && let Next::Ticks(ticks) = self.post.read_inbox()
+        {
+            return Next::Ticks(ticks);
+        }
+        loop {
+            match self.inner.wait_for_next_task(waiting).await {
+                Next::Inbox => match self.post.read_inbox() {
+                    Next::Nothing if !waiting.poll => {}
+                    next => return next,
+                },
+                next => return next,
+            }
+        }
+    }
+
+    async fn load_blob(&mut self, hash: &BlobHash) -> Result<Option<Value>, RuntimeError> {
+        self.post.load(hash)
+    }
+
+    async fn close(&mut self) {
+        self.post.give_back();
+        self.inner.close().await;
+    }
+}

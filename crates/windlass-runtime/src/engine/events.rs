@@ -1,0 +1,292 @@
+//! Readers of a run's events: any number of them, from any number on, while it runs and afterwards.
+//!
+//! What the journal holds is read from the store, page by page; whoever has read all is woken when there is more. So nobody
+//! is too slow, and nothing is given twice. Runs that keep nothing have their newest events in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::Notify;
+use windlass_core::Event;
+use windlass_store::{JournalRow, RunRow, RunStatus};
+use windlass_value::{Timestamp, Value};
+
+use super::{Engine, Inner, RunOptions};
+use crate::report::FinalReport;
+use crate::{RuntimeError, codec};
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// Events taken from memory at once.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// A run of this engine wakes its readers; they look by themselves as well, in case it has left.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How many feeds may be forgotten before they are looked for.
+const FORGOTTEN_MAX: usize = 256;
+
+/// Told in place of events that are no longer there.
+const TRIMMED: &str = "events.trimmed";
+
+/// One run's way to its readers.
+pub(crate) struct Feed {
+    /// None: the store has them.
+    kept: Option<Mutex<Kept>>,
+    moved: Notify,
+}
+
+struct Kept {
+    events: VecDeque<Event>,
+    most: usize,
+    /// No more will come.
+    ended: bool,
+}
+
+impl Feed {
+    /// For a run whose events are in the store.
+    pub fn stored() -> Feed {
+        Feed { kept: None, moved: Notify::new() }
+    }
+
+    /// For a run of which so many events are kept in memory.
+    pub fn in_memory(most: usize) -> Feed {
+        let kept = Kept { events: VecDeque::new(), most: most.max(1), ended: false };
+        Feed { kept: Some(Mutex::new(kept)), moved: Notify::new() }
+    }
+
+    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+        self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An event that is durable, as far as the run's events ever are.
+    pub fn show(&self, event: &Event) {
+        if let Some(mut kept) = self.kept() {
+            if kept.events.len() >= kept.most {
+                kept.events.pop_front();
+            }
+            kept.events.push_back(event.clone());
+        }
+        self.moved.notify_waiters();
+    }
+
+    /// The run has ended or left this engine.
+    pub fn close(&self) {
+        if let Some(mut kept) = self.kept() {
+            kept.ended = true;
+        }
+        self.moved.notify_waiters();
+    }
+
+    fn len(&self) -> usize {
+        self.kept().map_or(0, |kept| kept.events.len())
+    }
+}
+
+/// Feeds of runs that have ended and had their events in memory: while somebody has a handle, and the newest of the others
+/// within bounds.
+#[derive(Default)]
+pub(super) struct Shelf {
+    known: BTreeMap<Arc<str>, Weak<Feed>>,
+    newest: VecDeque<Arc<Feed>>,
+    events: usize,
+}
+
+impl Shelf {
+    pub fn put(&mut self, run: &Arc<str>, feed: &Arc<Feed>, most: usize) {
+        if feed.kept.is_none() {
+            return;
+        }
+        if self.known.len() >= 2 * self.newest.len() + FORGOTTEN_MAX {
+            self.known.retain(|_, feed| feed.strong_count() > 0);
+        }
+        self.known.insert(run.clone(), Arc::downgrade(feed));
+        self.events += feed.len();
+        self.newest.push_back(feed.clone());
+        while self.events > most && self.newest.len() > 1 {
+            let Some(oldest) = self.newest.pop_front() else { break };
+            self.events -= oldest.len();
+        }
+    }
+
+    fn get(&self, run: &str) -> Option<Arc<Feed>> {
+        self.known.get(run).and_then(Weak::upgrade)
+    }
+}
+
+/// Gives a run's events in order, none twice. What is no longer there is told of by one event `events.trimmed {from, to}`.
+pub struct EventReader {
+    inner: Arc<Inner>,
+    run: Arc<str>,
+    /// The number of the newest event that was given.
+    after: u64,
+    /// Where the journal is read on.
+    next_tick: Option<u64>,
+    read: VecDeque<Event>,
+    /// Only for a run whose events are in memory.
+    feed: Option<Arc<Feed>>,
+    unkept: bool,
+    done: bool,
+}
+
+impl Engine {
+    /// The events of a run after a number, 0 for all of them; also of one that has ended or that another process runs.
+    pub fn events(&self, run: &str, after: u64) -> Result<EventReader, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let feed = if how.unkept { self.inner.feed(run) } else { None };
+        Ok(EventReader {
+            inner: self.inner.clone(),
+            run: row.run,
+            after,
+            next_tick: None,
+            read: VecDeque::new(),
+            feed,
+            unkept: how.unkept,
+            done: false,
+        })
+    }
+}
+
+impl Inner {
+    fn feed(&self, run: &str) -> Option<Arc<Feed>> {
+        let tracked = self.runs().get(run).map(|tracked| tracked.feed.clone());
+        tracked.or_else(|| self.shelf().get(run))
+    }
+}
+
+impl EventReader {
+    /// The next event, when it is there. None: the run has ended and all its events were given. Nothing is lost when this
+    /// is dropped before it is done.
+    pub async fn next(&mut self) -> Result<Option<Event>, RuntimeError> {
+        loop {
+            if let Some(event) = self.read.pop_front() {
+                self.after = event.seq;
+                return Ok(Some(event));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            match (self.unkept, self.feed.clone()) {
+                (false, _) => self.from_store().await?,
+                (true, Some(feed)) => self.from_memory(&feed).await,
+                (true, None) => self.forgotten()?,
+            }
+        }
+    }
+
+    /// The number of the newest event that was given: whoever asks for those after it again misses none.
+    pub fn after(&self) -> u64 {
+        self.after
+    }
+
+    async fn from_memory(&mut self, feed: &Feed) {
+        let mut moved = pin!(feed.moved.notified());
+        moved.as_mut().enable();
+        if let Some(kept) = feed.kept() {
+            let first = kept.events.front().map_or(self.after + 1, |first| first.seq);
+            self.tell_gap(first, kept.events.front().map(|event| event.at));
+            // They are numbered without a gap.
+            let skip = usize::try_from((self.after + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+            self.read.extend(kept.events.iter().skip(skip).take(EVENTS_AT_ONCE).cloned());
+            self.done = kept.ended && self.read.is_empty();
+            if self.done || !self.read.is_empty() {
+                return;
+            }
+        }
+        moved.await;
+    }
+
+    /// The run's events were in memory, and no longer are.
+    fn forgotten(&mut self) -> Result<(), RuntimeError> {
+        self.done = true;
+        let row = self.inner.store.run(&self.run)?;
+        let Some(result) = row.and_then(|row| row.result) else { return Ok(()) };
+        let report: FinalReport = codec::decode(&result, "the run's result")?;
+        self.tell_gap(report.events + 1, None);
+        Ok(())
+    }
+
+    async fn from_store(&mut self) -> Result<(), RuntimeError> {
+        let feed = self.inner.feed(&self.run);
+        let moved = async {
+            match &feed {
+                Some(feed) => feed.moved.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut moved = pin!(moved);
+        // Looked at once before the store is, so that nothing which comes in between is missed.
+        let waits = std::future::poll_fn(|context| std::task::Poll::Ready(moved.as_mut().poll(context).is_pending()));
+        if !waits.await || self.read_page()? {
+            return Ok(());
+        }
+        let row = self.inner.store.run(&self.run)?;
+        if row.as_ref().is_none_or(|row| is_over(row)) {
+            // What it said last may have come since.
+            self.done = !self.read_page()?;
+            return Ok(());
+        }
+        if self.inner.is_closing() {
+            return Err(RuntimeError::Closing);
+        }
+        let here = self.inner.is_resident(&self.run);
+        let pause = if here { LOOK_EVERY } else { self.inner.poll_every };
+        // Whichever it is, the store is looked at next.
+        let _ = tokio::time::timeout(pause, moved).await;
+        Ok(())
+    }
+
+    /// Whether there was something to read.
+    fn read_page(&mut self) -> Result<bool, RuntimeError> {
+        let rows = match self.next_tick {
+            Some(tick) => self.inner.store.journal(&self.run, tick, ROWS_AT_ONCE)?,
+            None => self.inner.store.journal_by_event(&self.run, self.after + 1, ROWS_AT_ONCE)?,
+        };
+        for row in &rows {
+            self.read_row(row)?;
+        }
+        Ok(!rows.is_empty())
+    }
+
+    fn read_row(&mut self, row: &JournalRow) -> Result<(), RuntimeError> {
+        self.next_tick = Some(row.first_tick + u64::from(row.ticks));
+        let entries: Vec<Told> = codec::decode(&row.body, "the journal")?;
+        let given = self.read.back().map_or(self.after, |last| last.seq);
+        let mut events =
+            entries.into_iter().flat_map(|entry| entry.events).filter(|event| event.seq > given).peekable();
+        if let Some(first) = events.peek() {
+            let (seq, at) = (first.seq, first.at);
+            self.tell_gap(seq, Some(at));
+        }
+        self.read.extend(events);
+        Ok(())
+    }
+
+    /// Events before this one are no longer there.
+    fn tell_gap(&mut self, next: u64, at: Option<Timestamp>) {
+        let from = self.read.back().map_or(self.after, |last| last.seq) + 1;
+        if next <= from {
+            return;
+        }
+        let to = next - 1;
+        let data = Value::object([("from", Value::from(from)), ("to", Value::from(to))]);
+        let at = at.unwrap_or_else(crate::clock::real_now);
+        self.read.push_back(Event { seq: to, at, kind: TRIMMED.into(), path: "".into(), data });
+    }
+}
+
+/// Nobody adds to the run's events.
+fn is_over(row: &RunRow) -> bool {
+    row.status.is_final() || row.status == RunStatus::Quarantined
+}
+
+/// A tick of the journal, of which only the events are read.
+#[derive(Deserialize)]
+struct Told {
+    events: Vec<Event>,
+}

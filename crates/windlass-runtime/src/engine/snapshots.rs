@@ -1,0 +1,180 @@
+//! Runs carried elsewhere: a run as it stands between two ticks, as bytes, and another run that goes on from there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use windlass_core::State;
+use windlass_core::plan::Plan;
+use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, RunStatus, StatusChange, StoreRead, Verdict};
+use windlass_value::{BlobHash, Value};
+
+use super::{Engine, Keep, RunHandle, RunOptions, new_run_id, residents};
+use crate::adapters::Mail;
+use crate::clock::{Clock, real_now};
+use crate::references::references;
+use crate::{RuntimeError, codec, recovery};
+
+/// What such bytes begin with; then the format's number.
+const MAGIC: &[u8] = b"windlass-snapshot";
+
+/// Goes up when older bytes would be read wrongly.
+const FORMAT: u8 = 1;
+
+/// A run as it stands, with all that is needed to go on without its store.
+#[derive(Serialize, Deserialize)]
+struct Carried {
+    plan: Vec<u8>,
+    state: Vec<u8>,
+    virtual_time: bool,
+    input: BlobHash,
+    blobs: Vec<(BlobHash, Vec<u8>)>,
+}
+
+impl Engine {
+    /// A run as it stands now, between two ticks; it is not stopped. What it is doing meanwhile is not in it: whoever goes
+    /// on from there does that again, as another run.
+    pub async fn snapshot(&self, run: &str) -> Result<Vec<u8>, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let state = match self.ask_for_state(run).await {
+            Some(state) => state,
+            None if row.status.is_final() => return Err(RuntimeError::HasEnded(run.to_owned())),
+            None if how.unkept => return Err(RuntimeError::NotKept(run.to_owned())),
+            None => {
+                let program = self.inner.program(&row.plan)?;
+                let image = recovery::load(&*self.inner.store, &row.run, &program, row.created_at)?;
+                codec::state_bytes(&image.state).0
+            }
+        };
+        let plan = self.inner.store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
+        let blobs = needed(&*self.inner.store, &state)?;
+        let carried = Carried { plan: plan.body, state, virtual_time: how.virtual_time, input: how.input, blobs };
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(FORMAT);
+        bytes.extend(codec::encode(&carried));
+        Ok(bytes)
+    }
+
+    /// Of a run that is in memory here.
+    async fn ask_for_state(&self, run: &str) -> Option<Vec<u8>> {
+        let mailbox = self.inner.runs().get(run).and_then(|tracked| tracked.mailbox.clone())?;
+        let (sender, state) = oneshot::channel();
+        mailbox.send(Mail::Snapshot(sender)).ok()?;
+        state.await.ok()
+    }
+
+    /// Starts another run that goes on from a snapshot. What was being done then is done again under new keys, since it is
+    /// another run. Children of the old run stay with it; calls that were open are made again.
+    pub async fn restore(&self, bytes: &[u8], id: Option<String>) -> Result<RunHandle, RuntimeError> {
+        let carried = read(bytes)?;
+        let run: Arc<str> = id.unwrap_or_else(new_run_id).into();
+        let plan: Plan = codec::decode(&carried.plan, "a snapshot's plan")?;
+        let row = PlanRow {
+            hash: BlobHash(*blake3::hash(&carried.plan).as_bytes()),
+            dialect: plan.dialect.to_string(),
+            body: carried.plan,
+        };
+        self.inner.store.put_plan(&row)?;
+        let program = self.inner.program(&row.hash)?;
+        self.inner.has_tools(&run, &program)?;
+        let mut state = recovery::decode_state(&carried.state)?;
+        begin_anew(&mut state, &run);
+        let how = RunOptions {
+            virtual_time: carried.virtual_time,
+            input: carried.input,
+            parent: None,
+            depth: 0,
+            delivery: None,
+            trace: None,
+            unkept: self.inner.keep == Keep::Nothing,
+        };
+        let now = real_now();
+        let create = NewRun {
+            plan: row.hash,
+            definition: program.plan.name.to_string(),
+            dialect: program.plan.dialect.to_string(),
+            owner: Some(self.inner.owner.name.clone()),
+            created_at: now,
+            parent: None,
+            unless: None,
+            options: codec::encode(&how),
+        };
+        let status = if state.paused { RunStatus::Paused } else { RunStatus::Running };
+        let (body, state_hash) = codec::state_bytes(&state);
+        let journaled = !how.unkept;
+        let batch = RunBatch {
+            run: run.clone(),
+            epoch: 1,
+            create: Some(create),
+            snapshot: journaled.then_some(NewSnapshot { tick: 0, event: 0, state_hash, body }),
+            status: Some(StatusChange { status, at: now, result: None }),
+            blobs: carried.blobs,
+            ..RunBatch::default()
+        };
+        let turn = self.inner.turn_to_return(&run).await;
+        match self.inner.store.append(vec![batch])?.first() {
+            Some(Verdict::Committed) => {}
+            _ => return Err(RuntimeError::RunExists(run.to_string())),
+        }
+        if journaled {
+            drop(turn);
+            return self.attach(&run, false, true).await;
+        }
+        let handle = self.inner.track(&run, true);
+        let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
+        clock.skip_to(state.now);
+        let launch = residents::Launch {
+            run,
+            program,
+            image: recovery::RunImage::new(state),
+            first: vec![windlass_core::TickKind::Restart],
+            epoch: 1,
+            create: None,
+            clock,
+            parent: None,
+        };
+        self.inner.launch(launch).await?;
+        Ok(handle)
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
+    let damaged = |why: String| RuntimeError::Damaged { what: "a snapshot", why };
+    let Some((format, body)) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first()) else {
+        return Err(damaged("these bytes are not a snapshot of a run".to_owned()));
+    };
+    match *format == FORMAT {
+        true => codec::decode(body, "a snapshot"),
+        false => Err(damaged(format!("its format is {format}; this program knows {FORMAT}"))),
+    }
+}
+
+/// Another run: its ticks and events are counted from the beginning, and nobody has called it.
+fn begin_anew(state: &mut State, run: &Arc<str>) {
+    state.run.id = run.clone();
+    state.run.parent = None;
+    state.run.trace = None;
+    (state.ticks, state.events) = (0, 0);
+}
+
+/// Every stored value that the state refers to, and those that they refer to.
+fn needed(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
+    let mut found: BTreeMap<BlobHash, Vec<u8>> = BTreeMap::new();
+    let mut open: Vec<BlobHash> = references(state)?.into_iter().collect();
+    while let Some(hash) = open.pop() {
+        if found.contains_key(&hash) {
+            continue;
+        }
+        // Any other number that looks like the name of a value stands for none.
+        let Some(bytes) = store.blob(&hash)? else { continue };
+        stored_in(&codec::blob_value(&hash, &bytes)?, &mut open);
+        found.insert(hash, bytes);
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn stored_in(value: &Value, found: &mut Vec<BlobHash>) {
+    crate::references::each_stored(value, &mut |stored| found.push(stored.hash));
+}

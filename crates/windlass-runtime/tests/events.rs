@@ -1,0 +1,168 @@
+//! Readers of a run's events: all see the same, from any number on, without a gap and nothing twice.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
+use support::plans::steps;
+use support::{World, engine_with, in_time, locked, named, options, until};
+use windlass_core::{Event, Status, TaskOutcome};
+use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, Publish, Request, RuntimeError};
+use windlass_store::MemoryStore;
+use windlass_value::{Language, Value, to_json};
+
+const RUN: &str = "r";
+
+const KEEPS: [Keep; 2] = [Keep::Journal, Keep::Nothing];
+
+fn engine(store: &Arc<MemoryStore>, world: &World, keep: Keep, events_kept: usize) -> Engine {
+    let base = options(world);
+    let languages = base.languages.iter().cloned().chain([Arc::new(Tokens) as Arc<dyn Language>]).collect();
+    let tools = ping_pong_tools(world.tools());
+    engine_with(store, EngineOptions { keep, events_kept, tools, languages, ..base })
+}
+
+async fn rest(reader: &mut EventReader) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(event) = in_time(reader.next()).await.expect("readable") {
+        events.push(event);
+    }
+    events
+}
+
+fn numbers(events: &[Event]) -> Vec<u64> {
+    events.iter().map(|event| event.seq).collect()
+}
+
+#[tokio::test]
+async fn two_readers_see_the_same_and_one_that_comes_back_misses_nothing() {
+    for keep in KEEPS {
+        let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+        let engine = engine(&store, &world, keep, 10_000);
+        let plan = steps("two").signal("wait", "go").effect("a", "count", "1").effect("b", "count", "2").plan();
+        let (plan, _) = engine.add_plan(plan).expect("a plan");
+        let mut handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
+        let mut first = engine.events(RUN, 0).expect("a reader");
+        let mut second = engine.events(RUN, 0).expect("a reader");
+        // One reader has seen some while the run waits, and goes away.
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|event: &Event| &*event.kind != "workflow.idle") {
+            seen.push(in_time(first.next()).await.expect("readable").expect("an event"));
+        }
+        let last = first.after();
+        drop(first);
+        engine.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+        let all = rest(&mut second).await;
+        assert_eq!(numbers(&all), (1..=all.len() as u64).collect::<Vec<_>>(), "{keep:?}");
+        assert_eq!(all.last().map(|event| &*event.kind), Some("workflow.finished"), "{keep:?}");
+        seen.extend(rest(&mut engine.events(RUN, last).expect("a reader")).await);
+        assert_eq!(seen, all, "{keep:?}");
+        assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
+        // The run has ended: all of it, from anywhere, then nothing more.
+        assert_eq!(rest(&mut engine.events(RUN, 0).expect("a reader")).await, all, "{keep:?}");
+        assert_eq!(rest(&mut engine.events(RUN, 3).expect("a reader")).await, all[3..], "{keep:?}");
+        assert_eq!(rest(&mut engine.events(RUN, 9_999).expect("a reader")).await, [], "{keep:?}");
+    }
+}
+
+/// The live channel holds some thousands of events; a reader that sleeps meanwhile still sees every one.
+#[tokio::test]
+async fn a_slow_reader_sees_a_hundred_thousand_events() {
+    for (keep, count) in [(Keep::Journal, 20_000), (Keep::Nothing, 50_000)] {
+        let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+        let engine = engine(&store, &world, keep, 1_000_000);
+        let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
+        let mut handle = in_time(engine.start(plan, left(count), named(RUN))).await.expect("started");
+        let mut slow = engine.events(RUN, 0).expect("a reader");
+        let mut seen = vec![in_time(slow.next()).await.expect("readable").expect("an event")];
+        in_time(handle.wait()).await.expect("an end");
+        seen.extend(rest(&mut slow).await);
+        assert!(seen.len() as i64 > 2 * count, "{keep:?}: {}", seen.len());
+        assert_eq!(numbers(&seen), (1..=seen.len() as u64).collect::<Vec<_>>(), "{keep:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_memory_no_longer_holds_is_told_of_once() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world, Keep::Nothing, 10);
+    let (plan, _) = engine.add_plan(ping_pong()).expect("a plan");
+    let run = async |id: &str| {
+        let mut handle = in_time(engine.start(plan, left(100), named(id))).await.expect("started");
+        in_time(handle.wait()).await.expect("an end");
+        handle
+    };
+    let handle = run(RUN).await;
+    let seen = rest(&mut engine.events(RUN, 5).expect("a reader")).await;
+    let (trimmed, newest) = seen.split_first().expect("events");
+    let newest_number = newest.last().map_or(0, |event| event.seq);
+    assert_eq!((&*trimmed.kind, newest.len()), ("events.trimmed", 10));
+    assert_eq!(to_json(&trimmed.data), format!(r#"{{"from":6,"to":{}}}"#, newest_number - 10));
+    assert_eq!(numbers(newest), (newest_number - 9..=newest_number).collect::<Vec<_>>());
+    // Whoever comes back with the number of the word about the gap has the same rest.
+    assert_eq!(rest(&mut engine.events(RUN, trimmed.seq).expect("a reader")).await, newest);
+    // Another run's events take their place, but not while somebody has a handle.
+    drop(run("other").await);
+    assert_eq!(rest(&mut engine.events(RUN, 5).expect("a reader")).await, seen);
+    drop(handle);
+    let gone = rest(&mut engine.events(RUN, 5).expect("a reader")).await;
+    assert_eq!(
+        gone.iter().map(|event| to_json(&event.data)).collect::<Vec<_>>(),
+        [format!(r#"{{"from":6,"to":{newest_number}}}"#)]
+    );
+}
+
+/// Another engine on the same store has the run: its readers look into the store.
+#[tokio::test]
+async fn a_run_of_another_process_is_followed_to_its_end() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let (here, there) = (engine(&store, &world, Keep::Journal, 10), engine(&store, &world, Keep::Journal, 10));
+    let (plan, _) = there.add_plan(steps("waits").signal("wait", "go").plan()).expect("a plan");
+    let _handle = in_time(there.start(plan, Value::Null, named(RUN))).await.expect("started");
+    let reader = here.events(RUN, 0).expect("a reader");
+    let reading = tokio::spawn(async move {
+        let mut reader = reader;
+        rest(&mut reader).await
+    });
+    until(|| there.resident() == 1).await;
+    there.request(RUN, "s", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+    let seen = in_time(reading).await.expect("read");
+    assert_eq!(seen.last().map(|event| &*event.kind), Some("workflow.finished"));
+    assert!(matches!(here.events("nobody", 0), Err(RuntimeError::NoSuchRun(_))));
+}
+
+#[tokio::test]
+async fn what_a_worker_tells_comes_before_its_result_and_never_after() {
+    for keep in KEEPS {
+        let (store, world, spoken) = (Arc::new(MemoryStore::new()), World::new(), Arc::new(Mutex::new(None)));
+        let speaker = spoken.clone();
+        let tools = world.tools().with_fn("tells", move |call| {
+            *locked(&speaker) = Some(call.publish.clone());
+            async move {
+                for word in ["one", "two"] {
+                    call.publish.send("told", Value::object([("word", word)]));
+                    tokio::task::yield_now().await;
+                }
+                TaskOutcome::success("result")
+            }
+        });
+        let engine = engine_with(&store, EngineOptions { keep, tools, ..options(&world) });
+        let plan = steps("tells").effect("a", "tells", "1").signal("wait", "go").plan();
+        let (plan, _) = engine.add_plan(plan).expect("a plan");
+        let _handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
+        let mut reader = engine.events(RUN, 0).expect("a reader");
+        let mut told = Vec::new();
+        while told.last().is_none_or(|kind: &String| kind != "job.refused") {
+            let event = in_time(reader.next()).await.expect("readable").expect("an event");
+            if &*event.kind == "task.processed" {
+                let speaker: Option<Publish> = locked(&spoken).take();
+                speaker.expect("it was called").send("told", Value::from("late"));
+            }
+            let word = event.data.get("word").and_then(Value::as_str).unwrap_or_default();
+            told.push(format!("{}{word}", event.kind));
+        }
+        told.retain(|kind| kind.starts_with("told") || kind == "task.processed");
+        assert_eq!(told, ["toldone", "toldtwo", "task.processed"], "{keep:?}");
+    }
+}
