@@ -1,8 +1,7 @@
 //! `#[derive(Events)]`
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
+use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Result};
 
 use crate::args::Problems;
@@ -38,8 +37,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     }
     problems.finish()?;
     let ident = &input.ident;
-    let checks =
-        members.iter().map(|(_, member)| quote_spanned!(member.span()=> ::windlass::__private::event::<#member>();));
+    let held = members.iter().map(|(_, member)| member);
     let types = members.iter().map(|(_, member)| quote!(::windlass::EventType::of::<#member>()));
     let read = members.iter().map(|(variant, member)| {
         quote!(if token.is::<#member>() { return ::core::result::Result::Ok(#ident::#variant(token.event()?)); })
@@ -56,9 +54,12 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
         }
     });
     Ok(quote! {
-        const _: fn() = || { #(#checks)* };
         #[automatically_derived]
-        impl ::windlass::Events for #ident {
+        impl ::windlass::Events for #ident
+        where
+            // Told of once, at the variant.
+            #(#held: ::windlass::Event,)*
+        {
             fn types() -> ::std::vec::Vec<::windlass::EventType> {
                 ::std::vec![#(#types),*]
             }

@@ -2,7 +2,7 @@
 
 /// None if no name is near enough to have been meant.
 pub fn nearest<'n>(wrong: &str, known: &[&'n str]) -> Option<&'n str> {
-    let most = (wrong.chars().count() / 3).max(1);
+    let most = ((wrong.chars().count() + 1) / 3).max(1);
     known.iter().map(|name| (distance(wrong, name), *name)).filter(|(far, _)| *far <= most).min().map(|(_, name)| name)
 }
 
@@ -38,8 +38,13 @@ mod tests {
     #[test]
     fn near_names() {
         let known = ["workers", "timeout", "retry", "of"];
-        for (wrong, right) in [("worker", Some("workers")), ("tiemout", Some("timeout")), ("x", None), ("sends", None)]
-        {
+        for (wrong, right) in [
+            ("worker", Some("workers")),
+            ("tiemout", Some("timeout")),
+            ("retyr", Some("retry")),
+            ("x", None),
+            ("sends", None),
+        ] {
             assert_eq!(nearest(wrong, &known), right, "{wrong}");
         }
     }

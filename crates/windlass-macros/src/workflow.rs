@@ -171,6 +171,7 @@ fn register(step: &Step, item: &ItemImpl) -> TokenStream {
         Some(_) => quote!(me.#method(#(#given),*)),
         None => quote!(<#me>::#method(#(#given),*)),
     };
+    let all = quote_spanned!(method.span()=> (#(#types,)*));
     let counted = counted(signature, &types, item);
     let calls = &options.calls;
     let of = options.of.as_ref().map(|of| {
@@ -181,7 +182,7 @@ fn register(step: &Step, item: &ItemImpl) -> TokenStream {
         #counted
         let builder = {
             let me = ::std::sync::Arc::clone(&me);
-            ::windlass::__private::add::<(#(#types,)*), #returned, _, _>(
+            ::windlass::__private::add::<#all, #returned, _, _>(
                 builder,
                 #name,
                 #handler,

@@ -28,6 +28,7 @@ pub trait Accepts: Sized + Send + 'static {
     fn take(token: Token) -> Result<Self, StepError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<U: Events> Accepts for U {
     fn describe(shape: &mut Shape) {
         shape.accepts.extend(U::types());
@@ -287,6 +288,7 @@ pub trait Param: Sized + Send + 'static {
     fn take(call: &crate::call::Call) -> Result<Self, StepError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<A: Accepts> Param for A {
     const EVENTS: usize = 1;
 

@@ -56,7 +56,7 @@ const VALUE_KEY: &str = "@value";
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an event",
     label = "not an event",
-    note = "derive it: `#[derive(Event, Serialize, Deserialize)] #[event(name = \"…\")] struct {Self} {{ … }}`"
+    note = "an event is a struct of yours: `#[derive(Event, Serialize, Deserialize)] #[event(name = \"…\")] struct MyEvent {{ … }}`"
 )]
 pub trait Event: Serialize + DeserializeOwned + Send + 'static {
     /// The name in journals, streams and drawings.
@@ -203,6 +203,7 @@ pub trait Events: Sized + Send + 'static {
     fn emit(self, emitted: &mut Emitted) -> Result<(), StepError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Event> Events for E {
     fn types() -> Vec<EventType> {
         vec![EventType::of::<E>()]

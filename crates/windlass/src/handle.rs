@@ -105,9 +105,12 @@ impl Handle {
     }
 
     fn signal<E: Event>(&self, event: E, to: Option<&str>) -> Result<(), Error> {
-        let _ = to;
         let payload = encode(&event).map_err(Error::Event)?;
-        self.ask(Request::Signal { name: E::NAME.to_owned(), payload })
+        let name = E::NAME.to_owned();
+        self.ask(match to {
+            Some(step) => Request::SignalTo { place: step.to_owned(), name, payload },
+            None => Request::Signal { name, payload },
+        })
     }
 
     fn ask(&self, request: Request) -> Result<(), Error> {

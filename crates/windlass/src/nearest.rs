@@ -2,7 +2,7 @@
 
 /// None if no name is near enough to have been meant.
 pub(crate) fn nearest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let most = (wrong.chars().count() / 3).max(1);
+    let most = ((wrong.chars().count() + 1) / 3).max(1);
     let far = known.into_iter().map(|name| (distance(wrong, name), name));
     far.filter(|(far, _)| *far <= most).min().map(|(_, name)| name)
 }

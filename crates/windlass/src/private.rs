@@ -4,10 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 
 use crate::function::Params;
-use crate::{Context, Event, Res, StepBuilder, StepError, StepResult, Value, WorkflowBuilder};
-
-/// Says where the reader looks that a type is no event.
-pub const fn event<E: Event>() {}
+use crate::{Context, Res, StepBuilder, StepError, StepResult, Value, WorkflowBuilder};
 
 /// What an upgrade has given.
 pub fn upgraded<E: Into<StepError>>(result: Result<Value, E>) -> Result<Value, StepError> {

@@ -25,6 +25,7 @@ pub trait Returns: Send + 'static {
     fn output(self) -> Result<Value, StepError>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<U: Events> Returns for U {
     fn describe(shape: &mut Shape) {
         shape.produces.extend(U::types());

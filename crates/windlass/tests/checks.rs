@@ -173,7 +173,7 @@ fn each_problem_has_a_code_and_a_sentence() {
         ),
         (
             named("w").step("x", step!(Begin => A)).step("y", step!(Again => Done)).workflow(),
-            vec![("duplicate_event", "two types have the event name `a`: `checks::Again` and `checks::A`")],
+            vec![("duplicate_event", "two types have the event name `a`: `checks::A` and `checks::Again`")],
         ),
         (
             named("w").step("x", |_: Begin, _: Res<One>| async { Ok(Done) }).resource(Two::default()),

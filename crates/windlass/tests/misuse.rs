@@ -1,0 +1,9 @@
+//! Misuse of the macros does not compile, and the compiler says what to do, at the author's own code.
+//!
+//! A case is a file in `misuse`, beside what the compiler says of it. `TRYBUILD=overwrite cargo test -p windlass --test misuse`
+//! writes those again: read the difference.
+
+#[test]
+fn misuse_is_told_of() {
+    trybuild::TestCases::new().compile_fail("tests/misuse/*.rs");
+}

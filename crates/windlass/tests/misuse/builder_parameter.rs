@@ -1,0 +1,16 @@
+use serde::{Deserialize, Serialize};
+use windlass::Event;
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "begin", start)]
+struct Begin;
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "done", stop)]
+struct Done;
+
+fn built() {
+    let _ = windlass::Workflow::builder("w").step("text", |_event: String| async { Ok(Done) });
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+use serde::{Deserialize, Serialize};
+use windlass::{Event, StepError};
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "begin", start)]
+struct Begin;
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "done", stop)]
+struct Done;
+
+struct Steps;
+
+#[windlass::workflow(name = "w")]
+impl Steps {
+    #[step]
+    async fn nothing(&self) -> Result<Done, StepError> {
+        Ok(Done)
+    }
+}
+
+fn main() {}
