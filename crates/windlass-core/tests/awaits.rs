@@ -111,6 +111,34 @@ fn parallel_waits_get_each_their_own_answer() {
 }
 
 #[test]
+fn an_event_that_a_step_waits_for_goes_to_the_others_that_accept_it_and_not_to_that_step_again() {
+    for inside in [false, true] {
+        let mut b = step(None);
+        let other = b.effect(Some(b.plan.root), "other", "1");
+        if let NodeKind::Net(net) = &mut b.plan.nodes[b.plan.root.0 as usize].kind {
+            net.places[0].accepts.push("go".into());
+            net.places.push(place("other", &["go"], other));
+        }
+        let program = b.load();
+        let mut sim = begun(&program);
+        let again = Sent { kind: "again".into(), payload: Value::Int(2), to: None };
+        sim.reply("net.step", beside(vec![again.clone()], Vec::new(), TaskOutcome::success(Value::Null)));
+        sim.reply("net.step", event("go", "{}", None));
+        match inside {
+            true => {
+                sim.event("again", 3i64);
+                let go = Sent { kind: "go".into(), ..again };
+                sim.reply("net.step", beside(vec![go], Vec::new(), TaskOutcome::success(Value::Null)));
+            }
+            false => _ = sim.event("go", 2i64),
+        }
+        assert_eq!(answers(sim.dispatched.iter().rfind(|job| &*job.path == "net.step").unwrap()), vec![Value::Int(2)]);
+        assert_eq!(sim.open_paths().iter().filter(|path| *path == "net.other").count(), 1);
+        assert_eq!(sim.open_paths().iter().filter(|path| *path == "net.step").count(), 1);
+    }
+}
+
+#[test]
 fn a_deadline_is_an_answer_too() {
     let program = step(None).load();
     let mut sim = begun(&program);

@@ -121,7 +121,11 @@ impl Reducer<'_> {
         let waiting =
             self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
         if let Some(frame) = waiting {
-            return self.signalled(frame, payload.clone());
+            // A step that waits for it is not the only one that may want it: others begin with it.
+            if !(self.is_wanted_beside(frame, name) && self.offer_to_nets(name, payload, None)) {
+                self.signalled(frame, payload.clone());
+            }
+            return;
         }
         if self.offer_to_nets(name, payload, None) {
             return;

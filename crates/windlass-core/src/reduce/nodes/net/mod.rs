@@ -117,6 +117,12 @@ impl<'a> Reducer<'a> {
         }
     }
 
+    /// Whether the net of a body that waits for such an event has places that begin with one.
+    pub(in crate::reduce) fn is_wanted_beside(&self, frame: FrameId, kind: &Arc<str>) -> bool {
+        let net = self.awaiting(frame).and_then(|_| self.net_of(self.state.frames.get(frame)?.parent?));
+        net.is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, None)))
+    }
+
     /// The oldest body of this net that waits for such a token goes on with it: its place.
     fn answer_body(&mut self, id: FrameId, token: &Token) -> Option<usize> {
         let waiting = self.state.waits.get(&token.kind).filter(|_| token.to.is_none())?;
