@@ -76,20 +76,20 @@ pub struct TurnPack(pub Vec<TurnRecord>);
 
 /// The idempotency key of an effect, as tools and receivers see it.
 pub fn effect_key(root: &str, key: &windlass_core::EffectKey) -> String {
-    let mut hasher = blake3::Hasher::new();
+    let mut parts = Vec::with_capacity(root.len() + key.path.len() + 32);
     for part in [root.as_bytes(), key.path.as_bytes()] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
+        parts.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        parts.extend_from_slice(part);
     }
     for number in [key.generation, key.visit, key.group] {
-        hasher.update(&number.to_le_bytes());
+        parts.extend_from_slice(&number.to_le_bytes());
     }
     if key.call > 0 {
-        hasher.update(&key.call.to_le_bytes());
+        parts.extend_from_slice(&key.call.to_le_bytes());
     }
     let mut text = String::with_capacity(35);
     text.push_str("wl-");
-    text.push_str(&hasher.finalize().to_hex()[..32]);
+    text.push_str(&blake3::hash(&parts).to_hex()[..32]);
     text
 }
 

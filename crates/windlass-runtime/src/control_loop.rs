@@ -133,9 +133,9 @@ impl<A: Adapter> ControlLoop<A> {
     /// Reduces all buffered ticks. A run that computes for long is looked after in between: outside input is let in, and
     /// what is overdue becomes durable.
     async fn drain(&mut self) -> Result<(), RuntimeError> {
-        while let Some(kind) = self.buffer.pop_front() {
+        while let Some(kind) = self.buffer.front() {
             let long = matches!(kind, TickKind::Proceed);
-            self.reduce(kind).await?;
+            self.reduce_next().await?;
             if self.state.result().is_some() {
                 break;
             }
@@ -159,13 +159,16 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(())
     }
 
-    async fn reduce(&mut self, kind: TickKind) -> Result<(), RuntimeError> {
-        if let TickKind::StepResult { job, .. } = &kind {
+    /// The first of the buffer.
+    async fn reduce_next(&mut self) -> Result<(), RuntimeError> {
+        let at = self.adapter.get_now().max(self.state.now);
+        let seed = self.adapter.entropy();
+        let Some(kind) = self.buffer.pop_front() else { return Ok(()) };
+        let mut tick = Tick { at, seed, kind };
+        self.slim(&mut tick.kind);
+        if let TickKind::StepResult { job, .. } = &tick.kind {
             self.finalized.push(*job);
         }
-        let kind = self.slim(kind);
-        let at = self.adapter.get_now().max(self.state.now);
-        let tick = Tick { at, seed: self.adapter.entropy(), kind };
         let output = apply(&self.program, &mut self.state, &mut self.blobs, &tick, &mut self.adapter).await?;
         self.adapter.on_tick(&tick, &output, &self.state);
         for command in output.commands {
@@ -180,57 +183,50 @@ impl<A: Adapter> ControlLoop<A> {
     }
 
     /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
-    fn slim(&mut self, kind: TickKind) -> TickKind {
+    fn slim(&mut self, kind: &mut TickKind) {
         let cap = self.program.limits.inline_bytes_max;
         let (blobs, parameters) = (&mut self.blobs, &self.program.plan.parameters);
-        let mut slim = |value: Value| match value.size_up_to(cap) > cap {
-            true => Value::Stored(Arc::new(blobs.put(&value))),
-            false => value,
+        let mut slim = |value: &mut Value| {
+            if value.size_up_to(cap) > cap {
+                *value = Value::Stored(Arc::new(blobs.put(value)));
+            }
         };
         match kind {
-            TickKind::StepResult { job, dispatch, mut outcome } => {
-                outcome.output = slim(outcome.output);
-                if let Value::Map(facts) = &outcome.facts {
-                    outcome.facts = Value::object(facts.iter().map(|(name, fact)| (name.clone(), slim(fact.clone()))));
+            TickKind::StepResult { outcome, .. } => {
+                slim(&mut outcome.output);
+                if let Value::Map(facts) = &mut outcome.facts {
+                    Arc::make_mut(facts).values_mut().for_each(&mut slim);
                 }
                 if let Some(again) = &mut outcome.again {
-                    again.input = slim(std::mem::take(&mut again.input));
+                    slim(&mut again.input);
                 }
                 if let Some(beside) = &mut outcome.beside {
-                    for sent in &mut beside.sends {
-                        sent.payload = slim(std::mem::take(&mut sent.payload));
-                    }
+                    beside.sends.iter_mut().for_each(|sent| slim(&mut sent.payload));
                     for change in &mut beside.changes {
-                        change.value = slim(std::mem::take(&mut change.value));
+                        slim(&mut change.value);
                         if let Was::Value(was) = &mut change.was {
-                            *was = slim(std::mem::take(was));
+                            slim(was);
                         }
                     }
                 }
                 if let Some(awaits) = &mut outcome.awaits
                     && let Awaited::Kept(value) | Awaited::Child { input: value, .. } = &mut awaits.awaited
                 {
-                    *value = slim(std::mem::take(value));
+                    slim(value);
                 }
-                TickKind::StepResult { job, dispatch, outcome }
             }
-            TickKind::CallResult { call, status, mut outcome } => {
-                outcome.output = slim(outcome.output);
-                TickKind::CallResult { call, status, outcome }
-            }
-            TickKind::AddEvent { name, payload: Value::Map(map), request, origin, to } => {
+            TickKind::CallResult { outcome, .. } => slim(&mut outcome.output),
+            TickKind::AddEvent { payload: Value::Map(map), .. } => {
                 // An object that is laid over another must be seen whole when the run starts.
-                let merged = |key: &Arc<str>| parameters.iter().any(|own| own.merges_into(key));
-                let payload = map.iter().map(|(key, value)| {
-                    let whole = matches!(value, Value::Map(_)) && merged(key);
-                    (key.clone(), if whole { value.clone() } else { slim(value.clone()) })
-                });
-                TickKind::AddEvent { name, payload: Value::object(payload), request, origin, to }
+                let merged = |key: &str| parameters.iter().any(|own| own.merges_into(key));
+                for (key, value) in Arc::make_mut(map).iter_mut() {
+                    if !(matches!(value, Value::Map(_)) && merged(key)) {
+                        slim(value);
+                    }
+                }
             }
-            TickKind::AddEvent { name, payload, request, origin, to } => {
-                TickKind::AddEvent { name, payload: slim(payload), request, origin, to }
-            }
-            other => other,
+            TickKind::AddEvent { payload, .. } => slim(payload),
+            _ => {}
         }
     }
 
@@ -245,12 +241,18 @@ impl<A: Adapter> ControlLoop<A> {
             // Whoever asked may have gone.
             let _ = asked.send(codec::state_bytes(&self.state).0);
         }
-        for job in std::mem::take(&mut self.finalized) {
+        for job in self.finalized.drain(..) {
             self.adapter.finalize_step(job);
         }
-        for command in std::mem::take(&mut self.owed) {
-            self.execute(command).await?;
+        // Nothing is owed by what is carried out: the list is used again.
+        let mut owed = std::mem::take(&mut self.owed);
+        for command in owed.drain(..) {
+            match command {
+                Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
+                other => self.execute(other).await?,
+            }
         }
+        self.owed = owed;
         Ok(())
     }
 

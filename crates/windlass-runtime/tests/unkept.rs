@@ -68,8 +68,10 @@ async fn children_signals_and_large_values_work_as_with_a_journal() {
     let engine = unkept(&store, &world);
     let child = steps("child").signal("wait", "go").effect("large", "big", "100000").plan();
     engine.add_plan(child).expect("a plan");
-    let parent =
-        steps("parent").call("call", "child", "1").effect("look", "count", r#""@length(body('call'))""#).plan();
+    let parent = steps("parent")
+        .call("call", "child", "1")
+        .effect("look", "count", r#""@length(body('call')['large'])""#)
+        .plan();
     let (plan, _) = engine.add_plan(parent).expect("a plan");
     let mut handle = in_time(engine.start(plan, Value::Null, named(RUN))).await.expect("started");
     until(|| engine.resident() == 2).await;

@@ -7,6 +7,7 @@ mod codec;
 mod digits;
 mod eval;
 mod json;
+mod known;
 mod map;
 mod time;
 mod typed;
@@ -19,6 +20,7 @@ pub use eval::{
     RunView, Scope, TurnRecords, TurnView,
 };
 pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
+pub use known::known;
 pub use map::Map;
 pub use time::{Duration, Timestamp};
 pub use typed::{ConvertError, from_value, to_value};

@@ -105,6 +105,18 @@ impl Map {
         }
     }
 
+    /// The values in their order, to be changed where they are.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Arc<str>, &mut Value)> {
+        match &mut self.0 {
+            Entries::Listed(list) => Either::Listed(list.iter_mut().map(|(key, value)| (&*key, value))),
+            Entries::Hashed(map) => Either::Hashed(map.iter_mut()),
+        }
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> + DoubleEndedIterator {
         self.iter().map(|(key, _)| key)
     }
@@ -122,6 +134,17 @@ pub struct IntoIter(Either<std::vec::IntoIter<(Arc<str>, Value)>, indexmap::map:
 enum Either<L, H> {
     Listed(L),
     Hashed(H),
+}
+
+impl<T, L: Iterator<Item = T>, H: Iterator<Item = T>> Iterator for Either<L, H> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Either::Listed(list) => list.next(),
+            Either::Hashed(map) => map.next(),
+        }
+    }
 }
 
 impl<'a> Iterator for Iter<'a> {

@@ -118,7 +118,7 @@ impl Reducer<'_> {
     /// What a place's body runs for.
     fn firing_of(&self, frame: &Frame) -> Option<&Firing> {
         match &self.state.frames.get(frame.parent?)?.body {
-            Body::Net(net) => net.firings.get(&frame.slot),
+            Body::Net(net) => net.firings.get(&frame.slot).map(|firing| &**firing),
             _ => None,
         }
     }

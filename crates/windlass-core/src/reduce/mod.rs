@@ -119,6 +119,8 @@ impl Reducer<'_> {
         self.state.draws = 0;
         self.state.ticks += 1;
         self.work.begun = true;
+        // What most ticks lead to.
+        self.work.output.commands.reserve(8);
         self.work.turns_left = self.program.limits.slice_turns;
         self.work.items_left = self.program.limits.slice_items;
         if self.state.phase == Phase::Running {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_value::{Map, Value};
+use windlass_value::{Map, Value, known};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
@@ -17,15 +17,15 @@ impl Reducer<'_> {
     pub(crate) fn publish(
         &mut self,
         path: Arc<str>,
-        kind: impl Into<Arc<str>>,
+        kind: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) {
         let fields = fields.into_iter();
         let mut data = Map::with_capacity(fields.size_hint().0);
         for (name, value) in fields {
-            data.insert(name, self.slim(value));
+            data.insert(known(name), self.slim(value));
         }
-        self.publish_map(path, kind.into(), data);
+        self.publish_map(path, known(kind), data);
     }
 
     pub(crate) fn publish_map(&mut self, path: Arc<str>, kind: Arc<str>, data: Map) {
@@ -50,7 +50,8 @@ impl Reducer<'_> {
             Status::Skipped => "step.skipped",
             Status::Failed | Status::Cancelled | Status::TimedOut => "step.failed",
         };
-        let mut fields = vec![("status", Value::from(outcome.status.as_str())), ("output", outcome.output.clone())];
+        let status = Value::Str(known(outcome.status.as_str()));
+        let mut fields = vec![("status", status), ("output", outcome.output.clone())];
         fields.extend(outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error))));
         fields.extend(self.firing_told(id));
         self.publish_at(id, kind, fields);

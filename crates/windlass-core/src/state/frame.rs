@@ -309,7 +309,7 @@ pub enum WaitFrame {
 pub struct NetFrame {
     pub places: Vec<PlaceFrame>,
     /// Bodies that run, by slot: which place, which fan-outs the token belongs to.
-    pub firings: BTreeMap<u64, Firing>,
+    pub firings: BTreeMap<u64, Box<Firing>>,
     pub next_slot: u64,
     pub tokens: u64,
     pub next_fan_out: u64,

@@ -53,7 +53,8 @@ pub struct State {
     pub frames: Slab<Frame>,
     pub scopes: Slab<Scope>,
     pub agenda: VecDeque<Item>,
-    pub jobs: BTreeMap<u64, OpenJob>,
+    /// Boxed: most runs have one or none, and an empty tree's first leaf has room for eleven.
+    pub jobs: BTreeMap<u64, Box<OpenJob>>,
     pub calls: BTreeMap<u64, OpenCall>,
     pub timers: BTreeMap<TimerKey, Timer>,
     /// Who waits for an outside event, by name, oldest first.

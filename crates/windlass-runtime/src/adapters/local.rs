@@ -73,12 +73,8 @@ impl Local {
             return Some(opened(mail));
         }
         let Ok(report) = self.reports.try_recv() else { return self.mail.try_recv().ok().map(opened) };
-        let mut ticks = self.all_from(report);
-        match self.mail.try_recv() {
-            Ok(Mail::Tick(tick)) => ticks.push(*tick),
-            Ok(mail) => self.postponed = Some(mail),
-            Err(_) => {}
-        }
+        let ticks = self.all_from(report);
+        self.postponed = self.mail.try_recv().ok();
         Some(Next::Ticks(ticks))
     }
 

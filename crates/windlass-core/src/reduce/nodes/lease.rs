@@ -65,7 +65,7 @@ impl Reducer<'_> {
             self.publish(path, "task.started", fields);
         }
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
-        self.state.jobs.insert(job, open);
+        self.state.jobs.insert(job, Box::new(open));
     }
 
     /// The lease that the pipeline holds, the one that it has given back, or its first: each time with the next epoch.

@@ -249,12 +249,12 @@ impl Emitted {
 
 /// Tokens that a body returns: one `{kind, payload}`, or a list of them, which is a fan-out.
 fn returned(output: &Value) -> Result<Vec<Emitted>, ErrorInfo> {
-    let one = |value: &Value, fans_out: bool| match value.get("kind").and_then(Value::as_str) {
-        Some(kind) => {
+    let one = |value: &Value, fans_out: bool| match value.get("kind") {
+        Some(Value::Str(kind)) => {
             let payload = value.get("payload").cloned().unwrap_or_default();
-            Ok(Emitted { fans_out, ..Emitted::one(kind.into(), payload) })
+            Ok(Emitted { fans_out, ..Emitted::one(kind.clone(), payload) })
         }
-        None => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
+        _ => Err(ErrorInfo::new("NotAnEvent", "step", format!("a step returned {value:?}, which is not an event"))),
     };
     match output {
         Value::Null => Ok(Vec::new()),

@@ -221,7 +221,7 @@ impl<'a> Reducer<'a> {
             standing: Default::default(),
         };
         if let Some(body) = self.net_mut(id) {
-            body.firings.insert(slot, firing);
+            body.firings.insert(slot, Box::new(firing));
         }
     }
 
