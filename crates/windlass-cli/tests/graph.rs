@@ -142,3 +142,89 @@ fn a_run_of_another_program_is_drawn() {
         steps["nodes"].as_array().expect("nodes").iter().filter(|node| node["kind"] == "step").collect();
     assert!(states.len() == 2 && states.iter().all(|node| node["run"]["status"] == "succeeded"), "{steps}");
 }
+
+mod parcels {
+    use serde::{Deserialize, Serialize};
+    use windlass::{All, Event, Retry, StepError, StepFailed, Workflow};
+
+    #[derive(Event, Serialize, Deserialize)]
+    #[event(name = "order.placed", start)]
+    pub struct Placed {
+        pub parcels: u64,
+    }
+
+    #[derive(Event, Serialize, Deserialize)]
+    #[event(name = "parcel.wanted")]
+    struct Wanted {
+        number: u64,
+    }
+
+    #[derive(Event, Serialize, Deserialize)]
+    #[event(name = "parcel.sent")]
+    struct Sent {
+        number: u64,
+    }
+
+    #[derive(Debug, Event, Serialize, Deserialize)]
+    #[event(name = "order.done", stop)]
+    pub struct Done {
+        pub sent: u64,
+    }
+
+    /// Parcel 1 is lost once, and for good; another one is sent instead.
+    pub fn workflow() -> Workflow {
+        let builder = Workflow::builder("parcels")
+            .step("split", |order: Placed| async move {
+                Ok((0..order.parcels).map(|number| Wanted { number }).collect::<Vec<_>>())
+            })
+            .step("ship", |wanted: Wanted| async move {
+                // The later ones are the first to end.
+                for _ in wanted.number..5 {
+                    tokio::task::yield_now().await;
+                }
+                match wanted.number {
+                    1 => Err(StepError::new("Lost", "the parcel is lost")),
+                    number => Ok(Sent { number }),
+                }
+            })
+            .workers(3)
+            .retry(Retry::fixed(std::time::Duration::from_millis(1)).attempts(2))
+            .step("gather", |sent: All<Sent>| async move { Ok(Done { sent: sent.len() as u64 }) })
+            .on_failure("again", |_: StepFailed| async move { Ok(Wanted { number: 9 }) });
+        builder.build().expect("a workflow")
+    }
+}
+
+#[test]
+fn a_run_of_a_workflow_in_rust_is_drawn_step_run_by_step_run() {
+    let place = Place::new();
+    let workflow = parcels::workflow();
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    runtime.block_on(async {
+        let engine = windlass::Engine::open(place.path(".windlass")).workflow(&workflow).build().expect("an engine");
+        let run = engine.start(&workflow, parcels::Placed { parcels: 4 }).id("p1").await.expect("started");
+        let done: parcels::Done = run.result().await.expect("a result");
+        assert_eq!(done.sent, 4);
+        engine.close().await;
+    });
+    let drawn = place.json(&["graph", "--run", "p1", "--json"]);
+    let nodes = drawn["nodes"].as_array().expect("nodes");
+    let edges = drawn["edges"].as_array().expect("edges");
+    let named = |name: &str| nodes.iter().filter(|node| node["name"] == name).collect::<Vec<_>>();
+    let ships = named("ship");
+    let failed: Vec<_> = ships.iter().filter(|ship| ship["run"]["status"] == "failed").collect();
+    assert_eq!((ships.len(), failed.len()), (5, 1), "{drawn:#}");
+    let (code, tries) = (&failed[0]["run"]["error"], &failed[0]["run"]["attempts"]);
+    assert_eq!((code, tries), (&"Lost".into(), &2.into()));
+    assert!(ships.iter().all(|ship| ship["run"]["status"] == "failed" || ship["run"]["attempts"] == 1), "{drawn:#}");
+    let led = |from: &serde_json::Value, to: &serde_json::Value| {
+        edges.iter().find(|edge| edge["from"] == from["id"] && edge["to"] == to["id"]).map(|edge| &edge["event"])
+    };
+    assert_eq!(led(named("start")[0], named("split")[0]), Some(&"order.placed".into()));
+    assert_eq!(led(failed[0], named("again")[0]), Some(&"step.failed".into()), "{drawn:#}");
+    let gathered = ships.iter().filter(|ship| led(ship, named("gather")[0]) == Some(&"parcel.sent".into()));
+    assert_eq!(gathered.count(), 4, "{drawn:#}");
+    assert_eq!(led(named("gather")[0], named("end")[0]), Some(&"order.done".into()));
+    assert_eq!(drawn["notes"].as_array().map(Vec::len), Some(1), "nothing is unsure: {drawn:#}");
+    place.windlass(&["graph", "--run", "p1", "--format", "svg"]).exits(0).has("class=\"failed\"");
+}
