@@ -1,5 +1,7 @@
 //! The expression languages.
 
+#[cfg(feature = "dialects")]
 pub mod jinja;
 pub mod steps;
+#[cfg(feature = "dialects")]
 pub mod wdl;

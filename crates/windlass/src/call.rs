@@ -13,7 +13,7 @@ use windlass_value::{Map, Timestamp, Value};
 use crate::context::StateBuffer;
 use crate::event::{EventType, Token};
 use crate::resource::Resources;
-use crate::{Res, Returns, StepError};
+use crate::{Res, StepError};
 
 /// What all calls of a workflow's steps share.
 pub(crate) struct Facts {
@@ -128,7 +128,7 @@ impl Shared {
             buffer.told
         };
         if told > self.resumed.as_ref().map_or(0, |resumed| resumed.told) {
-            let _ = (kind, data);
+            self.given.publish.send(kind, data);
         }
     }
 
@@ -148,7 +148,11 @@ impl Shared {
 }
 
 /// Runs a body to its end, or to the first durable call that has no answer.
-pub(crate) async fn run<R: Returns>(body: impl Future<Output = Result<R, StepError>>, call: Call) -> TaskOutcome {
+pub(crate) async fn run<R>(
+    body: impl Future<Output = Result<R, StepError>>,
+    call: Call,
+    output: fn(R) -> Result<Value, StepError>,
+) -> TaskOutcome {
     let mut body = pin!(body);
     let ended = std::future::poll_fn(|context| match body.as_mut().poll(context) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -164,16 +168,16 @@ pub(crate) async fn run<R: Returns>(body: impl Future<Output = Result<R, StepErr
         }
     })
     .await;
-    outcome(ended, &call)
+    outcome(ended.map(|result| result.and_then(output)), &call)
 }
 
-fn outcome<R: Returns>(ended: Option<Result<R, StepError>>, call: &Call) -> TaskOutcome {
+fn outcome(ended: Option<Result<Value, StepError>>, call: &Call) -> TaskOutcome {
     let mut buffer = call.buffer();
     let Some(result) = ended else {
         let awaits = buffer.awaited.take().map(|awaited| Box::new(Await { awaited, told: buffer.told }));
         return TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) };
     };
-    match result.and_then(R::output) {
+    match result {
         Ok(output) => {
             let changes = buffer.state.take().map(StateBuffer::into_changes).unwrap_or_default();
             let sends = std::mem::take(&mut buffer.sends);

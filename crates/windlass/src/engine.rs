@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use windlass_core::plan::Plan;
 use windlass_expr::steps::Steps;
 use windlass_runtime as runtime;
-use windlass_runtime::{EngineOptions, RuntimeError, Tools};
-use windlass_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
-use windlass_value::{BlobHash, Value};
+use windlass_runtime::{EngineOptions, Keep, RuntimeError, Tool, Tools};
+use windlass_store::{MemoryStore, RunStatus, SqliteOptions, SqliteStore, Store};
+use windlass_value::{BlobHash, Language, Value};
 
 use crate::handle::Handle;
-use crate::{Error, Event, Workflow};
+use crate::registered::{Function, FunctionTool};
+use crate::{Error, Event, StepError, Workflow};
 
 /// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
 ///
@@ -46,8 +48,15 @@ use crate::{Error, Event, Workflow};
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: runtime::Engine,
-    workflows: Arc<BTreeMap<String, (Workflow, BlobHash)>>,
+    known: Arc<BTreeMap<String, Definition>>,
     virtual_time: bool,
+}
+
+/// What an engine can run.
+struct Definition {
+    plan: BlobHash,
+    /// None of one in another dialect.
+    workflow: Option<Workflow>,
 }
 
 /// An engine that is being put together.
@@ -64,10 +73,18 @@ pub struct Engine {
 pub struct EngineBuilder {
     directory: Option<PathBuf>,
     workflows: Vec<Workflow>,
+    definitions: Vec<(String, Text)>,
     tools: Tools,
+    functions: Vec<String>,
     options: EngineOptions,
     virtual_time: bool,
     store: Option<Arc<dyn Store>>,
+}
+
+/// Where a definition is written.
+enum Text {
+    Here(String),
+    File(PathBuf),
 }
 
 impl Engine {
@@ -94,18 +111,64 @@ impl Engine {
         self.handle_of(handle)
     }
 
+    /// The run of this id, without touching it: for its events and its result. One that nobody has is not gone on with.
+    pub fn find(&self, run: &str) -> Result<Option<RunStatus>, Error> {
+        let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
+        Ok(row.map(|row| row.status))
+    }
+
     fn handle_of(&self, handle: runtime::RunHandle) -> Result<Handle, Error> {
         let row = self.inner.store().run(&handle.run).map_err(RuntimeError::from)?;
         let definition = row.map(|row| row.definition).unwrap_or_default();
-        match self.workflows.get(&definition) {
-            Some((workflow, _)) => Ok(Handle::new(self.clone(), workflow.clone(), handle)),
-            None => {
-                let known = crate::nearest::listed("there are", self.workflows.keys().map(String::as_str));
-                let message = format!(
-                    "the run `{}` is one of `{definition}`, which this engine does not have; {known}",
-                    handle.run
-                );
-                Err(Error::refused("NoSuchWorkflow", message))
+        let workflow = self.known.get(&definition).and_then(|known| known.workflow.clone());
+        Ok(Handle::new(self.clone(), definition.as_str().into(), workflow, handle))
+    }
+
+    /// Starts another run that goes on from a [snapshot](Handle::snapshot), which may come from another engine. What was being
+    /// done when it was taken is done again.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Engine, Event, StepError, Workflow};
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "begin", start)]
+    /// # struct Begin;
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "asked", input_required)]
+    /// # struct Asked;
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "told", human_response)]
+    /// # struct Told { text: String }
+    /// # #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
+    /// # #[event(name = "done", stop)]
+    /// # struct Done { text: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let workflow = Workflow::builder("w")
+    /// #     .step("ask", |_: Begin| async { Ok(Asked) })
+    /// #     .step("end", |told: Told| async move { Ok(Done { text: told.text }) })
+    /// #     .build()?;
+    /// # let engine = Engine::in_memory().workflow(&workflow).build()?;
+    /// let handle = engine.start(&workflow, Begin).await?;
+    /// let snapshot = handle.snapshot().await?;
+    ///
+    /// let elsewhere = Engine::in_memory().workflow(&workflow).build()?;
+    /// let restored = elsewhere.restore(&workflow, &snapshot).await?;
+    /// restored.send(Told { text: "hello".into() }).await?;
+    /// assert_eq!(restored.result::<Done>().await?.text, "hello");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn restore(&self, workflow: &Workflow, snapshot: &[u8]) -> Result<Handle, Error> {
+        self.plan_of(workflow.name())?;
+        let handle = self.inner.restore(snapshot, None).await?;
+        let handle = self.handle_of(handle)?;
+        match handle.definition() == workflow.name() {
+            true => Ok(handle),
+            false => {
+                handle.cancel("it is a run of another workflow").await?;
+                let message = format!("the snapshot is one of `{}`, not of `{}`", handle.definition(), workflow.name());
+                Err(Error::refused("NotTheWorkflow", message))
             }
         }
     }
@@ -115,35 +178,57 @@ impl Engine {
         self.inner.close().await;
     }
 
-    fn plan_of(&self, workflow: &Workflow) -> Result<BlobHash, Error> {
-        match self.workflows.get(workflow.name()) {
-            Some((_, hash)) => Ok(*hash),
-            None => {
-                let known = crate::nearest::listed("there are", self.workflows.keys().map(String::as_str));
-                let message = format!("this engine does not have the workflow `{}`; {known}", workflow.name());
-                Err(Error::refused("NoSuchWorkflow", message))
-            }
-        }
+    pub(crate) fn plan(&self, hash: &BlobHash) -> Result<Plan, Error> {
+        let row = self.inner.store().plan(hash).map_err(RuntimeError::from)?;
+        let row = row.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
+        Ok(runtime::codec::decode(&row.body, "the run's plan")?)
     }
 
-    async fn start_with(&self, workflow: &Workflow, input: Value, options: StartOptions) -> Result<Handle, Error> {
-        let plan = self.plan_of(workflow)?;
+    fn plan_of(&self, name: &str) -> Result<BlobHash, Error> {
+        self.known.get(name).map(|known| known.plan).ok_or_else(|| {
+            let known = crate::nearest::listed("there are", self.known.keys().map(String::as_str));
+            Error::refused("NoSuchWorkflow", format!("this engine does not have `{name}`; {known}"))
+        })
+    }
+
+    /// Starts a definition of any dialect by its name, with an input.
+    pub async fn start_definition(
+        &self,
+        name: &str,
+        input: impl serde::Serialize,
+        options: StartOptions,
+    ) -> Result<Handle, Error> {
+        let input = windlass_value::to_value(&input).map_err(|error| Error::Event(StepError::from(error)))?;
+        let input = match self.known.get(name).and_then(|known| known.workflow.as_ref()) {
+            Some(workflow) => workflow.read_start(&input)?,
+            None => input,
+        };
+        self.start_with(name, input, options).await
+    }
+
+    async fn start_with(&self, name: &str, input: Value, options: StartOptions) -> Result<Handle, Error> {
+        let plan = self.plan_of(name)?;
         let virtual_time = options.virtual_time.unwrap_or(self.virtual_time);
         let how = runtime::StartOptions { id: options.id, virtual_time, parent: None, watch: false };
         let handle = self.inner.start(plan, input, how).await?;
-        Ok(Handle::new(self.clone(), workflow.clone(), handle))
+        let workflow = self.known.get(name).and_then(|known| known.workflow.clone());
+        Ok(Handle::new(self.clone(), name.into(), workflow, handle))
     }
 }
 
 impl EngineBuilder {
     fn new(directory: Option<PathBuf>) -> EngineBuilder {
-        let adopt = directory.is_some();
-        let options = EngineOptions { adopt, ..EngineOptions::default() };
+        let (adopt, keep) = match &directory {
+            Some(_) => (true, Keep::Journal),
+            None => (false, Keep::Nothing),
+        };
         EngineBuilder {
             directory,
             workflows: Vec::new(),
+            definitions: Vec::new(),
             tools: Tools::new(),
-            options,
+            functions: Vec::new(),
+            options: EngineOptions { adopt, keep, ..EngineOptions::default() },
             virtual_time: false,
             store: None,
         }
@@ -180,15 +265,80 @@ impl EngineBuilder {
         self
     }
 
-    /// On a store of one's own.
+    /// A function that definitions call by this name: NoETL's `kind: rust`, an activity of Loom.
+    pub fn function<Args: 'static>(mut self, name: &str, function: impl Function<Args>) -> EngineBuilder {
+        self.functions.push(name.to_owned());
+        self.tools = self.tools.with(name, FunctionTool::new(name, function));
+        self
+    }
+
+    /// A tool that definitions use: `http`, for instance.
+    pub fn tool(mut self, name: &str, tool: impl Tool + 'static) -> EngineBuilder {
+        self.tools = self.tools.with(name, tool);
+        self
+    }
+
+    /// A definition in another dialect, known to the engine by this name: steps [call](crate::Context::call) it, and it may
+    /// call functions and workflows in Rust. The dialects are features of this crate: `loom`, `noetl`.
+    ///
+    #[cfg_attr(feature = "noetl", doc = "```")]
+    #[cfg_attr(not(feature = "noetl"), doc = "```ignore")]
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Context, Engine, Event, StepError, Workflow};
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "begin", start)]
+    /// # struct Begin;
+    /// # #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
+    /// # #[event(name = "done", stop)]
+    /// # struct Done { price: u64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let playbook = "
+    /// apiVersion: noetl.io/v2
+    /// kind: Playbook
+    /// workload: {pieces: 1}
+    /// workflow:
+    ///   - step: start
+    ///     tool: {kind: rust, name: price, args: '{{ pieces }}'}
+    /// ";
+    /// let workflow = Workflow::builder("asks")
+    ///     .step("ask", |ctx: Context, _: Begin| async move {
+    ///         let input = std::collections::BTreeMap::from([("pieces", 3)]);
+    ///         Ok(Done { price: ctx.call("pricing", input).await? })
+    ///     })
+    ///     .build()?;
+    /// let engine = Engine::in_memory()
+    ///     .workflow(&workflow)
+    ///     .definition("pricing", playbook)
+    ///     .function("price", |pieces: u64| async move { Ok(pieces * 10) })
+    ///     .build()?;
+    /// let done: Done = engine.start(&workflow, Begin).await?.result().await?;
+    /// assert_eq!(done, Done { price: 30 });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn definition(mut self, name: &str, text: impl Into<String>) -> EngineBuilder {
+        self.definitions.push((name.to_owned(), Text::Here(text.into())));
+        self
+    }
+
+    /// The same, from a file.
+    pub fn definition_file(mut self, name: &str, path: impl AsRef<Path>) -> EngineBuilder {
+        self.definitions.push((name.to_owned(), Text::File(path.as_ref().to_owned())));
+        self
+    }
+
+    /// On a store of one's own, where everything is kept.
     pub fn store(mut self, store: Arc<dyn Store>) -> EngineBuilder {
         self.store = Some(store);
+        self.options.keep = Keep::Journal;
         self
     }
 
     /// Opens the store and makes the engine. To be called inside a tokio runtime.
     pub fn build(self) -> Result<Engine, Error> {
-        let EngineBuilder { directory, workflows, tools, mut options, virtual_time, store } = self;
+        let plans = self.plans()?;
+        let EngineBuilder { directory, workflows, tools, mut options, virtual_time, store, .. } = self;
         let store: Arc<dyn Store> = match (store, directory) {
             (Some(store), _) => store,
             (None, Some(directory)) => {
@@ -197,18 +347,83 @@ impl EngineBuilder {
             (None, None) => Arc::new(MemoryStore::new()),
         };
         options.tools = workflows.iter().fold(tools, |tools, workflow| workflow.add_tools(tools));
-        options.languages.push(Arc::new(Steps));
+        options.languages = languages();
         let inner = runtime::Engine::new(store, options)?;
         let mut known = BTreeMap::new();
-        for workflow in workflows {
-            let (hash, _) = inner.add_plan(workflow.plan().clone())?;
-            if known.insert(workflow.name().to_owned(), (workflow.clone(), hash)).is_some() {
-                let message = format!("two workflows are called `{}`", workflow.name());
-                return Err(Error::refused("DuplicateWorkflow", message));
+        for (name, plan, workflow) in plans {
+            let (plan, _) = inner.add_plan(plan)?;
+            if known.insert(name.clone(), Definition { plan, workflow }).is_some() {
+                return Err(Error::refused("DuplicateWorkflow", format!("two definitions are called `{name}`")));
             }
         }
-        Ok(Engine { inner, workflows: Arc::new(known), virtual_time })
+        Ok(Engine { inner, known: Arc::new(known), virtual_time })
     }
+
+    fn plans(&self) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
+        let in_rust =
+            self.workflows.iter().map(|one| (one.name().to_owned(), one.plan().clone(), Some(one.clone()))).collect();
+        self.compiled(in_rust)
+    }
+
+    #[cfg(any(feature = "loom", feature = "noetl"))]
+    fn compiled(
+        &self,
+        mut plans: Vec<(String, Plan, Option<Workflow>)>,
+    ) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
+        let definitions = self.workflows.iter().map(|one| one.name().to_owned());
+        let definitions = definitions.chain(self.definitions.iter().map(|(name, _)| name.clone())).collect();
+        let functions = self.functions.clone();
+        let known = crate::definition::Known {
+            tools: self
+                .tools
+                .names()
+                .filter(|name| !functions.iter().any(|one| one == name))
+                .map(str::to_owned)
+                .collect(),
+            registered: windlass_syntax::Registered { functions, definitions },
+            limits: self.options.limits.clone(),
+        };
+        for (name, text) in &self.definitions {
+            let text = text.read(name)?;
+            plans.push((name.clone(), crate::definition::compile(name, &text, &known)?, None));
+        }
+        Ok(plans)
+    }
+
+    #[cfg(not(any(feature = "loom", feature = "noetl")))]
+    fn compiled(
+        &self,
+        plans: Vec<(String, Plan, Option<Workflow>)>,
+    ) -> Result<Vec<(String, Plan, Option<Workflow>)>, Error> {
+        let Some((name, text)) = self.definitions.first() else { return Ok(plans) };
+        text.read(name)?;
+        let message = format!("the definition `{name}` cannot be read: no dialect was built in");
+        Err(Error::refused(
+            "Definition",
+            format!("{message}; turn on the features `loom` or `noetl` of the crate `windlass`"),
+        ))
+    }
+}
+
+impl Text {
+    fn read(&self, name: &str) -> Result<String, Error> {
+        match self {
+            Text::Here(text) => Ok(text.clone()),
+            Text::File(path) => std::fs::read_to_string(path).map_err(|error| {
+                let message = format!("the definition `{name}` cannot be read from {}: {error}", path.display());
+                Error::refused("Definition", message)
+            }),
+        }
+    }
+}
+
+fn languages() -> Vec<Arc<dyn Language>> {
+    let steps: Arc<dyn Language> = Arc::new(Steps);
+    #[cfg(any(feature = "loom", feature = "noetl"))]
+    let others = crate::definition::languages();
+    #[cfg(not(any(feature = "loom", feature = "noetl")))]
+    let others = Vec::new();
+    std::iter::once(steps).chain(others).collect()
 }
 
 /// How a run is started.
@@ -297,6 +512,6 @@ impl<'e, E: Event> IntoFuture for Start<'e, E> {
     fn into_future(self) -> Self::IntoFuture {
         let Start { engine, workflow, event, options } = self;
         let input = workflow.start_input(&event);
-        Box::pin(async move { engine.start_with(&workflow, input?, options).await })
+        Box::pin(async move { engine.start_with(workflow.name(), input?, options).await })
     }
 }

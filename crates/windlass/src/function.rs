@@ -65,7 +65,7 @@ macro_rules! functions {
                     Ok(given) => given,
                     Err(error) => return Box::pin(std::future::ready(failure(error))),
                 };)+
-                Box::pin(run(self($($param),+), call))
+                Box::pin(run(self($($param),+), call, Given::output))
             }
         }
     };
@@ -138,7 +138,7 @@ where
         match P::take(&call) {
             Ok(given) => {
                 let body = (self.0)(given);
-                Box::pin(run(async move { body.await.into_result() }, call))
+                Box::pin(run(async move { body.await.into_result() }, call, R::Good::output))
             }
             Err(error) => Box::pin(std::future::ready(failure(error))),
         }

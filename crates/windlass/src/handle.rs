@@ -1,14 +1,17 @@
 //! A run, as whoever has started or resumed it sees it.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
+use std::task::Poll;
 
+use serde::de::DeserializeOwned;
 use windlass_core::Status;
-use windlass_runtime::{Answer, FinalReport, Request, RunHandle, new_run_id};
-use windlass_value::Value;
+use windlass_runtime::{Answer, FinalReport, Request, RunHandle, RuntimeError, new_run_id};
+use windlass_value::{Value, from_value};
 
 use crate::event::{Event, EventKind, decode, encode};
-use crate::{Engine, Error, StepError, Workflow};
+use crate::{Engine, Error, EventStream, StepError, Workflow};
 
 /// A run: its result, its events, and what can be asked of it. Any number of handles of one run may be used at once.
 ///
@@ -44,15 +47,17 @@ use crate::{Engine, Error, StepError, Workflow};
 #[derive(Clone)]
 pub struct Handle {
     engine: Engine,
-    workflow: Workflow,
+    definition: Arc<str>,
+    /// None for a run of another dialect, or of a workflow that this engine does not have.
+    workflow: Option<Workflow>,
     run: Arc<str>,
     end: Arc<tokio::sync::Mutex<RunHandle>>,
 }
 
 impl Handle {
-    pub(crate) fn new(engine: Engine, workflow: Workflow, handle: RunHandle) -> Handle {
+    pub(crate) fn new(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, handle: RunHandle) -> Handle {
         let run = handle.run.clone();
-        Handle { engine, workflow, run, end: Arc::new(tokio::sync::Mutex::new(handle)) }
+        Handle { engine, definition, workflow, run, end: Arc::new(tokio::sync::Mutex::new(handle)) }
     }
 
     /// The run's id.
@@ -60,16 +65,22 @@ impl Handle {
         &self.run
     }
 
-    /// The workflow it is a run of.
-    pub fn workflow(&self) -> &Workflow {
-        &self.workflow
+    /// The name of the workflow or definition it is a run of.
+    pub fn definition(&self) -> &str {
+        &self.definition
+    }
+
+    /// The workflow it is a run of, if that is one in Rust which the engine has.
+    pub fn workflow(&self) -> Option<&Workflow> {
+        self.workflow.as_ref()
     }
 
     /// Waits for the end, and gives the stop event; or why there is none.
     pub async fn result<Stop: Event>(&self) -> Result<Stop, Error> {
-        let stop = self.workflow.events().find(|event| event.kind == EventKind::Stop);
+        let stop =
+            self.workflow.as_ref().and_then(|workflow| workflow.events().find(|event| event.kind == EventKind::Stop));
         if let Some(stop) = stop.filter(|stop| stop.name != Stop::NAME) {
-            let message = format!("`{}` ends with `{}`, not with `{}`", self.workflow.name(), stop.name, Stop::NAME);
+            let message = format!("`{}` ends with `{}`, not with `{}`", self.definition, stop.name, Stop::NAME);
             return Err(Error::refused("NotTheStop", message));
         }
         decode(&self.result_value().await?).map_err(Error::Event)
@@ -88,19 +99,38 @@ impl Handle {
         }
     }
 
+    /// Waits for the end, and gives the output as any type: for runs of other dialects.
+    pub async fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        from_value(&self.result_value().await?).map_err(|error| Error::Event(error.into()))
+    }
+
     async fn report(&self) -> Result<Arc<FinalReport>, Error> {
         Ok(self.end.lock().await.wait().await?)
     }
 
     /// Sends an event to the run, from outside. When this returns, it is kept: no crash loses it.
     pub async fn send<E: Event>(&self, event: E) -> Result<(), Error> {
-        self.workflow.may_be_sent::<E>()?;
+        if let Some(workflow) = &self.workflow {
+            workflow.may_be_sent::<E>()?;
+        }
         self.signal(event, None)
+    }
+
+    /// The same for an event by its name, as whoever has no type for it sends it. The workflow must know the name, and be able
+    /// to read the fields.
+    pub async fn send_value(&self, name: &str, payload: Value) -> Result<(), Error> {
+        let payload = match &self.workflow {
+            Some(workflow) => workflow.read_event(name, &payload)?,
+            None => payload,
+        };
+        self.ask(Request::Signal { name: name.to_owned(), payload })
     }
 
     /// Sends an event to one step of the run.
     pub async fn send_to<E: Event>(&self, step: &str, event: E) -> Result<(), Error> {
-        self.workflow.check_target::<E>(step)?;
+        if let Some(workflow) = &self.workflow {
+            workflow.check_target::<E>(step)?;
+        }
         self.signal(event, Some(step))
     }
 
@@ -120,6 +150,55 @@ impl Handle {
         }
     }
 
+    /// The run's events after a number, 0 for all, up to its end. Any number of readers may do so, also when it has ended.
+    pub fn events(&self, after: u64) -> Result<EventStream, Error> {
+        Ok(EventStream::new(self.engine.inner.events(&self.run, after)?))
+    }
+
+    /// The run as it stands, between two ticks, as bytes: [`Engine::restore`] goes on from there. The run itself goes on too.
+    pub async fn snapshot(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.engine.inner.snapshot(&self.run).await?)
+    }
+
+    /// What has happened so far as a drawing.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Engine, Event, StepError, Workflow};
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "begin", start)]
+    /// # struct Begin;
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "done", stop)]
+    /// # struct Done;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let workflow = Workflow::builder("short").step("finish", |_: Begin| async { Ok(Done) }).build()?;
+    /// # let engine = Engine::in_memory().workflow(&workflow).build()?;
+    /// # let handle = engine.start(&workflow, Begin).await?;
+    /// # handle.result::<Done>().await?;
+    /// assert!(handle.drawing().await?.to_mermaid().contains("finish"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn drawing(&self) -> Result<windlass_draw::Drawing, Error> {
+        let store = self.engine.inner.store();
+        let Some(row) = store.run(&self.run).map_err(RuntimeError::from)? else {
+            return Err(RuntimeError::NoSuchRun(self.run.to_string()).into());
+        };
+        let plan = self.engine.plan(&row.plan)?;
+        let mut drawing = windlass_draw::RunDrawing::new(&plan);
+        let mut events = self.engine.inner.events(&self.run, 0)?;
+        // Only what is there: a run that goes on is drawn as it stands.
+        while let Some(next) = now_or_never(events.next()).await {
+            match next? {
+                Some(event) => drawing.event(&event),
+                None => break,
+            }
+        }
+        Ok(drawing.finish())
+    }
+
     /// Ends the run as cancelled; its steps are called off first.
     pub async fn cancel(&self, reason: &str) -> Result<(), Error> {
         self.ask(Request::Cancel { reason: reason.to_owned() })
@@ -136,8 +215,18 @@ impl Handle {
     }
 }
 
+/// None if it is not there at once.
+async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({} of {})", self.run, self.workflow.name())
+        write!(f, "Handle({} of {})", self.run, self.definition)
     }
 }

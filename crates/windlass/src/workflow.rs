@@ -139,6 +139,32 @@ impl Workflow {
         }
     }
 
+    /// The run's input, from the fields of its start event.
+    pub(crate) fn read_start(&self, payload: &Value) -> Result<Value, Error> {
+        match self.events().find(|known| known.kind == EventKind::Start && self.accepts(known)) {
+            Some(start) => self.read_event(start.name, payload),
+            None => Ok(payload.clone()),
+        }
+    }
+
+    /// All it can do, as a drawing.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use windlass::{Event, StepError, Workflow};
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "begin", start)]
+    /// # struct Begin;
+    /// # #[derive(Event, Serialize, Deserialize)]
+    /// # #[event(name = "done", stop)]
+    /// # struct Done;
+    /// # let workflow = Workflow::builder("short").step("finish", |_: Begin| async { Ok(Done) }).build().unwrap();
+    /// assert!(workflow.drawing().to_mermaid().contains("begin"));
+    /// ```
+    pub fn drawing(&self) -> windlass_draw::Drawing {
+        windlass_draw::plan(&self.0.plan)
+    }
+
     fn accepts(&self, event: &EventType) -> bool {
         self.0.facts.steps.iter().any(|step| step.accepts.contains(&event.name))
     }

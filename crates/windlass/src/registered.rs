@@ -1,0 +1,101 @@
+//! Functions that definitions of other dialects call by name.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_value::{Value, from_value, to_value};
+
+use crate::call::{Call, Facts, StepFacts, failure, run};
+use crate::resource::Resources;
+use crate::{Context, StepError};
+
+/// A function in Rust that a definition calls by name: `async fn(input) -> Result<output, StepError>`, or with a
+/// [`Context`] before the input, for what is durable ([`Context::sleep`], [`Context::once`], …) and for its key.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::Engine;
+///
+/// let engine = Engine::in_memory().function("double", |number: u64| async move { Ok(number * 2) }).build()?;
+/// # engine.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "this cannot be called by definitions",
+    label = "not such a function",
+    note = "it is `async fn(input) -> Result<output, StepError>` or `async fn(Context, input) -> …`, where serde can read the input and write the output; a closure says the types of its parameters"
+)]
+pub trait Function<Args>: Send + Sync + 'static {
+    #[doc(hidden)]
+    fn call(&self, call: Call) -> ToolFuture;
+}
+
+impl<F, T, R, Body> Function<(T,)> for F
+where
+    F: Fn(T) -> Body + Send + Sync + 'static,
+    Body: Future<Output = Result<R, StepError>> + Send + 'static,
+    T: DeserializeOwned,
+    R: Serialize + Send + 'static,
+{
+    fn call(&self, call: Call) -> ToolFuture {
+        match input(&call) {
+            Ok(input) => Box::pin(run(self(input), call, output)),
+            Err(error) => Box::pin(std::future::ready(failure(error))),
+        }
+    }
+}
+
+impl<F, T, R, Body> Function<(Context, T)> for F
+where
+    F: Fn(Context, T) -> Body + Send + Sync + 'static,
+    Body: Future<Output = Result<R, StepError>> + Send + 'static,
+    T: DeserializeOwned,
+    R: Serialize + Send + 'static,
+{
+    fn call(&self, call: Call) -> ToolFuture {
+        match input(&call) {
+            Ok(input) => Box::pin(run(self(Context::new(call.clone()), input), call, output)),
+            Err(error) => Box::pin(std::future::ready(failure(error))),
+        }
+    }
+}
+
+fn input<T: DeserializeOwned>(call: &Call) -> Result<T, StepError> {
+    from_value(&call.given.input).map_err(|error| {
+        let message = format!("the input of `{}` is not as it was expected: {error}", call.step().name);
+        StepError::new("InputNotRead", message).of_kind("input")
+    })
+}
+
+fn output<R: Serialize>(given: R) -> Result<Value, StepError> {
+    Ok(to_value(&given)?)
+}
+
+/// The tool behind a function.
+pub(crate) struct FunctionTool<F, Args> {
+    facts: Arc<Facts>,
+    function: F,
+    args: PhantomData<fn(Args)>,
+}
+
+impl<Args, F: Function<Args>> FunctionTool<F, Args> {
+    pub fn new(name: &str, function: F) -> FunctionTool<F, Args> {
+        let step = StepFacts { name: name.into(), accepts: Vec::new(), makes: Vec::new() };
+        let (events, resources) = (BTreeMap::new(), Resources::default());
+        let facts = Facts { workflow: name.into(), steps: vec![step], events, resources, state: None };
+        FunctionTool { facts: Arc::new(facts), function, args: PhantomData }
+    }
+}
+
+impl<Args: 'static, F: Function<Args>> Tool for FunctionTool<F, Args> {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        self.function.call(Call::new(self.facts.clone(), 0, call))
+    }
+}

@@ -1,0 +1,141 @@
+//! A run's events, as whoever watches it sees them.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use windlass_core::Event as Told;
+use windlass_runtime::{EventReader, RuntimeError};
+use windlass_value::{Timestamp, Value};
+
+use crate::event::{Event, decode};
+use crate::{Error, StepError};
+
+/// Something that has happened in a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has
+/// published or asked with, under its own name.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use windlass::{Context, Engine, Event, StepError, Workflow};
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "begin", start)]
+/// # struct Begin;
+/// # #[derive(Debug, PartialEq, Event, Serialize, Deserialize)]
+/// # #[event(name = "progress")]
+/// # struct Progress { percent: u64 }
+/// # #[derive(Event, Serialize, Deserialize)]
+/// # #[event(name = "done", stop)]
+/// # struct Done;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let workflow = Workflow::builder("talks")
+///     .step("work", |ctx: Context, _: Begin| async move {
+///         ctx.publish(Progress { percent: 50 })?;
+///         Ok(Done)
+///     })
+///     .build()?;
+/// let engine = Engine::in_memory().workflow(&workflow).build()?;
+/// let handle = engine.start(&workflow, Begin).await?;
+/// let mut events = handle.events(0)?;
+/// let mut seen = Vec::new();
+/// while let Some(event) = events.next().await {
+///     seen.extend(event?.event::<Progress>());
+/// }
+/// assert_eq!(seen, [Ok(Progress { percent: 50 })]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunEvent {
+    /// Its number in the run, from 1, without a gap.
+    pub seq: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: Arc<str>,
+    /// Where: the step.
+    pub path: Arc<str>,
+    /// What else is known: an object, or null.
+    pub data: Value,
+}
+
+impl RunEvent {
+    fn of(told: Told) -> RunEvent {
+        RunEvent { seq: told.seq, at: told.at, kind: told.kind, path: told.path, data: told.data }
+    }
+
+    /// Whether it was published as an event of this type.
+    pub fn is<E: Event>(&self) -> bool {
+        *self.kind == *E::NAME
+    }
+
+    /// The typed event, if it is one of this type.
+    pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
+        self.is::<E>().then(|| decode(&self.data))
+    }
+}
+
+/// A run's events in order, none twice, up to its end. Also a [`Stream`](futures_core::Stream).
+///
+/// ```
+/// fn is_a_stream<S: futures_core::Stream>() {}
+/// is_a_stream::<windlass::EventStream>();
+/// ```
+pub struct EventStream(Reading);
+
+type Read = (EventReader, Result<Option<Told>, RuntimeError>);
+
+enum Reading {
+    Rests(EventReader),
+    Waits(Pin<Box<dyn Future<Output = Read> + Send>>),
+    Over,
+}
+
+impl EventStream {
+    pub(crate) fn new(reader: EventReader) -> EventStream {
+        EventStream(Reading::Rests(reader))
+    }
+
+    /// The next event, when it is there. None when the run has ended and all were given. Nothing is lost when this is dropped
+    /// before it is done.
+    pub async fn next(&mut self) -> Option<Result<RunEvent, Error>> {
+        std::future::poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RunEvent, Error>>> {
+        loop {
+            match std::mem::replace(&mut self.0, Reading::Over) {
+                Reading::Over => return Poll::Ready(None),
+                Reading::Rests(mut reader) => {
+                    let next = async move {
+                        let next = reader.next().await;
+                        (reader, next)
+                    };
+                    self.0 = Reading::Waits(Box::pin(next));
+                }
+                Reading::Waits(mut next) => match next.as_mut().poll(context) {
+                    Poll::Pending => {
+                        self.0 = Reading::Waits(next);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready((_, Ok(None))) => return Poll::Ready(None),
+                    Poll::Ready((reader, Ok(Some(told)))) => {
+                        self.0 = Reading::Rests(reader);
+                        return Poll::Ready(Some(Ok(RunEvent::of(told))));
+                    }
+                    Poll::Ready((_, Err(error))) => return Poll::Ready(Some(Err(error.into()))),
+                },
+            }
+        }
+    }
+}
+
+impl futures_core::Stream for EventStream {
+    type Item = Result<RunEvent, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll(context)
+    }
+}
