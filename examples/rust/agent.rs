@@ -138,10 +138,10 @@ fn workflow(world: &World) -> Result<Workflow, BuildError> {
     Agent.into_workflow().event::<ApprovalWanted>().resource(world.model()).resource(world.tools()).build()
 }
 
-/// Goes on until the run has ended, or somebody is asked.
-async fn follow(handle: &Handle) -> Result<(), Box<dyn std::error::Error>> {
+/// Goes on until the run has ended, or somebody is asked and no answer was brought along.
+async fn follow(handle: &Handle, mut answer: Option<bool>) -> Result<(), Box<dyn std::error::Error>> {
     let mut events = handle.events(0)?;
-    let mut asked = None;
+    let mut asked: Option<ApprovalWanted> = None;
     while let Some(event) = events.next().await {
         let event = event?;
         if let Some(wanted) = event.event::<ApprovalWanted>() {
@@ -149,10 +149,15 @@ async fn follow(handle: &Handle) -> Result<(), Box<dyn std::error::Error>> {
         } else if *event.kind == *"step.running" {
             asked = None;
         } else if *event.kind == *"workflow.idle"
-            && let Some(ApprovalWanted { tool, on, .. }) = &asked
+            && let Some(ApprovalWanted { turn, tool, on }) = asked.take()
         {
-            println!("May I {tool} {on}? Say so with `-- approve` or `-- refuse`.");
-            return Ok(());
+            match answer.take() {
+                Some(granted) => handle.send(ApprovalGiven { turn, granted }).await?,
+                None => {
+                    println!("May I {tool} {on}? Start me again with `approve` or `refuse`.");
+                    return Ok(());
+                }
+            }
         }
     }
     let done: Done = handle.result().await?;
@@ -176,10 +181,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("process {}", std::process::id());
     // The same id with the same goal is the same run: it is begun once, and gone on with ever after.
     let handle = engine.start(&workflow, Goal { free: 40, turns: 6 }).id("agent").await?;
-    if has("approve") || has("refuse") {
-        handle.send(ApprovalGiven { turn: 3, granted: has("approve") }).await?;
-    }
-    follow(&handle).await?;
+    follow(&handle, has("approve").then_some(true).or(has("refuse").then_some(false))).await?;
     engine.close().await;
     Ok(())
 }
