@@ -1,0 +1,110 @@
+//! What is outside of the agent: a model and three tools, scripted, so that everybody can run it.
+//!
+//! They do what a good service does: each call comes with a key, and a key that was answered before gets the same answer
+//! without anything being done again. All calls stand in a file, one line when a call comes and one when it is done.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Observation;
+
+/// Gigabytes that are free at the beginning.
+const FREE: u64 = 10;
+
+pub struct World(Arc<Calls>);
+
+struct Calls {
+    file: PathBuf,
+    /// How long a call takes.
+    pace: Duration,
+}
+
+impl World {
+    pub fn new(file: PathBuf, pace: Duration) -> World {
+        World(Arc::new(Calls { file, pace }))
+    }
+
+    pub fn model(&self) -> Model {
+        Model(self.0.clone())
+    }
+
+    pub fn tools(&self) -> Tools {
+        Tools(self.0.clone())
+    }
+}
+
+/// Knows what to try next, and when it is enough.
+pub struct Model(Arc<Calls>);
+
+impl Model {
+    pub async fn plan(&self, key: &str, history: &[Observation]) -> io::Result<(String, String)> {
+        let (tool, on) = match history.len() {
+            0 => ("look", "around"),
+            1 => ("compress", "logs"),
+            2 => ("delete", "backups"),
+            3 => ("compress", "photos"),
+            _ => ("look", "again"),
+        };
+        let answer = self.0.call(key, "plan", |_| format!("{tool} {on}")).await?;
+        let (tool, on) = answer.split_once(' ').unwrap_or((&answer, ""));
+        Ok((tool.to_owned(), on.to_owned()))
+    }
+
+    pub async fn judge(&self, key: &str, goal: u64, free: u64) -> io::Result<bool> {
+        let answer = self.0.call(key, "judge", |_| if free >= goal { "good" } else { "more" }.to_owned()).await?;
+        Ok(answer == "good")
+    }
+}
+
+/// Can look, compress and delete.
+pub struct Tools(Arc<Calls>);
+
+impl Tools {
+    pub fn is_dangerous(&self, tool: &str) -> bool {
+        tool == "delete"
+    }
+
+    /// How much is free afterwards.
+    pub async fn call(&self, key: &str, tool: &str, on: &str) -> io::Result<u64> {
+        let what = format!("{tool} {on}");
+        let gains = match what.as_str() {
+            "compress logs" => 12,
+            "compress photos" => 20,
+            "delete backups" => 30,
+            _ => 0,
+        };
+        let free = |last: Option<u64>| (last.unwrap_or(FREE) + gains).to_string();
+        self.0.call(key, &what, free).await?.parse().map_err(io::Error::other)
+    }
+}
+
+impl Calls {
+    /// Does something once for each key. `answer` is given the last number that was an answer.
+    async fn call(&self, key: &str, what: &str, answer: impl Fn(Option<u64>) -> String) -> io::Result<String> {
+        self.note(&["asked", key, what])?;
+        tokio::time::sleep(self.pace).await;
+        let done = fs::read_to_string(&self.file)?;
+        let done: Vec<(&str, &str)> = done.lines().filter_map(answered).collect();
+        if let Some((_, answer)) = done.iter().find(|(before, _)| *before == key) {
+            return Ok((*answer).to_owned());
+        }
+        let answer = answer(done.iter().rev().find_map(|(_, answer)| answer.parse().ok()));
+        self.note(&["done", key, what, &answer])?;
+        println!("{what}: {answer}");
+        Ok(answer)
+    }
+
+    fn note(&self, words: &[&str]) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.file)?;
+        file.write_all(format!("{}\n", words.join("\t")).as_bytes())
+    }
+}
+
+/// The key and the answer of a line that says that a call is done.
+fn answered(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.strip_prefix("done\t")?.split('\t');
+    Some((words.next()?, words.nth(1)?))
+}

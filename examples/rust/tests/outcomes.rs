@@ -1,0 +1,80 @@
+//! Each example is run as a reader runs it, and must say what it should. A case is a line.
+
+mod common;
+
+use common::said;
+
+#[test]
+fn each_says_what_it_should() {
+    let table: [(&str, &[&str], &str); 4] = [
+        ("hello", &[], "Hello, Ada!\n"),
+        ("fan_out", &[], "5 parcels, 1400 cents\n0 parcels, 0 cents\n"),
+        (
+            "retry",
+            &["--virtual-time"],
+            "ada: card (attempt 3)\n\
+             charge failed after 1 attempt: NoSuchAccount: nobody is called `bob`\n\
+             bob: an invoice over 1990 cents (attempt 1)\n",
+        ),
+        (
+            "mixing",
+            &[],
+            "DE: 714 cents with 19 % tax\n\
+             AT: 720 cents with 20 % tax\n\
+             XX: NoSuchCountry\n",
+        ),
+    ];
+    for (name, words, expected) in table {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        assert_eq!(said(folder.path(), name, words), expected, "{name}");
+    }
+}
+
+/// The first process is gone when the answer comes.
+#[test]
+fn an_approval_over_two_processes() {
+    for (verdict, expected) in [("approve", "granted by Ada\n"), ("refuse", "refused by Ada\n")] {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        assert_eq!(said(folder.path(), "approval", &["ask"]), "4200 cents: is that right?\n");
+        assert_eq!(said(folder.path(), "approval", &["ask"]), "4200 cents: is that right?\n", "the same run again");
+        assert_eq!(said(folder.path(), "approval", &[verdict, "Ada"]), expected);
+    }
+}
+
+/// Without the line that has another number each time.
+fn agent(folder: &std::path::Path, words: &[&str]) -> String {
+    let said = said(folder, "agent", words);
+    said.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn the_agent_asks_before_it_deletes() {
+    let asks = "plan: look around\n\
+                look around: 10\n\
+                judge: more\n\
+                plan: compress logs\n\
+                compress logs: 22\n\
+                judge: more\n\
+                plan: delete backups\n\
+                May I delete backups? Start me again with `approve` or `refuse`.\n";
+    let granted = "delete backups: 52\n\
+                   judge: good\n\
+                   Done after 3 turns: 52 GB are free\n  \
+                     1. look around: 10 GB free\n  \
+                     2. compress logs: 22 GB free\n  \
+                     3. delete backups: 52 GB free\n";
+    let refused = "judge: more\n\
+                   plan: compress photos\n\
+                   compress photos: 42\n\
+                   judge: good\n\
+                   Done after 4 turns: 42 GB are free\n  \
+                     1. look around: 10 GB free\n  \
+                     2. compress logs: 22 GB free\n  \
+                     3. delete backups: refused: 22 GB free\n  \
+                     4. compress photos: 42 GB free\n";
+    for (verdict, expected) in [("approve", granted), ("refuse", refused)] {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        assert_eq!(agent(folder.path(), &[]), asks);
+        assert_eq!(agent(folder.path(), &[verdict]), expected);
+    }
+}
