@@ -22,7 +22,8 @@ const ROUNDS: usize = 3;
 fn compiled(text: &str) -> Plan {
     let source = Source::new("bench.yaml", text);
     let tools = ["http_call", "python"].map(str::to_owned).to_vec();
-    let options = windlass_noetl::Options { limits: limits(), name: Some("bench".to_owned()), tools, aliases: None };
+    let name = Some("bench".to_owned());
+    let options = windlass_noetl::Options { limits: limits(), name, tools, ..windlass_noetl::Options::default() };
     match windlass_noetl::compile(&source, &options) {
         Ok(compiled) => compiled.plan,
         Err(diagnostics) => panic!("{}", diagnostics.render(&source, Colour::Never)),
