@@ -15,7 +15,7 @@ use windlass_value::{BlobHash, Language, Value};
 
 use crate::handle::Handle;
 use crate::registered::{Function, FunctionTool};
-use crate::{Error, Event, StepError, Workflow};
+use crate::{Error, Event, EventStream, StepError, Workflow};
 
 /// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
 ///
@@ -111,10 +111,15 @@ impl Engine {
         self.handle_of(handle)
     }
 
-    /// The run of this id, without touching it: for its events and its result. One that nobody has is not gone on with.
-    pub fn find(&self, run: &str) -> Result<Option<RunStatus>, Error> {
+    /// Where a run stands, without touching it; None if there is none of this id.
+    pub fn status(&self, run: &str) -> Result<Option<RunStatus>, Error> {
         let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
         Ok(row.map(|row| row.status))
+    }
+
+    /// The events of a run after a number, 0 for all, without touching it: also of one that another process has.
+    pub fn events(&self, run: &str, after: u64) -> Result<EventStream, Error> {
+        Ok(EventStream::new(self.inner.events(run, after)?))
     }
 
     fn handle_of(&self, handle: runtime::RunHandle) -> Result<Handle, Error> {

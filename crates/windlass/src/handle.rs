@@ -152,7 +152,7 @@ impl Handle {
 
     /// The run's events after a number, 0 for all, up to its end. Any number of readers may do so, also when it has ended.
     pub fn events(&self, after: u64) -> Result<EventStream, Error> {
-        Ok(EventStream::new(self.engine.inner.events(&self.run, after)?))
+        self.engine.events(&self.run, after)
     }
 
     /// The run as it stands, between two ticks, as bytes: [`Engine::restore`] goes on from there. The run itself goes on too.

@@ -9,7 +9,7 @@ use windlass_core::Event as Told;
 use windlass_runtime::{EventReader, RuntimeError};
 use windlass_value::{Timestamp, Value};
 
-use crate::event::{Event, decode};
+use crate::event::{Event, EventKind, decode};
 use crate::{Error, StepError};
 
 /// Something that has happened in a run: `step.started`, `step.done`, `workflow.idle`, or an event that a step has
@@ -66,14 +66,31 @@ impl RunEvent {
         RunEvent { seq: told.seq, at: told.at, kind: told.kind, path: told.path, data: told.data }
     }
 
-    /// Whether it was published as an event of this type.
+    /// Whether it tells of an event of this type: one that a step has published or asked with, or the stop event that has
+    /// ended the run.
     pub fn is<E: Event>(&self) -> bool {
-        *self.kind == *E::NAME
+        self.payload_of(E::NAME, E::KIND).is_some()
     }
 
-    /// The typed event, if it is one of this type.
+    /// The typed event, if it tells of one of this type.
     pub fn event<E: Event>(&self) -> Option<Result<E, StepError>> {
-        self.is::<E>().then(|| decode(&self.data))
+        let payload = self.payload_of(E::NAME, E::KIND)?;
+        // What is no object was put into one to be shown.
+        let bare = payload.as_map().filter(|map| map.len() == 1).and_then(|map| map.get("data"));
+        Some(decode(payload).or_else(|error| bare.map_or(Err(error), decode)))
+    }
+
+    fn payload_of(&self, name: &str, kind: EventKind) -> Option<&Value> {
+        let asked = || self.data.get("event").and_then(Value::as_str) == Some(name);
+        match &*self.kind {
+            own if own == name => Some(&self.data),
+            "input.required" if asked() => self.data.get("payload"),
+            "workflow.finished" if kind == EventKind::Stop => {
+                let succeeded = self.data.get("status").and_then(Value::as_str) == Some("succeeded");
+                self.data.get("output").filter(|_| succeeded)
+            }
+            _ => None,
+        }
     }
 }
 
