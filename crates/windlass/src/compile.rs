@@ -1,6 +1,6 @@
 //! A workflow as a plan: a net with a place for each step, in the order in which they were declared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::plan::{
@@ -44,9 +44,16 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     }
     let start = named(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
     let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::makes));
-    let net = Net { tells_slots: true, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    let asks: BTreeSet<&str> =
+        workflow.steps.iter().flat_map(StepDef::makes).filter(|event| asks(event)).map(|event| event.name).collect();
+    let asks = asks.into_iter().map(Into::into).collect();
+    let net = Net { tells_slots: true, asks, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     plan
+}
+
+fn asks(event: &EventType) -> bool {
+    event.kind == EventKind::InputRequired
 }
 
 fn named<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {

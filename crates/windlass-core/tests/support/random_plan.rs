@@ -565,7 +565,8 @@ impl Maker {
         places.iter_mut().for_each(|place| place.parks = self.rng.chance(50));
         if handles {
             let mut rescue = place("rescue", &[FAILED_KIND], bodies[4]);
-            rescue.arcs = vec![arc(*self.rng.pick(&["left", "done-right", "done-left"]))];
+            let leads_to = *self.rng.pick(&["left", "done-right", "done-left"]);
+            rescue.arcs = vec![arc(leads_to)];
             places.push(rescue);
             for place in &mut places[..3] {
                 place.handler = Some(Handler { place: 4, times: self.rng.below(3) as u32 });
