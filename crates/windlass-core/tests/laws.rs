@@ -12,6 +12,7 @@ use support::random_plan::{Profile, random_program, tight_limits};
 use support::sim::{decoded, encoded};
 use support::values::MemoryValues;
 use support::world::seeded;
+use windlass_core::plan::FAILED_KIND;
 use windlass_core::{Command, Job, Limits, Output, Program, Status, Tick, TickKind};
 use windlass_value::Value;
 
@@ -20,7 +21,8 @@ const MOMENTS: usize = 10;
 
 fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
     let limits = if tight { tight_limits(seed) } else { Limits::default() };
-    random_program(seed, profile, depth, limits)
+    // Bodies by chance may send each other tokens without end.
+    random_program(seed, profile, depth, Limits { net_tokens_max: 60, ..limits })
 }
 
 fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
@@ -225,6 +227,13 @@ fn random_plans_reach_every_corner() {
             let field = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
             let detail = if &*event.kind == "loop.done" { field("reason") } else { field("status") };
             *seen.entry(format!("{} {detail}", event.kind)).or_default() += 1;
+            if let Some(code) = sim.values.whole(&event.data).get("error").and_then(|error| error.get("code")?.as_str())
+            {
+                *seen.entry(format!("error {code}")).or_default() += 1;
+            }
+            if field("token") == FAILED_KIND {
+                *seen.entry("handler ".to_owned()).or_default() += 1;
+            }
         }
     }
     let reasons = ["condition", "items", "judge", "count", "timeout", "budget", "stalled", "failed", "cancelled"];
@@ -242,6 +251,9 @@ fn random_plans_reach_every_corner() {
         "step.idle ",
         "step.running ",
         "input.required ",
+        "handler ",
+        "error Hang",
+        "error SurplusEvent",
     ];
     let wanted = reasons.iter().map(|reason| format!("loop.done {reason}"));
     let wanted = wanted.chain(statuses.iter().map(|status| format!("step.failed {status}")));

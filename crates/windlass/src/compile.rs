@@ -57,6 +57,10 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     plan
 }
 
+fn asks(event: &EventType) -> bool {
+    event.kind == EventKind::InputRequired
+}
+
 fn named<'e>(kind: EventKind, mut events: impl Iterator<Item = &'e EventType>) -> &'static str {
     events.find(|event| event.kind == kind).map_or("", |event| event.name)
 }

@@ -168,11 +168,9 @@ fn check_caps(program: &Program, state: &State) {
                 let limit = graph.in_flight.map_or(u64::MAX, u64::from).max(1);
                 assert!(u64::from(body.running) <= limit && busy <= limit, "more children at once than allowed");
             }
-            (NodeKind::Net(net), Body::Net(body)) => {
-                if frame.closing.is_none() {
-                    check_places(net, body);
-                    check_fan_outs(body);
-                }
+            (NodeKind::Net(net), Body::Net(body)) if frame.closing.is_none() => {
+                check_places(net, body);
+                check_fan_outs(body);
             }
             _ => {}
         }

@@ -116,7 +116,7 @@ impl Maker {
             7 => self.lone(around),
             8 | 9 => self.graph(&inner),
             10 => self.branch(&inner),
-            11 if self.wild() => self.net(&inner),
+            11 | 12 if self.wild() => self.net(&inner),
             _ => NodeKind::Loop(Box::new(self.looping(&inner))),
         };
         let hangs = matches!(&kind, NodeKind::Pipeline(pipeline) if pipeline.tasks.iter().any(hangs));
@@ -218,7 +218,9 @@ impl Maker {
 
     fn effect(&mut self, around: &Around) -> Action {
         let hangs = self.wild() && self.rng.chance(8);
-        let tool = if hangs { "hang" } else { *self.rng.pick(&["0", "0", "20", "60", "100", "slow0", "slow40"]) };
+        let tools = ["0", "0", "20", "60", "100", "slow0", "slow40", "waits0", "waits40", "sends0", "sends20"];
+        let known = if self.wild() { tools.len() } else { 7 };
+        let tool = if hangs { "hang" } else { *self.rng.pick(&tools[..known]) };
         let tool = match !hangs && self.rng.chance(15) {
             true => self.computed(tool, around),
             false => tool.into(),
@@ -565,7 +567,8 @@ impl Maker {
         places.iter_mut().for_each(|place| place.parks = self.rng.chance(50));
         if handles {
             let mut rescue = place("rescue", &[FAILED_KIND], bodies[4]);
-            rescue.arcs = vec![arc(*self.rng.pick(&["left", "done-right", "done-left"]))];
+            let leads_to = *self.rng.pick(&["left", "done-right", "done-left"]);
+            rescue.arcs = vec![arc(leads_to)];
             places.push(rescue);
             for place in &mut places[..3] {
                 place.handler = Some(Handler { place: 4, times: self.rng.below(3) as u32 });

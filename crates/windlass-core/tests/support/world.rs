@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{Again, ErrorInfo, Job, Status, TaskOutcome};
+use windlass_core::{Again, Await, Awaited, Beside, ErrorInfo, Job, Sent, Status, TaskOutcome};
 use windlass_value::{Duration, Value};
 
 use super::rng::{Rng, digest, mix};
@@ -70,13 +70,17 @@ pub fn echo() -> World<'static> {
 }
 
 /// A world whose outcomes depend on the seed and on which effect it is, never on when it happens. The tool's name is the
-/// percentage of failures; `hang` never answers, and `slow` before the number means that it may take several calls.
+/// percentage of failures; `hang` never answers, and `slow` before the number means that it may take several calls, `waits`
+/// that it first waits for something, `sends` that it has something to send.
 pub fn seeded<'p>(seed: u64) -> World<'p> {
     Box::new(move |job, which, rng| {
         if &*job.tool == "hang" {
             return Reply::Never;
         }
-        let outcome = outcome_of(seed, &job.tool, which, &job.input);
+        let outcome = match job.tool.starts_with("waits") && job.resumed.is_none() {
+            true => wait_of(seed, which),
+            false => outcome_of(seed, &job.tool, which, &job.input),
+        };
         Reply::After(Duration::from_ms(rng.below(4) * rng.below(2_000)), outcome)
     })
 }
@@ -89,7 +93,7 @@ pub fn outcome_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOu
 
 fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome {
     let dice = dice(seed, which);
-    let percent: u64 = tool.trim_start_matches("slow").parse().unwrap_or(0);
+    let percent: u64 = tool.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0);
     let unfinished = tool.starts_with("slow") && dice >> 20 & 1 == 0;
     let again = unfinished.then(|| Again {
         input: Value::object([("call", Value::from(which.run as u64)), ("heard", input.clone())]),
@@ -106,10 +110,35 @@ fn answer_of(seed: u64, tool: &str, which: &Which, input: &Value) -> TaskOutcome
         return TaskOutcome { again, ..TaskOutcome::success(Value::Null) };
     }
     let number = Value::from(dice >> 16 & 7);
-    match long {
-        true => TaskOutcome::success(Value::object([("number", number), ("heard", input.clone())])),
-        false => TaskOutcome::success(number),
-    }
+    let beside = tool.starts_with("sends").then(|| sends_of(dice)).flatten();
+    let output = match long {
+        true => Value::object([("number", number), ("heard", input.clone())]),
+        false => number,
+    };
+    TaskOutcome { beside, ..TaskOutcome::success(output) }
+}
+
+/// What a task of this effect waits for.
+fn wait_of(seed: u64, which: &Which) -> TaskOutcome {
+    let dice = dice(seed, which);
+    let time = Duration::from_ms(dice >> 8 & 2_047);
+    let awaited = match dice % 5 {
+        0 => Awaited::Time(time),
+        1 => Awaited::Child { definition: "child".into(), input: Value::Int(1) },
+        2 => Awaited::Kept(Value::from("kept ".repeat(9))),
+        3 => Awaited::Event { name: "done-left".into(), requirements: Value::Null, deadline: Some(time), asks: None },
+        _ => Awaited::Event { name: "ping".into(), requirements: Value::Null, deadline: None, asks: None },
+    };
+    TaskOutcome { awaits: Some(Box::new(Await { awaited, told: 0 })), ..TaskOutcome::success(Value::Null) }
+}
+
+/// What a task of this effect sends: to whoever takes it, to one place, or to nobody.
+fn sends_of(dice: u64) -> Option<Box<Beside>> {
+    let to = [None, Some("right"), Some("last"), Some("nobody")][(dice >> 30 & 3) as usize];
+    let payload = Value::object([("k", Value::from(dice >> 33 & 1)), ("text", Value::from("x".repeat(30)))]);
+    let kind = if dice >> 32 & 1 == 0 { "left" } else { "done-left" };
+    let sent = Sent { kind: kind.into(), payload, to: to.map(Into::into) };
+    Some(Box::new(Beside { sends: vec![sent], changes: Vec::new() }))
 }
 
 fn dice(seed: u64, which: &Which) -> u64 {
