@@ -139,6 +139,32 @@ fn bodies_of_one_place_are_told_apart() {
     assert_eq!(firings("step.failed"), [Value::Int(1)], "what is called off with the end has its number, too");
 }
 
+/// The task behind a step in code is machinery; its tries are the step's.
+#[test]
+fn a_step_that_is_told_by_number_is_tried_again_in_sight() {
+    let mut b = net(NetEnd::Quiet, |b, id| vec![worker(b, id, "work", &["start"])]);
+    for node in &mut b.plan.nodes {
+        match &mut node.kind {
+            NodeKind::Net(net) => net.tells_slots = true,
+            NodeKind::Pipeline(pipeline) => {
+                let interval = Amount::Fixed(windlass_value::Duration::from_secs(1));
+                let backoff = Backoff { interval, growth: Growth::Fixed, min: None, max: None, jitter: Jitter::None };
+                let retry = Retry { attempts: Amount::Fixed(2), backoff, on: Vec::new(), within: None };
+                (pipeline.tasks[0].hidden, pipeline.tasks[0].retry) = (true, Some(retry));
+            }
+            _ => {}
+        }
+    }
+    let program = b.load();
+    let mut sim = begun(&program);
+    let job = sim.flights.remove(0).job.job;
+    let outcome = windlass_core::TaskOutcome::failure(windlass_core::ErrorInfo::new("Lost", "step", "lost"));
+    sim.tick(windlass_core::TickKind::StepResult { job, dispatch: 0, outcome }).settle();
+    let told = sim.events_of("task.retrying");
+    assert_eq!((told.len(), &*told[0].path), (1, "net.work"));
+    assert_eq!(told[0].data.get("firing"), Some(&Value::Int(0)));
+}
+
 #[test]
 fn a_guard_that_is_false_consumes_the_token() {
     let program = net(NetEnd::Quiet, |b, id| {

@@ -292,6 +292,7 @@ impl RunDrawing {
                     self.fired(event, key, firing);
                 }
             }
+            // Why and when was told before.
             "idle" if text_of(&event.data, "because").as_deref() == Some("retry") => facts.goes_on(State::Retrying),
             "idle" => facts.goes_on(State::Waiting),
             "running" => facts.goes_on(State::Running),

@@ -317,7 +317,9 @@ impl<'a> Reducer<'a> {
 
     fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
         let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
-        if !self.program_task(id).is_some_and(|task| task.hidden) {
+        let hidden = self.program_task(id).is_some_and(|task| task.hidden);
+        // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
+        if !hidden || self.firing_told(id).is_some() {
             self.tell_retrying(id, self.task_path(id), tries, wait, &because(outcome));
         }
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));
