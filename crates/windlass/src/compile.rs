@@ -44,13 +44,8 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     }
     let start = named(EventKind::Start, workflow.steps.iter().flat_map(|step| &step.shape.accepts));
     let stop = named(EventKind::Stop, workflow.steps.iter().flat_map(StepDef::makes));
-    let asks: BTreeSet<&str> = workflow
-        .steps
-        .iter()
-        .flat_map(StepDef::makes)
-        .filter(|event| event.kind == EventKind::InputRequired)
-        .map(|event| event.name)
-        .collect();
+    let asks: BTreeSet<&str> =
+        workflow.steps.iter().flat_map(StepDef::makes).filter(|event| asks(event)).map(|event| event.name).collect();
     let asks = asks.into_iter().map(Into::into).collect();
     let net = Net { tells_slots: true, asks, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
