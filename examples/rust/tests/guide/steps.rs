@@ -81,9 +81,8 @@ struct Lost {}
 
 #[test]
 fn all_problems_at_once() {
-    let built = Workflow::builder("orders")
-        .step("lose", |_: OrderPlaced, _: Res<Gateway>| async { Ok(Lost {}) })
-        .build();
+    let built =
+        Workflow::builder("orders").step("lose", |_: OrderPlaced, _: Res<Gateway>| async { Ok(Lost {}) }).build();
     let error = built.unwrap_err();
     assert!(error.has("no_stop") && error.has("missing_resource") && error.has("never_consumed"));
     println!("{error}");
