@@ -6,8 +6,11 @@ use std::sync::Arc;
 /// Places for names; two that share one take turns.
 const SLOTS: usize = 256;
 
+/// A text of the program, and the same as a value has it.
+type Known = (&'static str, Arc<str>);
+
 thread_local! {
-    static KNOWN: RefCell<Vec<Option<(&'static str, Arc<str>)>>> = RefCell::new(vec![None; SLOTS]);
+    static KNOWN: RefCell<Vec<Option<Known>>> = RefCell::new(vec![None; SLOTS]);
 }
 
 /// A text that is part of the program, as a name. It is made once for each thread, as a rule.

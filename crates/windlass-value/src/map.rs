@@ -126,10 +126,12 @@ impl Map {
     }
 }
 
-/// The entries in their order.
-pub struct Iter<'a>(Either<std::slice::Iter<'a, (Arc<str>, Value)>, indexmap::map::Iter<'a, Arc<str>, Value>>);
+type Entry = (Arc<str>, Value);
 
-pub struct IntoIter(Either<std::vec::IntoIter<(Arc<str>, Value)>, indexmap::map::IntoIter<Arc<str>, Value>>);
+/// The entries in their order.
+pub struct Iter<'a>(Either<std::slice::Iter<'a, Entry>, indexmap::map::Iter<'a, Arc<str>, Value>>);
+
+pub struct IntoIter(Either<std::vec::IntoIter<Entry>, indexmap::map::IntoIter<Arc<str>, Value>>);
 
 enum Either<L, H> {
     Listed(L),
