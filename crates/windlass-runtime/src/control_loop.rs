@@ -16,6 +16,9 @@ use crate::blobs::BlobCache;
 use crate::codec;
 use crate::recovery::{LEVELS_OF_A_LIST, RESOLVED_LEVELS_MAX, holds_stored};
 
+/// Commands for which a list that is used again keeps its room.
+const LISTED_AT_ONCE: usize = 64;
+
 pub struct ControlLoop<A> {
     program: Arc<Program>,
     state: State,
@@ -24,6 +27,8 @@ pub struct ControlLoop<A> {
     buffer: VecDeque<TickKind>,
     /// Commands whose ticks are not durable yet.
     owed: Vec<Command>,
+    /// A list that the next tick's commands go into: it was made once.
+    spare: Vec<Command>,
     /// Jobs whose results are in ticks that are not durable yet.
     finalized: Vec<u64>,
     /// Somebody wants the loop to let go, and said so while it was computing.
@@ -61,6 +66,7 @@ impl<A: Adapter> ControlLoop<A> {
             owed,
             finalized,
             closing: false,
+            spare: Vec::new(),
             asked: Vec::new(),
         }
     }
@@ -169,9 +175,11 @@ impl<A: Adapter> ControlLoop<A> {
         if let TickKind::StepResult { job, .. } = &tick.kind {
             self.finalized.push(*job);
         }
-        let output = apply(&self.program, &mut self.state, &mut self.blobs, &tick, &mut self.adapter).await?;
+        let resume = Resume::with(std::mem::take(&mut self.spare));
+        let (program, blobs) = (&self.program, &mut self.blobs);
+        let mut output = apply(program, &mut self.state, blobs, &tick, &mut self.adapter, resume).await?;
         self.adapter.on_tick(&tick, &output, &self.state);
-        for command in output.commands {
+        for command in output.commands.drain(..) {
             match command {
                 // One is enough to go on, however many ticks have left work behind.
                 Command::QueueEvent(TickKind::Proceed) if self.buffer.back() == Some(&TickKind::Proceed) => {}
@@ -179,6 +187,8 @@ impl<A: Adapter> ControlLoop<A> {
                 other => self.owed.push(other),
             }
         }
+        output.commands.shrink_to(LISTED_AT_ONCE);
+        self.spare = output.commands;
         Ok(())
     }
 
@@ -252,6 +262,7 @@ impl<A: Adapter> ControlLoop<A> {
                 other => self.execute(other).await?,
             }
         }
+        owed.shrink_to(LISTED_AT_ONCE);
         self.owed = owed;
         Ok(())
     }
@@ -358,8 +369,8 @@ pub(crate) async fn apply<A: Adapter>(
     blobs: &mut BlobCache,
     tick: &Tick,
     adapter: &mut A,
+    mut resume: Resume,
 ) -> Result<Output, RuntimeError> {
-    let mut resume = Resume::default();
     loop {
         match reduce(program, state, tick, blobs, &mut resume)? {
             Reduced::Done(output) => {

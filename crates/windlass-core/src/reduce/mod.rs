@@ -81,6 +81,13 @@ pub struct Resume {
     untold: Vec<FrameId>,
 }
 
+impl Resume {
+    /// For a tick that has not begun; its commands go into this list, which is empty.
+    pub fn with(commands: Vec<Command>) -> Resume {
+        Resume { output: Output { commands, turns: Vec::new() }, ..Resume::default() }
+    }
+}
+
 /// Why an item was not worked off.
 pub(crate) enum Stop {
     Need(Vec<BlobHash>),
@@ -119,8 +126,6 @@ impl Reducer<'_> {
         self.state.draws = 0;
         self.state.ticks += 1;
         self.work.begun = true;
-        // What most ticks lead to.
-        self.work.output.commands.reserve(8);
         self.work.turns_left = self.program.limits.slice_turns;
         self.work.items_left = self.program.limits.slice_items;
         if self.state.phase == Phase::Running {

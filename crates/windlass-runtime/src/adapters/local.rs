@@ -189,12 +189,12 @@ impl Adapter for Local {
     fn cancel_child(&mut self, _child: &str) {}
 
     fn write_to_event_stream(&mut self, event: Event) {
-        if let Some(feed) = &self.feed {
-            feed.show(&event);
+        if let Some(events) = self.events.as_ref().filter(|events| events.receiver_count() > 0) {
+            // Whoever has just gone need not hear it.
+            let _ = events.send(event.clone());
         }
-        if let Some(events) = &self.events {
-            // Nobody listening is not an error.
-            let _ = events.send(event);
+        if let Some(feed) = &self.feed {
+            feed.show(event);
         }
     }
 

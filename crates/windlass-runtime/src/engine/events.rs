@@ -64,12 +64,12 @@ impl Feed {
     }
 
     /// An event that is durable, as far as the run's events ever are.
-    pub fn show(&self, event: &Event) {
+    pub fn show(&self, event: Event) {
         if let Some(mut kept) = self.kept() {
             if kept.events.len() >= kept.most {
                 kept.events.pop_front();
             }
-            kept.events.push_back(event.clone());
+            kept.events.push_back(event);
         }
         self.moved.notify_waiters();
     }
