@@ -10,7 +10,7 @@ use windlass_core::plan::{
 use windlass_core::{Status, TaskOutcome};
 use windlass_runtime::{Engine, EngineOptions, Keep, StartOptions, ToolCall, Tools};
 use windlass_store::{Durability, MemoryStore};
-use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value};
+use windlass_value::{CompileError, EvalError, Expression, Language, Level, Meter, Mode, Scope, Value, known};
 
 use crate::disk::{self, Folder};
 use crate::engine::{engine, runtime, sqlite};
@@ -33,7 +33,7 @@ impl Language for Tokens {
 impl Expression for Token {
     fn eval(&self, scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
         let named = |name: &str| scope.variable(Level::Any, name).unwrap_or_default();
-        Ok(Value::object([("kind", named("kind")), ("payload", named("args"))]))
+        Ok(Value::object([(known("kind"), named("kind")), (known("payload"), named("args"))]))
     }
 }
 
@@ -81,14 +81,14 @@ fn ping_pong() -> Plan {
     )
 }
 
-fn event(kind: &str, payload: Value) -> TaskOutcome {
-    TaskOutcome::success(Value::object([("kind", Value::from(kind)), ("payload", payload)]))
+fn event(kind: &'static str, payload: Value) -> TaskOutcome {
+    TaskOutcome::success(Value::object([(known("kind"), Value::Str(known(kind))), (known("payload"), payload)]))
 }
 
-fn passed_on(call: &ToolCall, to: &str) -> TaskOutcome {
+fn passed_on(call: &ToolCall, to: &'static str) -> TaskOutcome {
     let left = call.input.get("payload").and_then(|payload| payload.get("left")).and_then(Value::as_int).unwrap_or(0);
     let kind = if left > 0 { to } else { "done" };
-    event(kind, Value::object([("left", left - 1)]))
+    event(kind, Value::object([(known("left"), left - 1)]))
 }
 
 fn options(tools: Tools) -> EngineOptions {

@@ -1,7 +1,7 @@
 //! The language of steps in code. They need no more than what they are given: the token, and the run's variables.
 
 use windlass_value::{
-    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, Mode, Scope, Value,
+    CompileError, EvalError, EvalErrorKind, Expression, Language, Level, Map, Meter, Mode, Scope, Value, known,
 };
 
 /// The language `steps`. A source is null, or an object `{"state": true}` for a step that looks at the run's variables.
@@ -39,12 +39,12 @@ impl Expression for Given {
         meter.spend(1)?;
         let missing = || EvalError::new(EvalErrorKind::Missing, "there is no token here");
         let mut given = Map::with_capacity(3);
-        given.insert("kind", scope.local("kind").ok_or_else(missing)?);
-        given.insert("payload", scope.local("args").ok_or_else(missing)?);
+        given.insert(known("kind"), scope.local("kind").ok_or_else(missing)?);
+        given.insert(known("payload"), scope.local("args").ok_or_else(missing)?);
         if self.state {
             let variables = scope.variables(Level::Run);
             meter.spend(variables.len() as u64)?;
-            given.insert("state", Value::object(variables));
+            given.insert(known("state"), Value::object(variables));
         }
         Ok(Value::map(given))
     }

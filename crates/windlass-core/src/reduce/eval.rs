@@ -20,7 +20,7 @@ use crate::{ErrorInfo, Outcome, Program, Status, Values};
 pub(crate) struct Locals<'a> {
     pub names: Option<&'a Map>,
     /// What a task knows of itself.
-    pub task: Option<&'a TaskNames>,
+    pub task: Option<&'a TaskNames<'a>>,
     /// In a condition the innermost turn's index is the number of turns completed.
     pub turn_index: Option<u64>,
     /// What the innermost turn's previous result is, in a condition.

@@ -284,7 +284,7 @@ impl Reducer<'_> {
         if before.is_some_and(|before| !before || own) {
             return;
         }
-        frame.closing = Some(closing);
+        frame.closing = Some(Box::new(closing));
         // A frame that ends by itself may be entered anew, in what is left of its time.
         let deadline = if own { None } else { frame.deadline.take() };
         for key in [deadline, frame.alarm.take()].into_iter().flatten() {
@@ -317,7 +317,7 @@ impl Reducer<'_> {
         if frame.live > 0 {
             return;
         }
-        let Some(closing) = frame.closing.clone() else { return };
+        let Some(closing) = frame.closing.as_deref().cloned() else { return };
         if matches!(frame.body, Body::Loop(_)) {
             return self.loop_called_off(id, closing);
         }

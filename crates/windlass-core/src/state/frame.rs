@@ -29,7 +29,7 @@ pub struct Frame {
     /// A delay, a wait, a backoff.
     pub alarm: Option<TimerKey>,
     /// Set while the frame is being called off: how it will end.
-    pub closing: Option<Closing>,
+    pub closing: Option<Box<Closing>>,
     pub body: Body,
 }
 

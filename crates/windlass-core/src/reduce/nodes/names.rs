@@ -13,25 +13,25 @@ use crate::{ErrorInfo, Outcome, TaskOutcome};
 const OWN: [&str; 4] = ["status", "result", "error", "meta"];
 
 /// `_task`, `_attempt` and `_visit` (both from 1), `_prev`; of a task that has ended also `outcome`.
-pub(crate) struct TaskNames {
+pub(crate) struct TaskNames<'a> {
     task: Arc<str>,
     attempt: u32,
     visit: u32,
     previous: Value,
-    ended: Option<Ending>,
+    ended: Option<Ending<'a>>,
 }
 
 /// Put together only if somebody asks: most tasks end without a rule.
-struct Ending {
-    outcome: TaskOutcome,
+struct Ending<'a> {
+    outcome: &'a TaskOutcome,
     started_at: Timestamp,
     ended_at: Timestamp,
     told: OnceCell<Value>,
 }
 
-impl TaskNames {
+impl<'a> TaskNames<'a> {
     /// Of a task that is about to be tried.
-    pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames {
+    pub(super) fn before(task: &Task, body: &PipelineFrame) -> TaskNames<'a> {
         let goes_on = body.again.is_some();
         TaskNames {
             task: task.label.clone(),
@@ -42,8 +42,13 @@ impl TaskNames {
         }
     }
 
-    pub(super) fn after(task: &Task, body: &PipelineFrame, outcome: &TaskOutcome, ended_at: Timestamp) -> TaskNames {
-        let (outcome, started_at, told) = (outcome.clone(), body.task_started_at, OnceCell::new());
+    pub(super) fn after(
+        task: &Task,
+        body: &PipelineFrame,
+        outcome: &'a TaskOutcome,
+        ended_at: Timestamp,
+    ) -> TaskNames<'a> {
+        let (started_at, told) = (body.task_started_at, OnceCell::new());
         let ended = Some(Ending { outcome, started_at, ended_at, told });
         TaskNames { attempt: body.attempt.max(1), ended, ..TaskNames::before(task, body) }
     }
@@ -64,11 +69,11 @@ impl TaskNames {
         let ended = self.ended.as_ref()?;
         Some(ended.told.get_or_init(|| {
             let mut told = Map::new();
-            told.insert("status", status(&ended.outcome));
+            told.insert("status", status(ended.outcome));
             told.insert("result", ended.outcome.output.clone());
             told.insert("error", ended.outcome.error.as_ref().map_or(Value::Null, ErrorInfo::to_value));
             told.insert("meta", completed(&ended.outcome.meta, self.attempt, ended.started_at, ended.ended_at));
-            facts(&ended.outcome).for_each(|(name, fact)| _ = told.insert(name.clone(), fact.clone()));
+            facts(ended.outcome).for_each(|(name, fact)| _ = told.insert(name.clone(), fact.clone()));
             Value::map(told)
         }))
     }

@@ -112,8 +112,12 @@ impl<'a> Reducer<'a> {
             };
             self.tell_untaken(id, net, &token, reason, more);
         }
+        let last = accepting.pop();
         for place in accepting {
             self.arrive(id, net, place, token.clone(), more);
+        }
+        if let Some(last) = last {
+            self.arrive(id, net, last, token, more);
         }
     }
 
