@@ -1,7 +1,8 @@
 //! `#[derive(Events)]`
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Result};
 
 use crate::args::Problems;
@@ -37,7 +38,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     }
     problems.finish()?;
     let ident = &input.ident;
-    let held = members.iter().map(|(_, member)| member);
+    let held = members.iter().map(|(_, member)| quote_spanned!(member.span()=> #member: ::windlass::Event));
     let types = members.iter().map(|(_, member)| quote!(::windlass::EventType::of::<#member>()));
     let read = members.iter().map(|(variant, member)| {
         quote!(if token.is::<#member>() { return ::core::result::Result::Ok(#ident::#variant(token.event()?)); })
@@ -58,7 +59,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
         impl ::windlass::Events for #ident
         where
             // Told of once, at the variant.
-            #(#held: ::windlass::Event,)*
+            #(#held,)*
         {
             fn types() -> ::std::vec::Vec<::windlass::EventType> {
                 ::std::vec![#(#types),*]

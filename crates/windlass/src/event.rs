@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_value::{Map, Value, from_value, to_value};
+use windlass_value::{Map, Value, from_value, known, to_value};
 
 use crate::StepError;
 use crate::nearest::listed;
@@ -277,10 +277,10 @@ impl Emitted {
     }
 }
 
-pub(crate) fn token(kind: &str, payload: Value) -> Value {
+fn token(kind: &'static str, payload: Value) -> Value {
     let mut map = Map::with_capacity(2);
-    map.insert("kind", kind);
-    map.insert("payload", payload);
+    map.insert(known("kind"), known(kind));
+    map.insert(known("payload"), payload);
     Value::map(map)
 }
 

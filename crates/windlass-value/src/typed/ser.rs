@@ -7,7 +7,7 @@ use serde::ser::{self, Serialize};
 use super::ConvertError;
 use super::keys::ToKey;
 use crate::json::number_from_text;
-use crate::{Map, Value};
+use crate::{Map, Value, known};
 
 /// The name under which serde_json hands over a number of any precision.
 pub(super) const NUMBER: &str = "$serde_json::private::Number";
@@ -266,7 +266,7 @@ impl ser::SerializeStruct for Fields {
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
         let value = value.serialize(ToValue).map_err(|error| error.in_field(name))?;
         match self {
-            Fields::Map(map) => _ = map.insert(name, value),
+            Fields::Map(map) => _ = map.insert(known(name), value),
             Fields::Number(number) => *number = value.as_str().map(number_from_text),
         }
         Ok(())

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::{Awaited, Sent};
-use windlass_value::{Timestamp, Value, from_value, to_value};
+use windlass_value::{Timestamp, Value, from_value, known, to_value};
 
 pub use state::State;
 pub(crate) use state::StateBuffer;
@@ -158,7 +158,7 @@ impl<S> Context<S> {
 
     fn keep<E: Event>(&self, event: E, to: Option<Arc<str>>) -> Result<(), StepError> {
         let payload = encode(&event)?;
-        self.call.buffer().sends.push(Sent { kind: E::NAME.into(), payload, to });
+        self.call.buffer().sends.push(Sent { kind: known(E::NAME), payload, to });
         Ok(())
     }
 
