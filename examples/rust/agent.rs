@@ -141,22 +141,27 @@ fn workflow(world: &World) -> Result<Workflow, BuildError> {
 /// Goes on until the run has ended, or somebody is asked and no answer was brought along.
 async fn follow(handle: &Handle, mut answer: Option<bool>) -> Result<(), Box<dyn std::error::Error>> {
     let mut events = handle.events(0)?;
-    let mut asked: Option<ApprovalWanted> = None;
-    while let Some(event) = events.next().await {
-        let event = event?;
-        if let Some(wanted) = event.event::<ApprovalWanted>() {
-            asked = Some(wanted?);
-        } else if *event.kind == *"step.running" {
-            asked = None;
-        } else if *event.kind == *"workflow.idle"
-            && let Some(ApprovalWanted { turn, tool, on }) = asked.take()
-        {
-            match answer.take() {
-                Some(granted) => handle.send(ApprovalGiven { turn, granted }).await?,
-                None => {
+    let (mut asked, mut idle) = (None, false);
+    loop {
+        tokio::select! {
+            biased;
+            event = events.next() => {
+                let Some(event) = event.transpose()? else { break };
+                idle = *event.kind == *"workflow.idle";
+                match event.event::<ApprovalWanted>() {
+                    Some(wanted) => asked = Some(wanted?),
+                    None if *event.kind == *"step.running" => asked = None,
+                    None => {}
+                }
+            }
+            // All that has happened is read, and the question is still open.
+            () = std::future::ready(()), if idle && asked.is_some() => {
+                let Some(ApprovalWanted { turn, tool, on }) = asked.take() else { continue };
+                let Some(granted) = answer.take() else {
                     println!("May I {tool} {on}? Start me again with `approve` or `refuse`.");
                     return Ok(());
-                }
+                };
+                handle.send(ApprovalGiven { turn, granted }).await?;
             }
         }
     }

@@ -84,11 +84,13 @@ impl Tools {
 impl Calls {
     /// Does something once for each key. `answer` is given the last number that was an answer.
     async fn call(&self, key: &str, what: &str, answer: impl Fn(Option<u64>) -> String) -> io::Result<String> {
+        println!("{what} …");
         self.note(&["asked", key, what])?;
         tokio::time::sleep(self.pace).await;
         let done = fs::read_to_string(&self.file)?;
         let done: Vec<(&str, &str)> = done.lines().filter_map(answered).collect();
         if let Some((_, answer)) = done.iter().find(|(before, _)| *before == key) {
+            println!("{what}: {answer} (done before)");
             return Ok((*answer).to_owned());
         }
         let answer = answer(done.iter().rev().find_map(|(_, answer)| answer.parse().ok()));

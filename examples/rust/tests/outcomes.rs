@@ -47,31 +47,40 @@ fn agent(folder: &std::path::Path, words: &[&str]) -> String {
     said.lines().filter(|line| !line.starts_with("process ")).map(|line| format!("{line}\n")).collect()
 }
 
+/// Each call is told of when it begins and when it is done.
+fn told(one: &[&str], two: &[&str], three: &[&str], end: &str) -> String {
+    let calls = one.iter().chain(two).chain(three);
+    let calls = calls.map(|call| format!("{} …\n{call}\n", call.split(':').next().unwrap_or_default()));
+    calls.chain([end.to_owned()]).collect()
+}
+
 #[test]
 fn the_agent_asks_before_it_deletes() {
-    let asks = "plan: look around\n\
-                look around: 10\n\
-                judge: more\n\
-                plan: compress logs\n\
-                compress logs: 22\n\
-                judge: more\n\
-                plan: delete backups\n\
-                May I delete backups? Start me again with `approve` or `refuse`.\n";
-    let granted = "delete backups: 52\n\
-                   judge: good\n\
-                   Done after 3 turns: 52 GB are free\n  \
-                     1. look around: 10 GB free\n  \
-                     2. compress logs: 22 GB free\n  \
-                     3. delete backups: 52 GB free\n";
-    let refused = "judge: more\n\
-                   plan: compress photos\n\
-                   compress photos: 42\n\
-                   judge: good\n\
-                   Done after 4 turns: 42 GB are free\n  \
-                     1. look around: 10 GB free\n  \
-                     2. compress logs: 22 GB free\n  \
-                     3. delete backups: refused: 22 GB free\n  \
-                     4. compress photos: 42 GB free\n";
+    let asks = told(
+        &["plan: look around", "look around: 10", "judge: more"],
+        &["plan: compress logs", "compress logs: 22", "judge: more"],
+        &["plan: delete backups"],
+        "May I delete backups? Start me again with `approve` or `refuse`.\n",
+    );
+    let granted = told(
+        &["delete backups: 52", "judge: good"],
+        &[],
+        &[],
+        "Done after 3 turns: 52 GB are free\n  \
+           1. look around: 10 GB free\n  \
+           2. compress logs: 22 GB free\n  \
+           3. delete backups: 52 GB free\n",
+    );
+    let refused = told(
+        &["judge: more"],
+        &["plan: compress photos", "compress photos: 42", "judge: good"],
+        &[],
+        "Done after 4 turns: 42 GB are free\n  \
+           1. look around: 10 GB free\n  \
+           2. compress logs: 22 GB free\n  \
+           3. delete backups: refused: 22 GB free\n  \
+           4. compress photos: 42 GB free\n",
+    );
     for (verdict, expected) in [("approve", granted), ("refuse", refused)] {
         let folder = tempfile::tempdir().expect("a folder can be made");
         assert_eq!(agent(folder.path(), &[]), asks);

@@ -110,3 +110,26 @@ async fn durable_calls() {
     let done: Done = engine.start(&travel, Begin {}).await.unwrap().result().await.unwrap();
     assert!(done.text.ends_with(": taxi 7, Graz"), "{}", done.text);
 }
+
+/// The work for one event has one key, however often it is tried.
+#[tokio::test]
+async fn keys() {
+    let workflow = Workflow::builder("keys")
+        .step("try", |ctx: Context, _: Begin| async move {
+            ctx.sleep(Duration::from_secs(1)).await?;
+            let seen = ctx.resource::<std::sync::Mutex<Vec<String>>>()?;
+            let mut seen = seen.lock().map_err(|_| StepError::new("Poisoned", "a lock"))?;
+            seen.push(ctx.key().to_owned());
+            match seen.as_slice() {
+                [first, second] => Ok(Done { text: (first == second).to_string() }),
+                _ => Err(StepError::new("NotYet", "once more")),
+            }
+        })
+        .retry(Retry::fixed(Duration::from_secs(1)))
+        .resource(std::sync::Mutex::new(Vec::<String>::new()))
+        .build()
+        .unwrap();
+    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
+    let done: Done = engine.start(&workflow, Begin {}).await.unwrap().result().await.unwrap();
+    assert_eq!(done.text, "true");
+}

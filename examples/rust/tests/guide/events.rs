@@ -59,7 +59,7 @@ async fn a_union_is_one_of_several() {
 
 #[tokio::test]
 async fn older_versions_are_read() {
-    let older = Value::object([("id", Value::from(7))]);
+    let older = Value::object([("id", Value::from(7u32))]);
     let now = orders().read_event("order.placed", &older).unwrap();
     assert_eq!(now.get("currency").and_then(Value::as_str), Some("EUR"));
     let error = orders().read_event("order.plaiced", &older).unwrap_err();

@@ -94,3 +94,37 @@ async fn resumed_by_id() {
     assert_eq!(handle.result::<Greeted>().await.unwrap().text, "Hello, Ada!");
     engine.close().await;
 }
+
+/// A run keeps its plan: another one is not the same start, but goes on with it.
+#[tokio::test]
+async fn a_changed_workflow() {
+    let folder = tempfile::tempdir().unwrap();
+    let changed = || {
+        Workflow::builder("greeter")
+            .step("ask", |_: Begin| async { Ok(NameWanted {}) })
+            .step("greet", |given: NameGiven| async move { Ok(Greeted { text: format!("Hi, {}!", given.name) }) })
+            .workers(2)
+            .build()
+            .unwrap()
+    };
+    let renamed = Workflow::builder("greeter")
+        .step("ask", |_: Begin| async { Ok(NameWanted {}) })
+        .step("hail", |given: NameGiven| async move { Ok(Greeted { text: given.name }) })
+        .build()
+        .unwrap();
+    let engine = Engine::open(folder.path()).workflow(&workflow()).build().unwrap();
+    engine.start(&workflow(), Begin {}).id("greeter-1").await.unwrap();
+    engine.close().await;
+
+    let engine = Engine::open(folder.path()).workflow(&renamed).build().unwrap();
+    let error = engine.resume("greeter-1").await.unwrap_err().to_string();
+    assert!(error.contains("greeter/greet"), "{error}");
+    engine.close().await;
+
+    let engine = Engine::open(folder.path()).workflow(&changed()).build().unwrap();
+    assert_eq!(engine.start(&changed(), Begin {}).id("greeter-1").await.unwrap_err().code(), "RunExists");
+    let handle = engine.resume("greeter-1").await.unwrap();
+    handle.send(NameGiven { name: "Ada".into() }).await.unwrap();
+    assert_eq!(handle.result::<Greeted>().await.unwrap().text, "Hi, Ada!");
+    engine.close().await;
+}

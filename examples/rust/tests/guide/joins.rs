@@ -1,7 +1,9 @@
 //! Collecting one each of several types.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use windlass::{Collect, Context, Event, StepError};
+use windlass::{All, Collect, Context, Engine, Event, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "day.begun", start)]
@@ -69,4 +71,49 @@ async fn pairs_by_a_key() {
     let mut orders = [done.first, done.second];
     orders.sort();
     assert_eq!(orders, [1, 2]);
+}
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "numbers", start)]
+struct Numbers {
+    list: Vec<u64>,
+}
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "number")]
+struct Number {
+    value: u64,
+}
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "number.done")]
+struct NumberDone {
+    value: u64,
+}
+
+#[derive(Event, Serialize, Deserialize)]
+#[event(name = "numbers.done", stop)]
+struct NumbersDone {
+    list: Vec<u64>,
+}
+
+/// Whoever is ready first: the list stays in its order.
+#[tokio::test]
+async fn the_order_of_the_list() {
+    let workflow = Workflow::builder("numbers")
+        .step("split", |numbers: Numbers| async move {
+            Ok(numbers.list.into_iter().map(|value| Number { value }).collect::<Vec<_>>())
+        })
+        .step("take_time", |ctx: Context, number: Number| async move {
+            ctx.sleep(Duration::from_secs(number.value)).await?;
+            Ok((number.value != 4).then_some(NumberDone { value: number.value }))
+        })
+        .step("join", |all: All<NumberDone>| async move {
+            Ok(NumbersDone { list: all.into_iter().map(|one| one.value).collect() })
+        })
+        .build()
+        .unwrap();
+    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
+    let handle = engine.start(&workflow, Numbers { list: vec![5, 4, 3, 9, 1] }).await.unwrap();
+    assert_eq!(handle.result::<NumbersDone>().await.unwrap().list, [5, 3, 9, 1]);
 }

@@ -93,5 +93,8 @@ fn drawings() {
     let workflow = by_hand().unwrap();
     let drawing = workflow.drawing();
     println!("{}", drawing.to_mermaid());
-    assert!(drawing.to_mermaid().contains("charge"));
+    let json = drawing.write(windlass::draw::Format::Json);
+    for text in [drawing.to_mermaid(), drawing.to_dot(), drawing.to_svg(), json] {
+        assert!(text.contains("charge"), "{text}");
+    }
 }
