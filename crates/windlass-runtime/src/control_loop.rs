@@ -112,7 +112,8 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// What was asked of the run while nobody had it comes before anything it would do by itself.
     async fn take_kept_messages(&mut self) -> Result<(), RuntimeError> {
-        if self.buffer.front() != Some(&TickKind::Restart) {
+        // A run that has just been started has none.
+        if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
             return Ok(());
         }
         let poll = Waiting { until: None, quiet: false, children: false, paused: false, poll: true };
