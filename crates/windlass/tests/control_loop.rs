@@ -9,41 +9,48 @@ use support::{
     Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, events, field, in_time,
     place, ran, refused, seen, started, text, told,
 };
-use windlass::{All, Context, Engine, Error, Event, Events, Res, Retry, Status, StepError, Value, Workflow};
+use windlass::{All, Check, Context, Engine, Error, Event, Events, Res, Retry, Status, StepError, Value, Workflow};
 
 #[derive(Events)]
 enum Next {
     Item(Item),
+    Question(Question),
     Done(Done),
 }
 
-fn next(kind: &str) -> Next {
+fn next(kind: &str) -> Option<Next> {
     match kind {
-        "stop" => Next::Done(Done { text: "stop".into() }),
-        _ => Next::Item(Item { n: 1 }),
+        "stop" => Some(Next::Done(Done { text: "stop".into() })),
+        "item" => Some(Next::Item(Item { n: 1 })),
+        "ask" => Some(Next::Question(Question { n: 1 })),
+        _ => None,
     }
 }
 
-/// What a step returns, and all that is told after it has ended.
+/// What a step returns, and all that is told from its end on.
 #[tokio::test]
 async fn a_result_is_told_of_then_its_events_begin_and_a_stop_ends_all() {
-    let ends: [&str; 3] = ["step.done first", "step.done only", "workflow.finished"];
-    let goes_on = ["step.done first", "step.started work", "task.processed work", "step.done work", "step.done only"];
-    let cases: [(&str, Vec<&str>); 2] =
-        [("stop", ends.to_vec()), ("event", [&goes_on[..], &["workflow.finished"]].concat())];
+    let cases: [(&str, &[&str]); 4] = [
+        ("stop", &["step.done first", "workflow.finished"]),
+        ("item", &["step.done first", "step.started work", "step.done work", "workflow.finished"]),
+        // The question is told, and then the run waits.
+        ("ask", &["step.done first", "input.required first", "workflow.idle"]),
+        ("", &["step.done first", "workflow.idle"]),
+    ];
     for (kind, expected) in cases {
-        let workflow = Workflow::builder("only")
+        let workflow = Workflow::builder("results")
             .step("first", move |_: Begin| async move { Ok(next(kind)) })
             .step("work", |_: Item| async { done("worked") })
+            .step("hear", |answer: Answer| async move { done(answer.text) })
             .build()
             .unwrap();
-        let (result, events) = ran(&workflow).await;
-        assert_eq!(result.unwrap().text, if kind == "stop" { "stop" } else { "worked" });
-        let from = place(&events, "step.done first");
-        let heard: Vec<String> = told(&events[from..]);
-        assert_eq!(heard.iter().filter(|one| !one.ends_with(" only")).cloned().collect::<Vec<_>>(), {
-            expected.iter().filter(|one| !one.ends_with(" only")).copied().collect::<Vec<_>>()
-        });
+        let handle = started(&workflow).await;
+        let events = seen(&handle, expected[expected.len() - 1], 1).await;
+        assert_eq!(told(&events[place(&events, "step.done first")..]), expected, "{kind}");
+        if expected.last() == Some(&"workflow.idle") {
+            handle.send(answer(1)).await.unwrap();
+        }
+        text(&handle).await;
     }
 }
 
@@ -69,8 +76,8 @@ async fn an_event_goes_to_every_step_that_accepts_it_in_the_order_of_declaration
     let begun: Vec<String> = told(&events).into_iter().filter(|one| one.starts_with("step.started")).collect();
     assert_eq!(
         begun[1..5],
-        ["step.started zeta", "step.started alpha", "step.started zeta", "step.started alpha"],
-        "by the event first, then by the step"
+        ["step.started zeta", "step.started zeta", "step.started alpha", "step.started alpha"],
+        "by the step, and for each in the order of the events"
     );
 }
 
@@ -243,6 +250,7 @@ async fn a_stop_event_calls_the_others_off_and_nothing_more_is_heard_of_them() {
             world.pass("never").await;
             Ok(())
         })
+        .allow(Check::DeadEnd)
         .step("fast", |world: Res<World>, _: Begin| async move {
             world.pass("stop").await;
             done("stopped")
@@ -282,6 +290,7 @@ fn beside(world: &World, fails: u32) -> Workflow {
             }
         })
         .retry(Retry::fixed(HOUR).attempts(5))
+        .allow(Check::DeadEnd)
         .resource(world.clone())
         .build()
         .unwrap()
@@ -462,6 +471,7 @@ fn handled(fails: u64, times: u32, of: Option<&'static str>, rescue_fails: bool)
             }
         })
         .step("other", |_: Begin| async { Ok(()) })
+        .allow(Check::DeadEnd)
         .on_failure("rescue", move |failed: windlass::StepFailed| async move {
             if rescue_fails {
                 return Err(StepError::new("Lost", "the handler fails"));

@@ -30,7 +30,7 @@ async fn retries_keep_their_order_and_their_counts() {
                 }
             })
             .workers(1)
-            .retry(Retry::exponential(HOUR).attempts(3).jitter(0.5))
+            .retry(Retry::exponential(HOUR).attempts(3))
             .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
             .resource(world.clone())
             .build()
@@ -49,6 +49,34 @@ async fn retries_keep_their_order_and_their_counts() {
             }
         }
         assert_eq!(first, ["1 1", "2 1", "3 1", "2 2", "3 2", "3 3"]);
+    }
+}
+
+/// The replay of each journal, with which every series of lives ends, compares what was drawn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delays_by_chance_are_drawn_once() {
+    let (expected, all) = cut_everywhere(|world| {
+        Workflow::builder("jitter")
+            .step("work", |ctx: Context, world: Res<World>, _: Begin| async move {
+                world.note(format!("attempt {} at {:?}", ctx.attempt(), ctx.now()));
+                match ctx.attempt() {
+                    3 => done("third"),
+                    _ => Err(refused()),
+                }
+            })
+            .retry(Retry::fixed(HOUR).attempts(3).jitter(0.9))
+            .resource(world.clone())
+            .build()
+            .unwrap()
+    })
+    .await;
+    assert_eq!(expected.ending.result, "third");
+    for notes in all {
+        // A repeated attempt began when it began first: nothing was drawn again.
+        let mut notes: Vec<String> = notes.into_iter().map(|note| note.replace(" at ", ": ")).collect();
+        one_value_each(&notes);
+        notes.dedup();
+        assert_eq!(notes.len(), 3, "{notes:?}");
     }
 }
 
@@ -509,11 +537,11 @@ fn two_engines_on_one_store_do_not_both_run_it() {
         world.noted(1).await;
         let refused = other.resume("r").await.err().expect("it is run elsewhere");
         assert_eq!(refused.code(), "Owned", "{refused}");
-        // Whoever starts it there is told of its end all the same.
-        let beside = begin(&other, &workflow).await;
+        let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.err().expect("nor is it started twice");
+        assert_eq!(refused.code(), "Owned", "{refused}");
         world.open("end");
         assert_eq!(text(&handle).await, "once");
-        assert_eq!(text(&beside).await, "once");
+        assert_eq!(text(&other.resume("r").await.unwrap()).await, "once", "its end is everybody's");
     });
     assert_eq!(world.notes(), ["ran"]);
 }

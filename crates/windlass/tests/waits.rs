@@ -135,6 +135,7 @@ async fn who_was_waiting_for_an_event_does_not_begin_anew_with_it_but_others_do(
             world.note(format!("heard {}", answer.n));
             Ok(())
         })
+        .allow(windlass::Check::DeadEnd)
         .resource(world.clone())
         .build()
         .unwrap();
