@@ -345,6 +345,37 @@ async fn a_run_that_is_never_out_of_work_is_never_idle() {
     assert_eq!(count(&events, "workflow.idle"), 0);
 }
 
+/// An answer is accepted while the step is on its way to its wait: when the wait begins, the answer is in delivery.
+#[tokio::test]
+async fn a_run_is_not_idle_while_an_event_is_being_delivered() {
+    for durable in [false, true] {
+        let world = World::default();
+        let workflow = Workflow::builder("delivered")
+            .step("ask", |ctx: Context, world: Res<World>, _: Begin| async move {
+                world.note("begun");
+                world.pass("ask").await;
+                done(ctx.wait_for::<Answer>().await?.text)
+            })
+            .resource(world.clone())
+            .build()
+            .unwrap();
+        let engine = Engine::in_memory().workflow(&workflow);
+        let engine = match durable {
+            true => engine.store(std::sync::Arc::new(windlass_store::MemoryStore::new())),
+            false => engine,
+        };
+        let engine = engine.build().unwrap();
+        let handle = in_time(engine.start(&workflow, Begin { n: 0 })).await.unwrap();
+        world.noted(1).await;
+        // Nobody else runs between these two.
+        world.open("ask");
+        handle.send(answer(1)).await.unwrap();
+        let (result, events) = ended(&handle).await;
+        assert_eq!(result.unwrap().text, "answer 1");
+        assert_eq!(count(&events, "workflow.idle"), 0, "durable: {durable}; {:#?}", told(&events));
+    }
+}
+
 #[tokio::test]
 async fn idle_is_told_again_when_the_run_has_moved() {
     let workflow = Workflow::builder("twice")
