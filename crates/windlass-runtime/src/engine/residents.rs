@@ -182,7 +182,7 @@ struct Hosted<A> {
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.flush(state, blobs).await?;
