@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use support::{
-    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, events, field, in_time,
-    place, ran, refused, seen, started, text, told,
+    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, events, field,
+    in_time, place, ran, refused, seen, started, text, told,
 };
 use windlass::{All, Check, Context, Engine, Error, Event, Events, Res, Retry, Status, StepError, Value, Workflow};
 
@@ -560,13 +560,37 @@ async fn a_handler_is_not_told_of_timeouts_of_the_run_or_of_cancels() {
         .build()
         .unwrap();
     assert_eq!(ran(&workflow).await.0.unwrap_err().code(), "RunTimedOut");
-    let handle = in_time(Engine::in_memory().workflow(&workflow).build().unwrap().start(&workflow, Begin { n: 0 })).await;
+    let handle =
+        in_time(Engine::in_memory().workflow(&workflow).build().unwrap().start(&workflow, Begin { n: 0 })).await;
     let handle = handle.unwrap();
     seen(&handle, "workflow.idle", 1).await;
     handle.cancel("enough").await.unwrap();
     let error = in_time(handle.result::<Done>()).await.unwrap_err();
     assert!(matches!(error, Error::Run { status: Status::Cancelled, .. }), "{error}");
     assert!(world.notes().is_empty());
+}
+
+#[tokio::test]
+async fn a_step_that_takes_too_long_is_tried_again_and_its_handler_is_told() {
+    let world = World::default();
+    let workflow = Workflow::builder("slow")
+        .step("stuck", |ctx: Context, world: Res<World>, _: Begin| async move {
+            world.note(format!("attempt {}", ctx.attempt()));
+            std::future::pending::<()>().await;
+            done("never")
+        })
+        .timeout(Duration::from_millis(20))
+        .retry(Retry::fixed(Duration::from_millis(1)).attempts(2))
+        .on_failure("rescue", |failed: windlass::StepFailed| async move {
+            done(format!("{} {} after {}", failed.step, failed.error.kind(), failed.attempts))
+        })
+        .resource(world.clone())
+        .build()
+        .unwrap();
+    let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
+    let handle = in_time(engine.start(&workflow, Begin { n: 0 })).await.unwrap();
+    assert_eq!(text(&handle).await, "stuck timeout after 2");
+    assert_eq!(world.notes(), ["attempt 1", "attempt 2"]);
 }
 
 // Streams.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use support::lives::{cut_everywhere, one_value_each, replays, same_notes};
 use support::{
-    Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, World, answer, count, done, events, in_time, refused, seen,
-    text,
+    Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, World, answer, count, done, events, in_time, refused,
+    seen, text,
 };
 use windlass::{All, Collect, Context, Engine, Error, Event, Events, Handle, Res, Retry, StepError, Value, Workflow};
 use windlass_store::{MemoryStore, SqliteOptions, SqliteStore};
@@ -110,6 +110,26 @@ async fn waits_keep_their_answers_and_their_deadlines() {
     for notes in all {
         one_value_each(&notes);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_step_publishes_is_told_once() {
+    let (expected, _) = cut_everywhere(|_| {
+        Workflow::builder("publishes")
+            .step("work", |ctx: Context, _: Begin| async move {
+                ctx.publish(Item { n: 1 })?;
+                tokio::task::yield_now().await;
+                ctx.publish(Item { n: 2 })?;
+                ctx.sleep(HOUR).await?;
+                ctx.publish(Item { n: 3 })?;
+                tokio::task::yield_now().await;
+                done("told")
+            })
+            .build()
+            .unwrap()
+    })
+    .await;
+    assert_eq!(expected.ending.told.iter().filter(|one| one.starts_with("item")).count(), 3);
 }
 
 #[derive(Default, Serialize, Deserialize)]

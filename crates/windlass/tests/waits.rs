@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use support::{
-    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, field, in_time, ran, seen,
-    started, text, told,
+    Answer, Begin, Done, HOUR, Item, Question, Worked, World, answer, count, done, ended, engine, field, in_time, ran,
+    seen, started, text, told,
 };
 use windlass::{All, Collect, Context, Event, Events, Res, StepError, Surplus, Value, Workflow};
 
@@ -43,7 +43,9 @@ fn parallel() -> Workflow {
             Ok(Worked { n: item.n * 10 + answer.text.len() as u64 % 10 })
         })
         .workers(1)
-        .step("gather", |all: All<Worked>| async move { done(format!("{:?}", all.iter().map(|one| one.n).collect::<Vec<_>>())) })
+        .step("gather", |all: All<Worked>| async move {
+            done(format!("{:?}", all.iter().map(|one| one.n).collect::<Vec<_>>()))
+        })
         .build()
         .unwrap()
 }
@@ -236,9 +238,7 @@ fn either(text: &str) -> Either {
 /// Gives these events; what comes together is noted, and the end comes with `B9`.
 fn joins(world: &World, given: &'static str, surplus: Surplus) -> Workflow {
     Workflow::builder("joins")
-        .step("give", move |_: Begin| async move {
-            Ok(given.split(' ').map(either).collect::<Vec<_>>())
-        })
+        .step("give", move |_: Begin| async move { Ok(given.split(' ').map(either).collect::<Vec<_>>()) })
         .step("join", |world: Res<World>, set: Collect<(A, A, B)>| async move {
             let Collect((first, second, b)) = set;
             world.note(format!("{} {} {}", first.n, second.n, b.n));

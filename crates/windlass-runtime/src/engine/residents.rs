@@ -80,7 +80,14 @@ impl Inner {
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &turns);
-                self.host(run.clone(), epoch, above, virtual_time, IdleRelease::new(durable, self.release_after), loaded)
+                self.host(
+                    run.clone(),
+                    epoch,
+                    above,
+                    virtual_time,
+                    IdleRelease::new(durable, self.release_after),
+                    loaded,
+                )
             }
             Keep::Nothing => self.host(run.clone(), epoch, above, virtual_time, Unkept::new(local, options), loaded),
         };
