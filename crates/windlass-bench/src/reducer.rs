@@ -34,7 +34,7 @@ pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&Sta
     let mut next =
         Some(TickKind::AddEvent { name: START_EVENT.into(), payload, request: None, origin: None, to: None });
     while let Some(kind) = next.take() {
-        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind };
+        let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };
         let begun = Instant::now();
         let Ok(Reduced::Done(output)) = reduce(program, &mut state, &tick, &mut blobs, &mut Resume::default()) else {
             panic!("a plan that only computes needs nothing");

@@ -17,6 +17,9 @@ pub struct Tick {
     /// Entropy: every random value of this tick derives from it and a counter.
     pub seed: u64,
     pub kind: TickKind,
+    /// More was accepted before this tick was reduced, and comes next: whatever this one leaves behind, the run is not idle.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 /// Where a run comes from that another run has called.

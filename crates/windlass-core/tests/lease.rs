@@ -365,7 +365,7 @@ proptest! {
                     TickKind::Progress { job, dispatch: Some(dispatch), data: Value::Int(1) },
                 ];
                 for kind in kinds {
-                    let tick = windlass_core::Tick { at: sim.now, seed: 7, kind };
+                    let tick = windlass_core::Tick { at: sim.now, seed: 7, kind, more: false };
                     let mut resume = windlass_core::Resume::default();
                     let reduced = windlass_core::reduce(&program, &mut other.state, &tick, &mut other.values, &mut resume);
                     let told = match reduced {

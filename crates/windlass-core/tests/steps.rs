@@ -471,3 +471,29 @@ fn a_step_that_waits_for_what_another_gives_goes_on_with_it() {
     let answers = &resumed.resumed.as_ref().unwrap().answers;
     assert_eq!(answers[0].value, json(r#"{"n": 2}"#));
 }
+
+#[test]
+fn what_comes_before_its_wait_is_kept_also_from_another_step() {
+    use windlass_core::{Await, Awaited};
+    let program = steps(vec![step("first", "start", "stop"), step("other", "start", "later news")]).load();
+    let mut sim = begun(&program);
+    sim.reply("other", sending(&[r#"later {"n": 1}"#, r#"news {"n": 2}"#], r#"later {"n": 3}"#));
+    let reasons = told(&sim, "event.unhandled", &["event", "reason"]);
+    assert_eq!(
+        reasons.iter().map(|one| one.trim()).collect::<Vec<_>>(),
+        [
+            "event=later reason=nobody waits for it yet; it is kept",
+            "event=news reason=no step accepts it",
+            "event=later reason=nobody waits for it yet; it is kept"
+        ]
+    );
+    for _ in 0..2 {
+        let awaited = Awaited::Event { name: "later".into(), requirements: Value::Null, deadline: None, asks: None };
+        let awaits = Some(Box::new(Await { awaited, told: 0 }));
+        sim.reply("first", TaskOutcome { awaits, ..TaskOutcome::success(Value::Null) });
+    }
+    let resumed = sim.dispatched.iter().rfind(|job| &*job.path == "first").unwrap();
+    let answers: Vec<Value> = resumed.resumed.as_ref().unwrap().answers.iter().map(|one| one.value.clone()).collect();
+    assert_eq!(answers, [json(r#"{"n": 1}"#), json(r#"{"n": 3}"#)]);
+    assert_eq!(sim.count("workflow.idle"), 0);
+}

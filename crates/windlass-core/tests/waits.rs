@@ -388,16 +388,31 @@ fn an_impossible_tick_is_found_and_changes_nothing() {
     let before = support::sim::encoded(&sim.state);
     let early = TickKind::AddEvent { name: "go".into(), payload: Value::Null, request: None, origin: None, to: None };
     for kind in [TickKind::Restart, TickKind::TimerDue, early] {
-        let tick = Tick { at: Timestamp(5), seed: 0, kind };
+        let tick = Tick { at: Timestamp(5), seed: 0, kind, more: false };
         assert!(impossible(&program, &mut sim, &tick).is_some());
         assert_eq!(support::sim::encoded(&sim.state), before);
     }
     sim.now = Timestamp(10);
     sim.start();
-    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue };
+    let back = Tick { at: Timestamp(9), seed: 0, kind: TickKind::TimerDue, more: false };
     assert!(impossible(&program, &mut sim, &back).is_some(), "time never goes back");
 }
 
 fn impossible(program: &Program, sim: &mut Sim, tick: &Tick) -> Option<Impossible> {
     reduce(program, &mut sim.state, tick, &mut sim.values, &mut Resume::default()).err()
+}
+
+/// The loop says with each tick whether more is at hand: what is being delivered is no idleness.
+#[test]
+fn a_run_to_which_more_comes_is_not_idle_yet() {
+    let program = twice();
+    let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
+    let start =
+        TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin: None, to: None };
+    sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more: true }).unwrap();
+    assert_eq!((sim.state.is_idle(), sim.count("workflow.idle")), (true, 0));
+    sim.tick(TickKind::TimerDue);
+    assert_eq!(sim.count("workflow.idle"), 1);
+    sim.tick(TickKind::TimerDue);
+    assert_eq!(sim.count("workflow.idle"), 1, "once");
 }

@@ -24,6 +24,15 @@ pub struct Waiting {
     pub paused: bool,
     /// Do not wait at all: only look.
     pub poll: bool,
+    /// The run has become idle and has not said so, because more was to come: if nothing has come of it, it wants a tick.
+    pub untold: bool,
+}
+
+impl Waiting {
+    /// For whoever only wants to look.
+    pub fn poll() -> Waiting {
+        Waiting { until: None, quiet: false, children: false, paused: false, poll: true, untold: false }
+    }
 }
 
 /// What ended the wait.
@@ -68,6 +77,11 @@ pub trait Adapter: Send {
 
     /// The first of what is waited for. Workers come before outside input.
     fn wait_for_next_task(&mut self, waiting: Waiting) -> impl Future<Output = Next> + Send;
+
+    /// Whether something was accepted that the loop has yet to reduce. `buffered`: the loop itself has such ticks.
+    fn more_comes(&mut self, buffered: bool) -> bool {
+        buffered
+    }
 
     /// Called after each tick's reduction, before any of its commands is carried out.
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State);
@@ -148,6 +162,11 @@ macro_rules! forward_one {
     ($inner:ident, wait_for_next_task) => {
         async fn wait_for_next_task(&mut self, waiting: $crate::adapter::Waiting) -> $crate::adapter::Next {
             self.$inner.wait_for_next_task(waiting).await
+        }
+    };
+    ($inner:ident, more_comes) => {
+        fn more_comes(&mut self, buffered: bool) -> bool {
+            self.$inner.more_comes(buffered)
         }
     };
     ($inner:ident, on_tick) => {

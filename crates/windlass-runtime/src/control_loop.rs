@@ -100,6 +100,7 @@ impl<A: Adapter> ControlLoop<A> {
                 children: !self.state.calls.is_empty(),
                 paused: self.state.paused,
                 poll: false,
+                untold: self.state.is_idle() && !self.state.idle_told,
             };
             match self.adapter.wait_for_next_task(waiting).await {
                 Next::Ticks(ticks) => self.buffer.extend(ticks),
@@ -118,11 +119,11 @@ impl<A: Adapter> ControlLoop<A> {
 
     /// What was asked of the run while nobody had it comes before anything it would do by itself.
     async fn take_kept_messages(&mut self) -> Result<(), RuntimeError> {
-        if self.buffer.front() != Some(&TickKind::Restart) {
+        // A run that has just been started has none.
+        if !matches!(self.buffer.front(), Some(TickKind::Restart | TickKind::TimerDue)) {
             return Ok(());
         }
-        let poll = Waiting { until: None, quiet: false, children: false, paused: false, poll: true };
-        match self.adapter.wait_for_next_task(poll).await {
+        match self.adapter.wait_for_next_task(Waiting::poll()).await {
             Next::Ticks(ticks) => {
                 let later = self.buffer.split_off(1);
                 self.buffer.extend(ticks);
@@ -149,8 +150,7 @@ impl<A: Adapter> ControlLoop<A> {
                 if self.owes_effects() || self.adapter.wants_flush() {
                     self.settle().await?;
                 }
-                let poll = Waiting { until: None, quiet: false, children: false, paused: false, poll: true };
-                match self.adapter.wait_for_next_task(poll).await {
+                match self.adapter.wait_for_next_task(Waiting::poll()).await {
                     Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
                     Next::Closed => {
                         self.closing = true;
@@ -170,7 +170,9 @@ impl<A: Adapter> ControlLoop<A> {
         let at = self.adapter.get_now().max(self.state.now);
         let seed = self.adapter.entropy();
         let Some(kind) = self.buffer.pop_front() else { return Ok(()) };
-        let mut tick = Tick { at, seed, kind };
+        // A run with other jobs out is not idle anyway.
+        let more = self.state.jobs.len() <= 1 && self.adapter.more_comes(!self.buffer.is_empty());
+        let mut tick = Tick { at, seed, kind, more };
         self.slim(&mut tick.kind);
         if let TickKind::StepResult { job, .. } = &tick.kind {
             self.finalized.push(*job);

@@ -230,7 +230,7 @@ async fn workers_come_before_outside_input() {
     mailbox.send(Mail::Inbox).expect("open");
     reports_in.send(report(1)).expect("open");
     reports_in.send(report(2)).expect("open");
-    let waiting = Waiting { until: None, quiet: false, children: false, paused: false, poll: false };
+    let waiting = Waiting { poll: false, ..Waiting::poll() };
     let next = in_time(local.wait_for_next_task(waiting)).await;
     assert!(matches!(&next, Next::Ticks(ticks) if *ticks == [report(1), report(2)]), "{next:?}");
     let next = in_time(local.wait_for_next_task(waiting)).await;

@@ -47,7 +47,9 @@ pub(crate) fn plan(workflow: &WorkflowBuilder) -> Plan {
     let asks: BTreeSet<&str> =
         workflow.steps.iter().flat_map(StepDef::makes).filter(|event| asks(event)).map(|event| event.name).collect();
     let asks = asks.into_iter().map(Into::into).collect();
-    let net = Net { tells_slots: true, asks, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
+    let waits: BTreeSet<&str> = workflow.steps.iter().flat_map(|step| &step.waits).map(|event| event.name).collect();
+    let waits = waits.into_iter().map(Into::into).collect();
+    let net = Net { tells_slots: true, asks, waits, ..Net::new(places, start, NetEnd::Stop(stop.into())) };
     plan.nodes[root.0 as usize].kind = NodeKind::Net(net);
     plan
 }

@@ -43,10 +43,12 @@ impl<'s> Graph<'s> {
         find(&named).or_else(|| find(&for_all))
     }
 
-    /// Steps that may follow a step, its handler among them.
+    /// Steps that may follow a step or go on after it: who takes its events, who waits for them, its handler.
     fn after(&self, at: usize) -> BTreeSet<usize> {
-        let events = self.steps[at].makes().flat_map(|event| self.takers(event.name));
-        events.chain(self.handler_of(at)).collect()
+        let made = || self.steps[at].makes().map(|event| event.name);
+        let waits = |step: &StepDef| step.waits.iter().any(|event| made().any(|name| name == event.name));
+        let waiting = (0..self.steps.len()).filter(|other| waits(&self.steps[*other]));
+        made().flat_map(|name| self.takers(name)).chain(waiting).chain(self.handler_of(at)).collect()
     }
 
     /// Steps that can run.

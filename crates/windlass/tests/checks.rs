@@ -120,6 +120,7 @@ fn each_problem_has_a_code_and_a_sentence() {
             vec![],
         ),
         (named("w").step("x", step!(Begin => Asked)).step("y", step!(Told => Done)).workflow(), vec![]),
+        (named("w").step("x", step!(Begin => A)).step("y", step!(Begin => Done)).waits::<A>().workflow(), vec![]),
         (
             whole().step("x", step!(A => B)).step("y", step!(B => Either)).workflow(),
             vec![

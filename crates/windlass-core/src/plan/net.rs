@@ -23,11 +23,15 @@ pub struct Net {
     /// enough; places may accept it as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Arc<str>>,
+    /// Kinds that bodies wait for. What comes before its wait is kept, whether it comes from outside or from a place; of
+    /// other kinds only what comes from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Arc<str>>,
 }
 
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
-        Net { places, start: start.into(), end, input: None, tells_slots: false, asks: Vec::new() }
+        Net { places, start: start.into(), end, input: None, tells_slots: false, asks: Vec::new(), waits: Vec::new() }
     }
 }
 

@@ -60,7 +60,7 @@ pub fn reduce(
     }
     match reducer.work_off() {
         Ok(()) => {
-            reducer.conclude();
+            reducer.conclude(tick.more);
             Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
         }
         Err(blobs) => {
@@ -198,12 +198,12 @@ impl Reducer<'_> {
         }
     }
 
-    fn conclude(&mut self) {
+    fn conclude(&mut self, more: bool) {
         self.tell_untold();
         if self.state.has_work() && self.state.result().is_none() {
             self.work.output.commands.push(Command::QueueEvent(TickKind::Proceed));
         }
-        self.tell_idle();
+        self.tell_idle(more);
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -82,9 +82,13 @@ impl Reducer<'_> {
         self.publish(path, "loop.progress", [("from", from.into()), ("to", to.into()), ("failed", failed.into())]);
     }
 
-    /// Once, when only an outside event can move the run; again after it has moved.
-    pub(crate) fn tell_idle(&mut self) {
+    /// Once, when only an outside event can move the run; again after it has moved. While more is to come, not yet.
+    pub(crate) fn tell_idle(&mut self, more: bool) {
         let idle = self.state.is_idle();
+        if more {
+            self.state.idle_told &= idle;
+            return;
+        }
         if idle && !self.state.idle_told {
             let waits: BTreeSet<Arc<str>> = self.state.waits.keys().cloned().chain(self.kinds_from_outside()).collect();
             let waits = waits.into_iter().map(Value::Str).collect();

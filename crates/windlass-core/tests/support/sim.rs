@@ -159,7 +159,7 @@ impl<'p> Sim<'p> {
 
     /// One tick, now.
     pub fn tick(&mut self, kind: TickKind) -> &mut Self {
-        let tick = Tick { at: self.now, seed: self.rng.next(), kind };
+        let tick = Tick { at: self.now, seed: self.rng.next(), kind, more: false };
         self.reduce(tick).unwrap_or_else(|impossible| panic!("{impossible}"));
         self
     }

@@ -75,7 +75,8 @@ pub fn steps(steps: Vec<Step>) -> Builder {
         });
         let places = places.collect();
         let end = NetEnd::Stop("stop".into());
-        NodeKind::Net(Net { tells_slots: true, asks: vec!["question".into()], ..Net::new(places, "start", end) })
+        let (asks, waits) = (vec!["question".into()], vec!["later".into()]);
+        NodeKind::Net(Net { tells_slots: true, asks, waits, ..Net::new(places, "start", end) })
     });
     b.at(root).hidden = true;
     b

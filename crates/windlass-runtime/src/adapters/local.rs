@@ -150,6 +150,9 @@ impl Adapter for Local {
         if waiting.poll {
             return Next::Nothing;
         }
+        if waiting.untold {
+            return Next::Timer;
+        }
         if let Some(at) = waiting.until {
             let alone = self.workers.in_flight() == 0 && !waiting.children && !waiting.paused;
             if at <= self.clock.now() || (alone && self.clock.skip_to(at)) {
@@ -157,6 +160,10 @@ impl Adapter for Local {
             }
         }
         self.wait(waiting.until).await
+    }
+
+    fn more_comes(&mut self, buffered: bool) -> bool {
+        buffered || self.postponed.is_some() || !self.mail.is_empty()
     }
 
     fn on_tick(&mut self, _tick: &Tick, _output: &Output, _state: &State) {}

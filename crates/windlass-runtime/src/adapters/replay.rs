@@ -82,6 +82,10 @@ impl Adapter for Replay {
         self.next(waiting.poll)
     }
 
+    fn more_comes(&mut self, _buffered: bool) -> bool {
+        self.current().is_some_and(|tick| tick.more)
+    }
+
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         let at = self.reduced;
         self.reduced += 1;

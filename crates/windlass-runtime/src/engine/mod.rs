@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, Program, TickKind};
+use windlass_core::{Event, Limits, Program, State, TickKind};
 use windlass_store::{
     Claim, CommitHook, GroupWriter, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store, WriterLimits,
 };
@@ -123,6 +123,8 @@ pub(crate) struct Inner {
 pub(crate) struct Tracked {
     /// Where its mail goes while it is in memory.
     pub mailbox: Option<Mailbox>,
+    /// The claim under which this engine has had it in memory last, and has let it go because it only waited.
+    pub released: Option<u64>,
     /// Another process had it when it was looked at last: the store says when it has ended, or is free.
     pub elsewhere: bool,
     pub end: watch::Sender<RunEnd>,
@@ -382,6 +384,7 @@ impl Inner {
         let mut runs = self.runs();
         let tracked = runs.entry(run.clone()).or_insert_with(|| Tracked {
             mailbox: None,
+            released: None,
             elsewhere: false,
             end: watch::channel(RunEnd::Open).0,
             events: None,
@@ -467,7 +470,10 @@ impl Inner {
                 return Err(error);
             }
         };
-        let mut first = vec![TickKind::Restart];
+        let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
+            true => TickKind::TimerDue,
+            false => TickKind::Restart,
+        }];
         if unpause && image.state.paused {
             first.push(TickKind::Resume { request: None });
         }
@@ -495,6 +501,13 @@ impl Inner {
             self.store.release(run, epoch)?;
         }
         launched
+    }
+
+    /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
+    /// that of its own timeout. A restart would not count it.
+    fn has_only_waited(&self, run: &str, epoch: u64, state: &State) -> bool {
+        let released = self.runs().get(run).and_then(|tracked| tracked.released);
+        state.is_quiet() && released.is_some_and(|before| before + 1 == epoch)
     }
 
     /// A run whose plan names what this engine does not have would fail for no fault of its own.

@@ -80,9 +80,16 @@ impl Inner {
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &turns);
-                self.host(run.clone(), above, virtual_time, IdleRelease::new(durable, self.release_after), loaded)
+                self.host(
+                    run.clone(),
+                    epoch,
+                    above,
+                    virtual_time,
+                    IdleRelease::new(durable, self.release_after),
+                    loaded,
+                )
             }
-            Keep::Nothing => self.host(run.clone(), above, virtual_time, Unkept::new(local, options), loaded),
+            Keep::Nothing => self.host(run.clone(), epoch, above, virtual_time, Unkept::new(local, options), loaded),
         };
         match begun.await {
             Ok(()) => Ok(()),
@@ -101,6 +108,7 @@ impl Inner {
     fn host<A: Adapter + 'static>(
         self: &Arc<Self>,
         run: Arc<str>,
+        epoch: u64,
         parent: Option<Arc<str>>,
         virtual_time: bool,
         inner: A,
@@ -125,7 +133,7 @@ impl Inner {
         let task = tokio::spawn(async move {
             let exit = looping.run().await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
-            engine.left(&run, waiting, exit)
+            engine.left(&run, epoch, waiting, exit)
         });
         (begun, task)
     }
@@ -135,6 +143,7 @@ impl Inner {
     fn left(
         &self,
         run: &Arc<str>,
+        epoch: u64,
         parent: Option<&Arc<str>>,
         exit: Result<Exit, RuntimeError>,
     ) -> Option<RuntimeError> {
@@ -143,6 +152,7 @@ impl Inner {
             Ok(Exit::Released) => {
                 if let Some(tracked) = self.runs().get_mut(run) {
                     tracked.mailbox = None;
+                    tracked.released = Some(epoch);
                 }
                 self.nudge.notify_one();
                 None
@@ -179,7 +189,7 @@ struct Hosted<A> {
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.flush(state, blobs).await?;

@@ -127,9 +127,13 @@ impl Reducer<'_> {
             }
             return;
         }
-        if self.offer_to_nets(name, payload, None) {
-            return;
+        if !self.offer_to_nets(name, payload, None) {
+            self.keep_for_later(name, payload);
         }
+    }
+
+    /// For a wait that is yet to begin.
+    pub(in crate::reduce) fn keep_for_later(&mut self, name: &Arc<str>, payload: &Value) {
         let kept = self.state.signals.entry(name.clone()).or_default();
         if kept.len() >= SIGNALS_KEPT {
             return self.late("signal");

@@ -105,6 +105,9 @@ impl<'a> Reducer<'a> {
         // Who was waiting for it has it now, and does not begin anew with it.
         accepting.retain(|at| answered != Some(*at));
         if accepting.is_empty() && answered.is_none() && !net.asks.contains(&token.kind) {
+            if to.is_none() && net.waits.contains(&token.kind) {
+                return self.keep_for_later(&token.kind, &token.payload);
+            }
             let reason = match to {
                 None => "no step accepts it".to_owned(),
                 Some(to) if net.places.iter().any(|place| place.name == *to) => format!("`{to}` does not accept it"),

@@ -1,0 +1,229 @@
+//! kill -9 of a real process that runs a workflow, and another process that goes on with it.
+//!
+//! This test program starts itself again: `the_process` is the workflow's process when it is told so, and nothing else.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use support::{Answer, Begin, Directory, Done, HOUR, Item, Question, Worked, answer, done, events, refused, told};
+use windlass::{All, Context, Engine, Retry, Workflow};
+
+const STORE: &str = "WINDLASS_TEST_STORE";
+const WORKFLOW: &str = "WINDLASS_TEST_WORKFLOW";
+const STUCK: &str = "WINDLASS_TEST_STUCK";
+
+/// Lines that are meant for whoever has started this process; its test harness writes others.
+const MARK: &str = "@ ";
+
+fn say(what: &str) {
+    println!("{MARK}{what}");
+}
+
+/// Says where it is. If this is where the process is to be killed, it stays here.
+async fn reach(point: String) {
+    say(&point);
+    if std::env::var(STUCK).is_ok_and(|stuck| stuck == point) {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Totals {
+    count: u64,
+}
+
+fn workflow(name: &str) -> Workflow {
+    match name {
+        "counts" => Workflow::builder("counts")
+            .step("split", |_: Begin| async { Ok((1..=6).map(|n| Item { n }).collect::<Vec<_>>()) })
+            .step("work", |ctx: Context<Totals>, item: Item| async move {
+                ctx.add("count", 1)?;
+                reach(format!("work {}", item.n)).await;
+                Ok(Worked { n: item.n })
+            })
+            .workers(2)
+            .step("gather", |ctx: Context<Totals>, all: All<Worked>| async move {
+                done(format!("{} of {}", ctx.state()?.count, all.len()))
+            })
+            .build(),
+        "retries" => Workflow::builder("retries")
+            .step("split", |_: Begin| async { Ok((1..=3).map(|n| Item { n }).collect::<Vec<_>>()) })
+            .step("work", |ctx: Context, item: Item| async move {
+                reach(format!("work {} attempt {}", item.n, ctx.attempt())).await;
+                match ctx.attempt() {
+                    3 => Ok(Worked { n: item.n }),
+                    _ => Err(refused()),
+                }
+            })
+            .workers(1)
+            .retry(Retry::exponential(HOUR).attempts(3))
+            .step("gather", |all: All<Worked>| async move { done(all.len().to_string()) })
+            .build(),
+        _ => Workflow::builder("asks")
+            .step("ask", |ctx: Context, _: Begin| async move {
+                let first = ctx.wait_for::<Answer>().asking(Question { n: 1 }).await?;
+                reach(format!("has {}", first.n)).await;
+                let second = ctx.wait_for::<Answer>().await?;
+                reach(format!("has {}", second.n)).await;
+                done(format!("{} {}", first.n, second.n))
+            })
+            .build(),
+    }
+    .expect("a workflow")
+}
+
+/// The process: starts the run or goes on with it, takes answers from its input, says what became of it.
+#[test]
+fn the_process() {
+    let Ok(directory) = std::env::var(STORE) else { return };
+    let workflow = workflow(&std::env::var(WORKFLOW).unwrap_or_default());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = Engine::open(&directory).virtual_time(true).workflow(&workflow).build().unwrap();
+        let handle = engine.start(&workflow, Begin { n: 0 }).id("r").await.unwrap();
+        say("started");
+        let outside = handle.clone();
+        tokio::task::spawn_blocking(move || {
+            for line in std::io::stdin().lines().map_while(Result::ok) {
+                let n = line.trim().parse().expect("a number");
+                let sent = tokio::runtime::Handle::current().block_on(outside.send(answer(n)));
+                say(&match sent {
+                    Ok(()) => format!("accepted {n}"),
+                    Err(error) => error.to_string(),
+                });
+            }
+        });
+        let end = handle.result::<Done>().await.unwrap();
+        for one in told(&events(&handle, 0).await) {
+            say(&format!("event {one}"));
+        }
+        say(&format!("end {}", end.text));
+    });
+    // Whoever reads its input may still do so.
+    runtime.shutdown_background();
+}
+
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    heard: Vec<String>,
+}
+
+impl Process {
+    /// One that runs this workflow in this store, and stops at a point.
+    fn start(directory: &Directory, workflow: &str, stuck: &str) -> Process {
+        let mut child = Command::new(std::env::current_exe().expect("a test knows itself"))
+            .args(["--exact", "the_process", "--nocapture", "--test-threads=1"])
+            .env(STORE, directory.path())
+            .env(WORKFLOW, workflow)
+            .env(STUCK, stuck)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process can be started");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        Process { child, lines, heard: Vec::new() }
+    }
+
+    /// Reads what it says up to this.
+    fn hear(&mut self, what: &str) {
+        while let Some(line) = self.lines.next() {
+            let line = line.expect("its output");
+            // The harness begins a line of its own before the first.
+            if let Some((_, said)) = line.split_once(MARK) {
+                self.heard.push(said.to_owned());
+                if said == what {
+                    return;
+                }
+            }
+        }
+        panic!("it has ended without `{what}`: {:#?}", self.heard);
+    }
+
+    fn tell(&mut self, n: u64) {
+        use std::io::Write;
+        let input = self.child.stdin.as_mut().expect("its input");
+        writeln!(input, "{n}").expect("it reads");
+    }
+
+    /// kill -9.
+    fn kill(mut self) -> Vec<String> {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.kill().expect("it can be killed");
+        let status = self.child.wait().expect("it was started here");
+        assert_eq!(status.signal(), Some(9), "it was not killed: {:#?}", self.heard);
+        std::mem::take(&mut self.heard)
+    }
+
+    fn finish(mut self, end: &str) -> Vec<String> {
+        self.hear(&format!("end {end}"));
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().expect("it was started here").success());
+        std::mem::take(&mut self.heard)
+    }
+}
+
+impl Drop for Process {
+    /// A test that fails leaves nobody behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_count_is_exact_when_steps_are_killed() {
+    let directory = Directory::new();
+    for stuck in ["work 2", "work 5"] {
+        let mut process = Process::start(&directory, "counts", stuck);
+        process.hear(stuck);
+        process.kill();
+    }
+    Process::start(&directory, "counts", "").finish("6 of 6");
+}
+
+#[test]
+fn an_accepted_event_survives() {
+    // Killed as soon as it is accepted; killed when the step has it, before its result is kept; each answer once.
+    let directory = Directory::new();
+    let mut process = Process::start(&directory, "asks", "");
+    process.hear("started");
+    process.tell(1);
+    process.hear("accepted 1");
+    process.kill();
+
+    let mut process = Process::start(&directory, "asks", "has 1");
+    process.hear("has 1");
+    process.kill();
+
+    let mut process = Process::start(&directory, "asks", "has 2");
+    process.hear("has 1");
+    process.tell(2);
+    process.hear("has 2");
+    process.kill();
+
+    let heard = Process::start(&directory, "asks", "").finish("1 2");
+    assert_eq!(heard.iter().filter(|one| one.starts_with("event question")).count(), 1, "{heard:#?}");
+}
+
+#[test]
+fn retries_go_on_with_their_counts_in_their_order() {
+    // The order without a kill; then killed in the middle of an attempt, four times in one run.
+    let tries = |heard: &[String]| heard.iter().filter(|one| one.starts_with("work")).cloned().collect::<Vec<_>>();
+    let whole = tries(&Process::start(&Directory::new(), "retries", "").finish("3"));
+    assert_eq!(whole.len(), 9);
+    let directory = Directory::new();
+    let mut heard = Vec::new();
+    for at in [0, 1, 4, 7] {
+        let mut process = Process::start(&directory, "retries", &whole[at]);
+        process.hear(&whole[at]);
+        heard.extend(tries(&process.kill()));
+    }
+    heard.extend(tries(&Process::start(&directory, "retries", "").finish("3")));
+    assert_eq!(heard.len(), 13, "each that was killed is tried once more, with the number it had");
+    heard.dedup();
+    assert_eq!(heard, whole);
+}

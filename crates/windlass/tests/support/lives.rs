@@ -1,0 +1,124 @@
+//! Runs that are cut at every commit and go on: they must end as if nobody had disturbed them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass::{Engine, Workflow};
+use windlass_core::{Limits, Program};
+use windlass_expr::steps::Steps;
+use windlass_runtime::{RunImage, codec, new_state, replay_from};
+use windlass_store::{MemoryStore, StoreRead, StoreScan};
+use windlass_value::Language;
+
+use super::{Begin, Done, World, events, in_time};
+
+const RUN: &str = "the-run";
+
+/// A run as far as it must not depend on crashes.
+#[derive(Debug, PartialEq)]
+pub struct Ending {
+    pub result: String,
+    /// Kind and path, sorted: what runs side by side may come in any order.
+    pub told: Vec<String>,
+}
+
+pub struct Undisturbed {
+    pub ending: Ending,
+    pub notes: Vec<String>,
+    pub syncs: u64,
+}
+
+/// One life of the process: starts the run, or goes on with it, up to its end or to the store's.
+async fn live(store: &Arc<MemoryStore>, workflow: &Workflow) -> Option<Ending> {
+    let engine = Engine::in_memory().store(store.clone()).virtual_time(true).workflow(workflow).build().ok()?;
+    let handle = in_time(engine.start(workflow, Begin { n: 0 }).id(RUN)).await.ok()?;
+    let result = match in_time(handle.result::<Done>()).await {
+        Ok(done) => done.text,
+        Err(windlass::Error::Run { status, error, .. }) => format!("{status:?} {error}"),
+        Err(_) => return None,
+    };
+    let mut told = super::told(&events(&handle, 0).await);
+    told.sort();
+    in_time(engine.close()).await;
+    Some(Ending { result, told })
+}
+
+pub async fn undisturbed(make: &impl Fn(&World) -> Workflow) -> Undisturbed {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::default());
+    let ending = live(&store, &make(&world)).await.expect("it comes to its end");
+    replays(&*store, RUN);
+    Undisturbed { ending, notes: world.notes(), syncs: store.syncs() }
+}
+
+/// Cuts the run at every commit, before and after its sync, and once more in the next life. Gives what each series of lives
+/// has noted.
+pub async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, Vec<Vec<String>>) {
+    let expected = undisturbed(&make).await;
+    let mut all = Vec::new();
+    for before in [true, false] {
+        let mut cuts = 0;
+        for at in 1.. {
+            let (mut store, world) = (Arc::new(MemoryStore::new()), World::default());
+            let workflow = make(&world);
+            let mut reached = true;
+            for cut in [at, 1 + at % 3] {
+                match before {
+                    true => store.crash_before_sync(cut),
+                    false => store.crash_after_sync(cut),
+                }
+                let life = live(&store, &workflow).await;
+                reached &= store.run(RUN).is_err();
+                assert!(life.is_none() || !store.run(RUN).is_err() || !before, "a run ends before its end is kept");
+                store = Arc::new(store.crash());
+                if !reached {
+                    break;
+                }
+            }
+            let ending = live(&store, &workflow).await;
+            let ending = ending.unwrap_or_else(|| panic!("cut at {at}: it does not come to its end"));
+            assert_eq!(ending, expected.ending, "cut at {at}, before its sync: {before}");
+            assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
+            replays(&*store, RUN);
+            all.push(world.notes());
+            if !reached {
+                break;
+            }
+            cuts += 1;
+        }
+        assert!(cuts > 2, "only {cuts} cuts of {} commits", expected.syncs);
+    }
+    (expected, all)
+}
+
+/// The same things were done, however often.
+pub fn same_notes(expected: &Undisturbed, all: &[Vec<String>]) {
+    let set = |notes: &[String]| notes.iter().cloned().collect::<BTreeSet<_>>();
+    for notes in all {
+        assert_eq!(set(notes), set(&expected.notes));
+    }
+}
+
+/// Notes of the form `name: value` have one value for each name.
+pub fn one_value_each(notes: &[String]) {
+    let mut values: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, value) in notes.iter().filter_map(|note| note.split_once(": ")) {
+        let before = values.insert(name, value);
+        assert!(before.is_none_or(|before| before == value), "{name} was {before:?} and is {value}");
+    }
+}
+
+/// Replays the whole journal from nothing: every digest is compared, and the state is the one that was lived. Gives the
+/// number of ticks.
+pub fn replays(store: &dyn StoreRead, run: &str) -> u64 {
+    let row = store.run(run).expect("readable").expect("the run is there");
+    let plan = store.plan(&row.plan).expect("readable").expect("the plan is there");
+    let plan = codec::decode(&plan.body, "a plan").expect("a plan");
+    let languages: [&dyn Language; 1] = [&Steps];
+    let program = Program::load(plan, &languages, Limits::default()).expect("a plan that loads");
+    let program = Arc::new(program);
+    let mut image = RunImage::new(new_state(&row.run, &program, row.created_at));
+    replay_from(store, &row.run, &program, &mut image, u64::MAX, &mut |_, _| Ok(()))
+        .expect("a replay without difference");
+    assert_eq!(image.state.ticks, row.ticks);
+    row.ticks
+}
