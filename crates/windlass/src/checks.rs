@@ -9,6 +9,40 @@ use crate::nearest::{listed, meant};
 use crate::problem::{Check, Problem};
 use crate::shape::Joined;
 
+/// Names of events that the engine itself tells or takes.
+const ENGINES_OWN: [&str; 30] = [
+    "start",
+    "ctx.patched",
+    "event.unhandled",
+    "events.trimmed",
+    "input.required",
+    "job.refused",
+    "loop.done",
+    "loop.iteration.done",
+    "loop.iteration.started",
+    "loop.progress",
+    "loop.started",
+    "playbook.execution_requested",
+    "run.replied",
+    "step.done",
+    "step.failed",
+    "step.idle",
+    "step.queued",
+    "step.running",
+    "step.skipped",
+    "step.started",
+    "task.processed",
+    "task.progress",
+    "task.retrying",
+    "task.started",
+    "task.waiting",
+    "workflow.finished",
+    "workflow.idle",
+    "workflow.paused",
+    "workflow.resumed",
+    "workflow.started",
+];
+
 pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {
     let mut checks = Checks { workflow, problems: Vec::new() };
     checks.names();
@@ -102,6 +136,12 @@ impl<'w> Checks<'w> {
         let all: Vec<EventType> = all.chain(&self.workflow.events).copied().collect();
         let mut told = BTreeSet::new();
         for event in all {
+            let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
+            if ENGINES_OWN.contains(&event.name) && !meant_as_start && told.insert(event.name) {
+                let message = format!("the event name `{}` is the engine's own", event.name);
+                let hint = "readers of the stream could not tell them apart: give it another name";
+                self.add(Problem::new("reserved_event", message, hint));
+            }
             let first = *known.entry(event.name).or_insert(event);
             if first != event && told.insert(event.name) {
                 let message = format!(

@@ -21,6 +21,7 @@ events! {
     B = "b";
     C = "c";
     Again = "a";
+    Own = "step.done";
     Asked = "asked", input_required;
     Told = "told", human_response;
     Done = "done", stop;
@@ -175,6 +176,10 @@ fn each_problem_has_a_code_and_a_sentence() {
         (
             named("w").step("x", step!(Begin => A)).step("y", step!(Again => Done)).workflow(),
             vec![("duplicate_event", "two types have the event name `a`: `checks::A` and `checks::Again`")],
+        ),
+        (
+            named("w").step("x", step!(Begin => Own)).step("y", step!(Own => Done)).workflow(),
+            vec![("reserved_event", "the event name `step.done` is the engine's own")],
         ),
         (
             named("w").step("x", |_: Begin, _: Res<One>| async { Ok(Done) }).resource(Two::default()),
