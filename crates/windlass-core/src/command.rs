@@ -55,6 +55,18 @@ pub struct Job {
     /// The task has waited, and goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Arc<Resumed>>,
+    /// The attempts before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Arc<TriedBefore>>,
+}
+
+/// What a task that is tried again is told of the attempts before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriedBefore {
+    /// When the first began.
+    pub since: Timestamp,
+    pub failed_at: Timestamp,
+    pub error: ErrorInfo,
 }
 
 /// What a task that goes on is given.

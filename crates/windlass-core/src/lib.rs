@@ -15,7 +15,7 @@ mod tick;
 mod values;
 mod view;
 
-pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TurnRecord};
+pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TriedBefore, TurnRecord};
 pub use limits::Limits;
 pub use outcome::{
     Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,

@@ -210,6 +210,30 @@ fn what_is_kept_comes_back_and_the_next_try_has_it_too() {
 }
 
 #[test]
+fn the_next_try_is_told_of_the_last_and_does_again_what_was_in_vain() {
+    let program = step(Some(retry(3, secs(1)))).load();
+    let mut sim = begun(&program);
+    let mut children = Vec::new();
+    sim.reply("net.step", awaits(Awaited::Kept(Value::Int(42))));
+    for attempt in 1..=2 {
+        let job = last(&sim);
+        assert_eq!((answers(job), job.attempt), (vec![Value::Int(42)], attempt));
+        sim.reply("net.step", awaits(Awaited::Child { definition: "other".into(), input: Value::Null }));
+        let (call, open) = sim.state.calls.iter().next().map(|(call, open)| (*call, open.key.clone())).unwrap();
+        children.push(open);
+        let outcome = TaskOutcome::failure(ErrorInfo::new("Broken", "tool", "no"));
+        sim.tick(TickKind::CallResult { call, status: Status::Failed, outcome: outcome.clone() });
+        assert_eq!(answers(last(&sim)), vec![Value::Int(42), Value::from("Broken")]);
+        sim.reply("net.step", outcome);
+        sim.pass(secs(1));
+        let tried = last(&sim).tried.clone().unwrap();
+        assert_eq!((tried.since, &*tried.error.code), (Timestamp(0), "Broken"));
+        assert_eq!(tried.failed_at, Timestamp(0) + secs(u64::from(attempt) - 1));
+    }
+    assert_ne!(children[0], children[1], "another try calls another child");
+}
+
+#[test]
 fn changes_and_sends_are_one_tick_with_the_result() {
     let program = step(None).load();
     let mut sim = begun(&program);

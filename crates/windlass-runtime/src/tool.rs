@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
-use windlass_core::{ErrorInfo, Resumed, TaskOutcome, TickKind};
+use windlass_core::{ErrorInfo, Resumed, TaskOutcome, TickKind, TriedBefore};
 use windlass_value::{Duration, Timestamp, Value};
 
 /// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
@@ -34,6 +34,8 @@ pub struct ToolCall {
     pub at: Option<Timestamp>,
     /// The tool has asked for something before it could go on: what it has got so far.
     pub resumed: Option<Arc<Resumed>>,
+    /// How the attempt before has failed, for tasks that go by it.
+    pub tried: Option<Arc<TriedBefore>>,
     pub cancelled: Cancelled,
     /// For what is to be seen outside while the tool works.
     pub publish: Publish,
@@ -84,6 +86,7 @@ impl ToolCall {
             timeout: None,
             at: None,
             resumed: None,
+            tried: None,
             cancelled: Cancelled::never(),
             publish: Publish::nowhere(),
         }

@@ -99,6 +99,7 @@ impl RunWorkers {
             cancelled: cancelled.clone(),
             at: job.at,
             resumed: job.resumed,
+            tried: job.tried,
             publish: Publish::new(&self.reports, number, dispatch),
         };
         let work = match self.pool.slots.clone().try_acquire_owned() {

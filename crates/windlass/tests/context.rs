@@ -101,6 +101,56 @@ async fn a_failed_attempt_changes_and_sends_nothing() {
 }
 
 #[tokio::test]
+async fn an_attempt_knows_of_those_before() {
+    let workflow = Workflow::builder("again")
+        .step("try", |ctx: Context, _: Begin| async move {
+            let before = ctx.retry_info();
+            match before.last_error {
+                Some(error) if before.retries == 2 => {
+                    assert!(before.failed_at.is_some_and(|at| at < ctx.now()));
+                    done(format!("{} {}", error.message(), before.elapsed.as_secs()))
+                }
+                _ => Err(StepError::new("NotYet", format!("attempt {}", ctx.attempt()))),
+            }
+        })
+        .retry(Retry::fixed(Duration::from_secs(60)).attempts(3))
+        .build()
+        .unwrap();
+    assert_eq!(run(&workflow).await.unwrap().text, "attempt 2 120");
+}
+
+/// Each attempt waits anew: what the one before has got in vain is not kept against it.
+#[tokio::test]
+async fn an_attempt_waits_anew() {
+    let workflow = Workflow::builder("anew")
+        .step("ask", |ctx: Context, _: Begin| async move {
+            let began = ctx.now();
+            ctx.wait_for::<Answer>()
+                .deadline(Duration::from_secs(60))
+                .await
+                .map_err(|error| StepError::new(error.code().to_owned(), format!("{} {began}", ctx.attempt())))?;
+            done("")
+        })
+        .retry(Retry::fixed(Duration::from_secs(1)).attempts(2))
+        .on_failure("tell", |failed: windlass::StepFailed| async move {
+            assert_eq!(failed.attempts, 2);
+            done(failed.error.code())
+        })
+        .build()
+        .unwrap();
+    let engine = engine(&workflow);
+    let handle = engine.start(&workflow, Begin).await.unwrap();
+    assert_eq!(handle.result::<Done>().await.unwrap().text, "WaitTimedOut");
+    let mut events = handle.events(0).unwrap();
+    let mut times = Vec::new();
+    while let Some(event) = events.next().await {
+        times.push(event.unwrap().at);
+    }
+    let took = times[times.len() - 1].since(times[0]);
+    assert!(took.as_secs_f64() >= 121.0, "two waits of a minute, and the backoff: {took}");
+}
+
+#[tokio::test]
 async fn sends_are_declared() {
     let workflow = Workflow::builder("sends")
         .step("begin", |ctx: Context, _: Begin| async move {

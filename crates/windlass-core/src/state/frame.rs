@@ -8,7 +8,7 @@ use windlass_value::{Stored, Timestamp, Value};
 
 use super::{FrameId, ScopeId, TimerKey};
 use crate::plan::NodeId;
-use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status};
+use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status, TriedBefore};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Frame {
@@ -123,6 +123,9 @@ pub struct PipelineFrame {
     /// When the current task was first tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_try_at: Option<Timestamp>,
+    /// How its last attempt has failed, for a task that wants to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Arc<TriedBefore>>,
     /// What the current task waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<Box<Awaiting>>,

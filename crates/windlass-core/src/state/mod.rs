@@ -19,7 +19,7 @@ pub use frame::{
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome};
+use crate::{EffectKey, ErrorInfo, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome, TriedBefore};
 
 /// Goes up when an old snapshot would be read wrongly.
 pub const STATE_FORMAT: u16 = 1;
@@ -159,6 +159,8 @@ pub struct OpenJob {
     pub at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Arc<Resumed>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Arc<TriedBefore>>,
 }
 
 fn is_false(flag: &bool) -> bool {

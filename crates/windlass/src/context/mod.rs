@@ -114,6 +114,12 @@ impl<S> fmt::Debug for Context<S> {
 pub struct RetryInfo {
     /// Zero for the first attempt.
     pub retries: u32,
+    /// From the beginning of the first attempt to that of this one; restarts count.
+    pub elapsed: Duration,
+    /// What the attempt before has failed with.
+    pub last_error: Option<StepError>,
+    /// When it did.
+    pub failed_at: Option<Timestamp>,
 }
 
 impl<S> Context<S> {
@@ -290,7 +296,13 @@ impl<S> Context<S> {
 
     /// What is known of the attempts before.
     pub fn retry_info(&self) -> RetryInfo {
-        RetryInfo { retries: self.attempt().saturating_sub(1) }
+        let tried = self.call.given.tried.as_deref();
+        RetryInfo {
+            retries: self.attempt().saturating_sub(1),
+            elapsed: tried.map_or(Duration::ZERO, |tried| self.now().since(tried.since).to_std()),
+            last_error: tried.map(|tried| StepError::from_info(tried.error.clone())),
+            failed_at: tried.map(|tried| tried.failed_at),
+        }
     }
 
     /// The run.

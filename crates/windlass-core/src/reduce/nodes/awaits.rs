@@ -8,7 +8,7 @@ use windlass_value::{Duration, Map, Timestamp, Value};
 use crate::plan::{Action, Effect};
 use crate::reduce::Reducer;
 use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
-use crate::{Answer, Asked, Await, Awaited, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome};
+use crate::{Answer, Asked, Await, Awaited, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore};
 
 impl Reducer<'_> {
     /// The task has told what it waits for.
@@ -62,12 +62,12 @@ impl Reducer<'_> {
         let input = self.slim(input);
         let path = self.task_path(id);
         let generation = self.state.frames.get(id).map_or(0, |frame| frame.generation);
-        let (visit, ordinal) = self.pipeline_of(id).map_or((0, 0), |(_, body, _)| {
+        let (visit, ordinal, group) = self.pipeline_of(id).map_or((0, 0, 0), |(_, body, _)| {
             let answered = body.resumed.as_ref().map_or(0, |resumed| resumed.answers.len());
-            (body.visits.get(&body.pc).copied().unwrap_or(0), answered)
+            (body.visits.get(&body.pc).copied().unwrap_or(0), answered, body.attempt.saturating_sub(1))
         });
         let path = format!("{path}#{ordinal}").into();
-        let key = EffectKey { path, generation, visit, group: 0, call: 0 };
+        let key = EffectKey { path, generation, visit, group, call: 0 };
         let call = self.state.next_call;
         self.state.next_call += 1;
         self.state.calls.insert(call, OpenCall { frame: id, definition, input, key });
@@ -133,6 +133,17 @@ impl Reducer<'_> {
         self.pipeline_of(id).map(|(_, body, _)| body.task_started_at)
     }
 
+    /// A task that asks for the time is told of its last failure as well.
+    pub(super) fn note_failure(&mut self, id: FrameId, outcome: &TaskOutcome) {
+        let failed_at = self.now();
+        let asks = self.effect_of(id).is_some_and(|effect| effect.fresh);
+        let Some(error) = outcome.error.clone().filter(|_| asks) else { return };
+        if let Some(body) = self.pipeline_mut(id) {
+            let since = body.first_try_at.unwrap_or(failed_at);
+            body.tried = Some(Arc::new(TriedBefore { since, failed_at, error }));
+        }
+    }
+
     /// What the task has waited for so far; from here on it waits for nothing.
     pub(super) fn goes_on_with(&mut self, id: FrameId) -> Option<Arc<Resumed>> {
         let body = self.pipeline_mut(id)?;
@@ -146,6 +157,15 @@ impl Reducer<'_> {
             Action::Evaluate(_) | Action::Write(_) | Action::End { .. } | Action::Reply { .. } | Action::Node(_) => {
                 None
             }
+        }
+    }
+
+    /// A task that failed right after it has waited in vain waits anew when it is tried again. What it has got before is kept.
+    pub(super) fn forget_vain_answer(&mut self, id: FrameId) {
+        let Some(body) = self.pipeline_mut(id) else { return };
+        let vain = |resumed: &Arc<Resumed>| resumed.answers.last().is_some_and(|answer| answer.error.is_some());
+        if let Some(resumed) = body.resumed.as_mut().filter(|resumed| vain(resumed)) {
+            Arc::make_mut(resumed).answers.pop();
         }
     }
 

@@ -40,6 +40,7 @@ impl Reducer<'_> {
         let path = with_label(path, &label);
         let key = EffectKey { path: path.clone(), generation, visit, group, call };
         let (cancelled, resting) = (None, false);
+        let tried = body.tried.clone();
         let (at, resumed) = (self.attempt_begun_at(id), self.goes_on_with(id));
         let open = OpenJob {
             frame: id,
@@ -54,6 +55,7 @@ impl Reducer<'_> {
             resting,
             at,
             resumed,
+            tried,
         };
         let mut fields = vec![
             ("task", Value::Str(label)),
@@ -218,5 +220,6 @@ fn job_of(job: u64, open: &OpenJob) -> Job {
         timeout: open.timeout,
         at: open.at,
         resumed: open.resumed.clone(),
+        tried: open.tried.clone(),
     }
 }

@@ -307,6 +307,7 @@ impl<'a> Reducer<'a> {
             body.pc = pc;
             body.attempt = 0;
             body.first_try_at = None;
+            body.tried = None;
             body.group = 0;
             body.call = 0;
             body.sent = false;
@@ -326,6 +327,8 @@ impl<'a> Reducer<'a> {
         if let Some(frame) = self.state.frames.get_mut(id) {
             frame.alarm = Some(key);
         }
+        self.note_failure(id, outcome);
+        self.forget_vain_answer(id);
         self.rest_for(id, wait);
         self.park(id);
         if let Some(body) = self.pipeline_mut(id)
