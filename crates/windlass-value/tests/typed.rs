@@ -1,5 +1,7 @@
 //! Typed values to values and back: the same forms as serde_json's, nothing lost, errors with a path.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

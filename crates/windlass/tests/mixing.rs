@@ -1,5 +1,6 @@
 //! Rust and definitions in other dialects call each other.
 
+#![allow(clippy::unwrap_used)]
 #![cfg(all(feature = "loom", feature = "noetl"))]
 
 use std::collections::BTreeMap;
