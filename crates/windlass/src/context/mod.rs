@@ -66,6 +66,9 @@ use crate::{Res, StepError};
 /// comes before a durable call must be fit to run again; what must not is put into [`once`](Self::once). Durable calls are
 /// to be made in the same order each time: do not choose between them by chance or by the clock, but by
 /// [`random`](Self::random), [`now`](Self::now) and what they themselves have given.
+///
+/// A retry keeps what durable calls have brought: what was done [`once`](Self::once) stays done. Only if the attempt failed
+/// right after a wait in vain (a deadline, a child that failed), that wait is made anew.
 pub struct Context<S = ()> {
     call: Call,
     state: PhantomData<fn() -> S>,
