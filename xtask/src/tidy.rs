@@ -13,7 +13,7 @@ const TEST_LINES_MAX: usize = 900;
 pub fn tidy() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut problems = core_dependencies(root);
-    for file in rust_files(&root.join("crates")) {
+    for file in ["crates", "examples"].into_iter().flat_map(|folder| rust_files(&root.join(folder))) {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
         problems.extend(file_problems(&name, &text));

@@ -39,7 +39,7 @@ impl<U: Events> Accepts for U {
     }
 }
 
-/// All events of this type that a fan-out has led to, in the order in which they came. The step runs once, when the
+/// All events of this type that a fan-out has led to, in the order of the list that it was. The step runs once, when the
 /// fan-out has nothing left to do; with an empty list if nothing came of it.
 ///
 /// ```

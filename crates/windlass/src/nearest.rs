@@ -11,7 +11,7 @@ pub(crate) fn nearest<'n>(wrong: &str, known: impl IntoIterator<Item = &'n str>)
 pub(crate) fn listed<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.is_empty() {
-        true => format!("none is {word}"),
+        true => format!("{word}: none"),
         false => format!("{word}: {}", names.join(", ")),
     }
 }

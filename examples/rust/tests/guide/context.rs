@@ -56,14 +56,15 @@ struct Totals {
 }
 
 #[tokio::test]
-async fn sends_and_state() {
-    let workflow = Auditing.into_workflow().event::<Progress>().build().unwrap();
-    let done: Done = workflow.run(Begin {}).await.unwrap();
+async fn sends_and_state() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = Auditing.into_workflow().event::<Progress>().build()?;
+    let done: Done = workflow.run(Begin {}).await?;
     assert_eq!(done.text, "half of it, all of it");
+    Ok(())
 }
 
 #[tokio::test]
-async fn state_in_one_go() {
+async fn state_in_one_go() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = Workflow::builder("state")
         .step("name", |ctx: Context<Totals>, _: Begin| async move {
             ctx.update(|totals| {
@@ -73,9 +74,9 @@ async fn state_in_one_go() {
             Ok(Done { text: ctx.state()?.last.unwrap_or_default() })
         })
         .retry(Retry::fixed(Duration::from_millis(10)).on(["conflict"]))
-        .build()
-        .unwrap();
-    assert_eq!(workflow.run::<Done>(Begin {}).await.unwrap().text, "Ada");
+        .build()?;
+    assert_eq!(workflow.run::<Done>(Begin {}).await?.text, "Ada");
+    Ok(())
 }
 
 async fn order_taxi() -> Result<String, StepError> {
@@ -98,22 +99,23 @@ async fn travel(ctx: Context, _begin: Begin) -> Result<Done, StepError> {
 }
 
 #[tokio::test]
-async fn durable_calls() {
+async fn durable_calls() -> Result<(), Box<dyn std::error::Error>> {
     #[derive(Event, Serialize, Deserialize)]
     #[event(name = "trip", start)]
     struct Wanted {
         to: String,
     }
     let hotel = Workflow::builder("hotel").step("book", |trip: Wanted| async move { Ok(Done { text: trip.to }) });
-    let (hotel, travel) = (hotel.build().unwrap(), Workflow::builder("travel").step("travel", travel).build().unwrap());
-    let engine = Engine::in_memory().virtual_time(true).workflow(&hotel).workflow(&travel).build().unwrap();
-    let done: Done = engine.start(&travel, Begin {}).await.unwrap().result().await.unwrap();
+    let (hotel, travel) = (hotel.build()?, Workflow::builder("travel").step("travel", travel).build()?);
+    let engine = Engine::in_memory().virtual_time(true).workflow(&hotel).workflow(&travel).build()?;
+    let done: Done = engine.start(&travel, Begin {}).await?.result().await?;
     assert!(done.text.ends_with(": taxi 7, Graz"), "{}", done.text);
+    Ok(())
 }
 
 /// The work for one event has one key, however often it is tried.
 #[tokio::test]
-async fn keys() {
+async fn keys() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = Workflow::builder("keys")
         .step("try", |ctx: Context, _: Begin| async move {
             ctx.sleep(Duration::from_secs(1)).await?;
@@ -127,9 +129,9 @@ async fn keys() {
         })
         .retry(Retry::fixed(Duration::from_secs(1)))
         .resource(std::sync::Mutex::new(Vec::<String>::new()))
-        .build()
-        .unwrap();
-    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
-    let done: Done = engine.start(&workflow, Begin {}).await.unwrap().result().await.unwrap();
+        .build()?;
+    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build()?;
+    let done: Done = engine.start(&workflow, Begin {}).await?.result().await?;
     assert_eq!(done.text, "true");
+    Ok(())
 }

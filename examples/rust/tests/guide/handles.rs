@@ -1,7 +1,7 @@
 //! What can be done with a run from outside.
 
 use serde::{Deserialize, Serialize};
-use windlass::{Engine, Event, Handle, StepError, Workflow};
+use windlass::{BuildError, Engine, Event, Handle, Status, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "begin", start)]
@@ -38,8 +38,8 @@ impl Greeter {
     }
 }
 
-fn workflow() -> Workflow {
-    Greeter.into_workflow().build().unwrap()
+fn workflow() -> Result<Workflow, BuildError> {
+    Greeter.into_workflow().build()
 }
 
 async fn watch(handle: &Handle) -> Result<Vec<String>, windlass::Error> {
@@ -53,78 +53,80 @@ async fn watch(handle: &Handle) -> Result<Vec<String>, windlass::Error> {
 }
 
 #[tokio::test]
-async fn any_number_of_readers() {
-    let workflow = workflow();
-    let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, Begin {}).id("greeter-1").await.unwrap();
-    handle.send(NameGiven { name: "Ada".into() }).await.unwrap();
-    let (first, second) = (watch(&handle).await.unwrap(), watch(&handle).await.unwrap());
+async fn any_number_of_readers() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let engine = Engine::in_memory().workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, Begin {}).id("greeter-1").await?;
+    handle.send(NameGiven { name: "Ada".into() }).await?;
+    let (first, second) = (watch(&handle).await?, watch(&handle).await?);
     assert_eq!(first, second);
     assert!(first.iter().any(|event| event.contains("step.done greet")), "{first:#?}");
+    Ok(())
 }
 
 #[tokio::test]
-async fn snapshots_go_elsewhere() {
-    let workflow = workflow();
-    let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, Begin {}).await.unwrap();
-    let snapshot = handle.snapshot().await.unwrap();
-    handle.cancel("it goes on elsewhere").await.unwrap();
+async fn snapshots_go_elsewhere() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let engine = Engine::in_memory().workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, Begin {}).await?;
+    let snapshot = handle.snapshot().await?;
+    handle.cancel("it goes on elsewhere").await?;
 
-    let elsewhere = Engine::in_memory().workflow(&workflow).build().unwrap();
-    let restored = elsewhere.restore(&workflow, &snapshot).await.unwrap();
-    restored.send(NameGiven { name: "Ada".into() }).await.unwrap();
-    assert_eq!(restored.result::<Greeted>().await.unwrap().text, "Hello, Ada!");
-    let error = handle.result::<Greeted>().await.err().unwrap();
-    assert!(matches!(error, windlass::Error::Run { status: windlass::Status::Cancelled, .. }), "{error}");
+    let elsewhere = Engine::in_memory().workflow(&workflow).build()?;
+    let restored = elsewhere.restore(&workflow, &snapshot).await?;
+    restored.send(NameGiven { name: "Ada".into() }).await?;
+    assert_eq!(restored.result::<Greeted>().await?.text, "Hello, Ada!");
+    let ended = handle.result::<Greeted>().await;
+    assert!(matches!(ended, Err(windlass::Error::Run { status: Status::Cancelled, .. })));
+    Ok(())
 }
 
 #[tokio::test]
-async fn resumed_by_id() {
-    let workflow = workflow();
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path()).workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, Begin {}).id("greeter-1").await.unwrap();
-    handle.pause().await.unwrap();
-    handle.send(NameGiven { name: "Ada".into() }).await.unwrap();
+async fn resumed_by_id() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let folder = tempfile::tempdir()?;
+    let engine = Engine::open(folder.path()).workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, Begin {}).id("greeter-1").await?;
+    handle.pause().await?;
+    handle.send(NameGiven { name: "Ada".into() }).await?;
     engine.close().await;
 
-    let engine = Engine::open(folder.path()).workflow(&workflow).build().unwrap();
-    let handle = engine.resume("greeter-1").await.unwrap();
-    assert_eq!(handle.result::<Greeted>().await.unwrap().text, "Hello, Ada!");
+    let engine = Engine::open(folder.path()).workflow(&workflow).build()?;
+    let handle = engine.resume("greeter-1").await?;
+    assert_eq!(handle.result::<Greeted>().await?.text, "Hello, Ada!");
     engine.close().await;
+    Ok(())
 }
 
 /// A run keeps its plan: another one is not the same start, but goes on with it.
 #[tokio::test]
-async fn a_changed_workflow() {
-    let folder = tempfile::tempdir().unwrap();
-    let changed = || {
-        Workflow::builder("greeter")
-            .step("ask", |_: Begin| async { Ok(NameWanted {}) })
-            .step("greet", |given: NameGiven| async move { Ok(Greeted { text: format!("Hi, {}!", given.name) }) })
-            .workers(2)
-            .build()
-            .unwrap()
-    };
+async fn a_changed_workflow() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let before = workflow()?;
+    let changed = Workflow::builder("greeter")
+        .step("ask", |_: Begin| async { Ok(NameWanted {}) })
+        .step("greet", |given: NameGiven| async move { Ok(Greeted { text: format!("Hi, {}!", given.name) }) })
+        .workers(2)
+        .build()?;
     let renamed = Workflow::builder("greeter")
         .step("ask", |_: Begin| async { Ok(NameWanted {}) })
         .step("hail", |given: NameGiven| async move { Ok(Greeted { text: given.name }) })
-        .build()
-        .unwrap();
-    let engine = Engine::open(folder.path()).workflow(&workflow()).build().unwrap();
-    engine.start(&workflow(), Begin {}).id("greeter-1").await.unwrap();
+        .build()?;
+    let engine = Engine::open(folder.path()).workflow(&before).build()?;
+    engine.start(&before, Begin {}).id("greeter-1").await?;
     engine.close().await;
 
-    let engine = Engine::open(folder.path()).workflow(&renamed).build().unwrap();
-    let error = engine.resume("greeter-1").await.unwrap_err().to_string();
-    assert!(error.contains("greeter/greet"), "{error}");
+    let engine = Engine::open(folder.path()).workflow(&renamed).build()?;
+    let refused = engine.resume("greeter-1").await.map_err(|error| error.to_string());
+    assert!(refused.is_err_and(|error| error.contains("greeter/greet")));
     engine.close().await;
 
-    let engine = Engine::open(folder.path()).workflow(&changed()).build().unwrap();
-    assert_eq!(engine.start(&changed(), Begin {}).id("greeter-1").await.unwrap_err().code(), "RunExists");
-    let handle = engine.resume("greeter-1").await.unwrap();
-    handle.send(NameGiven { name: "Ada".into() }).await.unwrap();
-    assert_eq!(handle.result::<Greeted>().await.unwrap().text, "Hi, Ada!");
+    let engine = Engine::open(folder.path()).workflow(&changed).build()?;
+    let refused = engine.start(&changed, Begin {}).id("greeter-1").await;
+    assert!(refused.is_err_and(|error| error.code() == "RunExists"));
+    let handle = engine.resume("greeter-1").await?;
+    handle.send(NameGiven { name: "Ada".into() }).await?;
+    assert_eq!(handle.result::<Greeted>().await?.text, "Hi, Ada!");
     engine.close().await;
+    Ok(())
 }

@@ -65,12 +65,13 @@ impl Days {
 }
 
 #[tokio::test]
-async fn pairs_by_a_key() {
-    let workflow = Days.into_workflow().build().unwrap();
-    let done: DayDone = workflow.run(Begun { orders: vec![1, 2] }).await.unwrap();
+async fn pairs_by_a_key() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = Days.into_workflow().build()?;
+    let done: DayDone = workflow.run(Begun { orders: vec![1, 2] }).await?;
     let mut orders = [done.first, done.second];
     orders.sort();
     assert_eq!(orders, [1, 2]);
+    Ok(())
 }
 
 #[derive(Event, Serialize, Deserialize)]
@@ -99,7 +100,7 @@ struct NumbersDone {
 
 /// Whoever is ready first: the list stays in its order.
 #[tokio::test]
-async fn the_order_of_the_list() {
+async fn the_order_of_the_list() -> Result<(), Box<dyn std::error::Error>> {
     let workflow = Workflow::builder("numbers")
         .step("split", |numbers: Numbers| async move {
             Ok(numbers.list.into_iter().map(|value| Number { value }).collect::<Vec<_>>())
@@ -111,9 +112,9 @@ async fn the_order_of_the_list() {
         .step("join", |all: All<NumberDone>| async move {
             Ok(NumbersDone { list: all.into_iter().map(|one| one.value).collect() })
         })
-        .build()
-        .unwrap();
-    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, Numbers { list: vec![5, 4, 3, 9, 1] }).await.unwrap();
-    assert_eq!(handle.result::<NumbersDone>().await.unwrap().list, [5, 3, 9, 1]);
+        .build()?;
+    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, Numbers { list: vec![5, 4, 3, 9, 1] }).await?;
+    assert_eq!(handle.result::<NumbersDone>().await?.list, [5, 3, 9, 1]);
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::{Context, Engine, Event, StepError, Workflow};
+use windlass::{BuildError, Context, Engine, Event, StepError, Workflow};
 
 #[derive(Event, Serialize, Deserialize)]
 #[event(name = "order.placed", start)]
@@ -44,25 +44,27 @@ async fn approve(ctx: Context, placed: OrderPlaced) -> Result<Approved, StepErro
     }
 }
 
-fn workflow() -> Workflow {
+fn workflow() -> Result<Workflow, BuildError> {
     let builder = Workflow::builder("approvals").step("approve", approve).waits::<ApprovalGiven>();
-    builder.workflow().event::<ApprovalWanted>().build().unwrap()
+    builder.workflow().event::<ApprovalWanted>().build()
 }
 
 #[tokio::test]
-async fn two_days_take_no_time() {
-    let workflow = workflow();
-    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, OrderPlaced { order: 7 }).await.unwrap();
-    assert_eq!(handle.result::<Approved>().await.unwrap().by, "nobody, in two days");
+async fn two_days_take_no_time() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let engine = Engine::in_memory().virtual_time(true).workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, OrderPlaced { order: 7 }).await?;
+    assert_eq!(handle.result::<Approved>().await?.by, "nobody, in two days");
+    Ok(())
 }
 
 #[tokio::test]
-async fn the_right_answer() {
-    let workflow = workflow();
-    let engine = Engine::in_memory().workflow(&workflow).build().unwrap();
-    let handle = engine.start(&workflow, OrderPlaced { order: 7 }).await.unwrap();
-    handle.send(ApprovalGiven { order: 8, by: "Bob".into() }).await.unwrap();
-    handle.send(ApprovalGiven { order: 7, by: "Ada".into() }).await.unwrap();
-    assert_eq!(handle.result::<Approved>().await.unwrap().by, "Ada");
+async fn the_right_answer() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = workflow()?;
+    let engine = Engine::in_memory().workflow(&workflow).build()?;
+    let handle = engine.start(&workflow, OrderPlaced { order: 7 }).await?;
+    handle.send(ApprovalGiven { order: 8, by: "Bob".into() }).await?;
+    handle.send(ApprovalGiven { order: 7, by: "Ada".into() }).await?;
+    assert_eq!(handle.result::<Approved>().await?.by, "Ada");
+    Ok(())
 }

@@ -69,10 +69,11 @@ fn by_hand() -> Result<Workflow, BuildError> {
 }
 
 #[tokio::test]
-async fn both_ways_of_writing() {
-    let workflow = Orders.into_workflow().resource(Gateway { limit: 5000 }).build().unwrap();
-    assert_eq!(workflow.run::<Paid>(OrderPlaced { cents: 1990 }).await.unwrap().attempts, 1);
-    assert_eq!(by_hand().unwrap().run::<Paid>(OrderPlaced { cents: 1990 }).await.unwrap().attempts, 1);
+async fn both_ways_of_writing() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = Orders.into_workflow().resource(Gateway { limit: 5000 }).build()?;
+    assert_eq!(workflow.run::<Paid>(OrderPlaced { cents: 1990 }).await?.attempts, 1);
+    assert_eq!(by_hand()?.run::<Paid>(OrderPlaced { cents: 1990 }).await?.attempts, 1);
+    Ok(())
 }
 
 #[derive(Event, Serialize, Deserialize)]
@@ -83,18 +84,19 @@ struct Lost {}
 fn all_problems_at_once() {
     let built =
         Workflow::builder("orders").step("lose", |_: OrderPlaced, _: Res<Gateway>| async { Ok(Lost {}) }).build();
-    let error = built.unwrap_err();
+    let Err(error) = built else { panic!("it has no end") };
     assert!(error.has("no_stop") && error.has("missing_resource") && error.has("never_consumed"));
     println!("{error}");
 }
 
 #[test]
-fn drawings() {
-    let workflow = by_hand().unwrap();
+fn drawings() -> Result<(), Box<dyn std::error::Error>> {
+    let workflow = by_hand()?;
     let drawing = workflow.drawing();
     println!("{}", drawing.to_mermaid());
     let json = drawing.write(windlass::draw::Format::Json);
     for text in [drawing.to_mermaid(), drawing.to_dot(), drawing.to_svg(), json] {
         assert!(text.contains("charge"), "{text}");
     }
+    Ok(())
 }
