@@ -321,27 +321,24 @@ fn restarted_at_the_same_wait_three_times() {
 }
 
 #[test]
-fn a_deadline_passes_while_nobody_is_there_and_raises_inside_the_step() {
+fn a_deadline_outlives_its_process_and_raises_inside_the_step() {
     let directory = Directory::new();
     let workflow = Workflow::builder("deadline")
         .step("ask", |ctx: Context, _: Begin| async move {
-            match ctx.wait_for::<Answer>().deadline(Duration::from_millis(1)).await {
+            match ctx.wait_for::<Answer>().deadline(Duration::from_millis(200)).await {
                 Ok(answer) => done(answer.text),
                 Err(error) => done(error.code()),
             }
         })
         .build()
         .unwrap();
+    let open = || Engine::open(directory.path()).workflow(&workflow).build().unwrap();
     life(async {
-        // Paused: time does not move it, and it is left with its wait open.
-        let engine = Engine::open(directory.path()).workflow(&workflow).build().unwrap();
-        let handle = begin(&engine, &workflow).await;
-        handle.pause().await.unwrap();
-        engine.close().await;
+        let handle = begin(&open(), &workflow).await;
+        seen(&handle, "workflow.idle", 1).await;
     });
     life(async {
-        let engine = Engine::open(directory.path()).workflow(&workflow).build().unwrap();
-        let handle = engine.resume("r").await.unwrap();
+        let handle = open().resume("r").await.unwrap();
         assert_eq!(text(&handle).await, "WaitTimedOut");
     });
 }

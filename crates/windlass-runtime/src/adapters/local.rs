@@ -40,6 +40,8 @@ pub struct Local {
     workers: RunWorkers,
     events: Option<broadcast::Sender<Event>>,
     feed: Option<Arc<Feed>>,
+    /// The store is to be looked into, whether or not somebody says so.
+    looks: bool,
     /// Mail that has come after workers' reports of the same turn.
     postponed: Option<Mail>,
     /// Values of a run that has no store.
@@ -57,7 +59,14 @@ impl Local {
     ) -> Local {
         let (mailbox, mail) = mail;
         let kept = BTreeMap::new();
-        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed: None, postponed: None, kept }
+        let (feed, looks, postponed) = (None, false, None);
+        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed, looks, postponed, kept }
+    }
+
+    /// Messages may have come while nobody was looking.
+    #[must_use]
+    pub(crate) fn looking_first(self) -> Local {
+        Local { looks: true, ..self }
     }
 
     /// Readers have the run's events from here.
@@ -69,6 +78,9 @@ impl Local {
     /// All that is there already: workers' reports, then outside input. A run whose workers always have something to say
     /// hears its mail all the same.
     fn at_hand(&mut self) -> Option<Next> {
+        if std::mem::take(&mut self.looks) {
+            return Some(Next::Inbox);
+        }
         if let Some(mail) = self.postponed.take() {
             return Some(opened(mail));
         }

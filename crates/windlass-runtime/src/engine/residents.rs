@@ -57,11 +57,10 @@ impl Inner {
             tracked.elsewhere = false;
             (tracked.events.clone(), tracked.feed.clone())
         };
-        // Messages may have come while nobody was looking.
-        let _ = mailbox.send(Mail::Inbox);
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
-        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events).feeding(feed);
+        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let local = local.feeding(feed).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = PostOptions {
             store: self.store.clone(),

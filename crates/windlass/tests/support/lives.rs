@@ -31,6 +31,13 @@ pub struct Undisturbed {
 /// One life of the process: starts the run, or goes on with it, up to its end or to the store's.
 async fn live(store: &Arc<MemoryStore>, workflow: &Workflow) -> Option<Ending> {
     let engine = Engine::in_memory().store(store.clone()).virtual_time(true).workflow(workflow).build().ok()?;
+    let ending = lived(&engine, workflow).await;
+    // Nothing of this life goes on in the next.
+    in_time(engine.close()).await;
+    ending
+}
+
+async fn lived(engine: &Engine, workflow: &Workflow) -> Option<Ending> {
     let handle = in_time(engine.start(workflow, Begin { n: 0 }).id(RUN)).await.ok()?;
     let result = match in_time(handle.result::<Done>()).await {
         Ok(done) => done.text,
@@ -39,7 +46,6 @@ async fn live(store: &Arc<MemoryStore>, workflow: &Workflow) -> Option<Ending> {
     };
     let mut told = super::told(&events(&handle, 0).await);
     told.sort();
-    in_time(engine.close()).await;
     Some(Ending { result, told })
 }
 
@@ -60,19 +66,15 @@ pub async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, 
         for at in 1.. {
             let (mut store, world) = (Arc::new(MemoryStore::new()), World::default());
             let workflow = make(&world);
-            let mut reached = true;
+            let mut reached = Vec::new();
             for cut in [at, 1 + at % 3] {
                 match before {
                     true => store.crash_before_sync(cut),
                     false => store.crash_after_sync(cut),
                 }
-                let life = live(&store, &workflow).await;
-                reached &= store.run(RUN).is_err();
-                assert!(life.is_none() || !store.run(RUN).is_err() || !before, "a run ends before its end is kept");
+                live(&store, &workflow).await;
+                reached.push(store.run(RUN).is_err());
                 store = Arc::new(store.crash());
-                if !reached {
-                    break;
-                }
             }
             let ending = live(&store, &workflow).await;
             let ending = ending.unwrap_or_else(|| panic!("cut at {at}: it does not come to its end"));
@@ -80,12 +82,13 @@ pub async fn cut_everywhere(make: impl Fn(&World) -> Workflow) -> (Undisturbed, 
             assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
             replays(&*store, RUN);
             all.push(world.notes());
-            if !reached {
+            if !reached[0] {
                 break;
             }
             cuts += 1;
         }
-        assert!(cuts > 2, "only {cuts} cuts of {} commits", expected.syncs);
+        // Results of one moment may share a commit, so the number is not exact; most commits must have been cut.
+        assert!(cuts > 2 && cuts + 4 >= expected.syncs, "{cuts} cuts of {} commits", expected.syncs);
     }
     (expected, all)
 }

@@ -1,4 +1,4 @@
-//! A worker wants something said while it works. The state stays as it is.
+//! A worker wants something said while it works.
 
 use std::sync::Arc;
 
@@ -15,5 +15,9 @@ impl Reducer<'_> {
         let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
         let data = data.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
         self.publish_map(path, kind.clone(), data);
+        // Whoever is given the task again, because this worker was lost, need not say it again.
+        if let Some(open) = self.state.jobs.get_mut(&job).filter(|_| dispatch.is_some()) {
+            Arc::make_mut(open.resumed.get_or_insert_default()).told += 1;
+        }
     }
 }
