@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,8 +106,8 @@ impl RunWorkers {
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Waits(tool.clone(), call),
             Ok(slot) => match begin(&**tool, call) {
-                Begun::Ended(outcome) => return say(&self.reports, number, dispatch, outcome),
-                Begun::Goes(called) => Work::Called(called, slot),
+                ControlFlow::Break(outcome) => return say(&self.reports, number, dispatch, outcome),
+                ControlFlow::Continue(called) => Work::Called(called, slot),
             },
         };
         let lease = Lease { dispatch, alive_at: Instant::now(), cancelled: cancelled.clone(), task: None };
@@ -178,19 +179,17 @@ enum Work {
     Called(Caught, OwnedSemaphorePermit),
 }
 
-enum Begun {
-    Ended(TaskOutcome),
-    Goes(Caught),
-}
+/// It has ended at once, or goes on.
+type Begun = ControlFlow<TaskOutcome, Caught>;
 
 /// Calls the tool and looks once. One that answers at once needs no lease, no task of its own, and nobody has to be woken.
 /// One that does not is looked at again as soon as its task begins, so nothing is missed in between.
 fn begin(tool: &dyn Tool, call: ToolCall) -> Begun {
-    let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return Begun::Ended(panicked()) };
+    let Ok(called) = catch_unwind(AssertUnwindSafe(|| tool.call(call))) else { return ControlFlow::Break(panicked()) };
     let mut called = Caught(called);
     match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => Begun::Ended(outcome),
-        Poll::Pending => Begun::Goes(called),
+        Poll::Ready(outcome) => ControlFlow::Break(outcome),
+        Poll::Pending => ControlFlow::Continue(called),
     }
 }
 
@@ -227,8 +226,8 @@ async fn in_turn(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) 
             // Nobody closes the pool.
             let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
             match begin(&*tool, call) {
-                Begun::Ended(outcome) => return outcome,
-                Begun::Goes(called) => (called, slot),
+                ControlFlow::Break(outcome) => return outcome,
+                ControlFlow::Continue(called) => (called, slot),
             }
         }
     };

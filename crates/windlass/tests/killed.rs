@@ -2,6 +2,8 @@
 //!
 //! This test program starts itself again: `the_process` is the workflow's process when it is told so, and nothing else.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::io::{BufRead, BufReader, Lines};

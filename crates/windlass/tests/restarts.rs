@@ -1,5 +1,7 @@
 //! What a run keeps when its process goes: cut at every commit in memory, and in lives of a process on SQLite.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::future::Future;

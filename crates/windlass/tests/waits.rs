@@ -1,5 +1,7 @@
 //! Steps that wait for somebody, and events that come together.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::time::Duration;

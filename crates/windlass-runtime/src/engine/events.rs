@@ -172,8 +172,8 @@ impl EventReader {
                 return Ok(None);
             }
             match (self.unkept, self.feed.clone()) {
-                (false, _) => self.from_store().await?,
-                (true, Some(feed)) => self.from_memory(&feed).await,
+                (false, _) => self.read_store().await?,
+                (true, Some(feed)) => self.read_memory(&feed).await,
                 (true, None) => self.forgotten()?,
             }
         }
@@ -184,7 +184,7 @@ impl EventReader {
         self.after
     }
 
-    async fn from_memory(&mut self, feed: &Feed) {
+    async fn read_memory(&mut self, feed: &Feed) {
         let mut moved = pin!(feed.moved.notified());
         moved.as_mut().enable();
         if let Some(kept) = feed.kept() {
@@ -211,7 +211,7 @@ impl EventReader {
         Ok(())
     }
 
-    async fn from_store(&mut self) -> Result<(), RuntimeError> {
+    async fn read_store(&mut self) -> Result<(), RuntimeError> {
         let feed = self.inner.feed(&self.run);
         let moved = async {
             match &feed {
@@ -226,7 +226,7 @@ impl EventReader {
             return Ok(());
         }
         let row = self.inner.store.run(&self.run)?;
-        if row.as_ref().is_none_or(|row| is_over(row)) {
+        if row.as_ref().is_none_or(is_over) {
             // What it said last may have come since.
             self.done = !self.read_page()?;
             return Ok(());
