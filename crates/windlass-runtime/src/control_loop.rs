@@ -8,7 +8,7 @@ use windlass_core::{
     Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind,
     Values, Was, reduce,
 };
-use windlass_value::{Map, Value};
+use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{Adapter, ChildStart, Next, Waiting};
@@ -35,6 +35,13 @@ pub struct ControlLoop<A> {
     closing: bool,
     /// Who wants the state as it stands: they get it when all that led to it is durable.
     asked: Vec<oneshot::Sender<Vec<u8>>>,
+}
+
+/// A tick that needs stored values first.
+struct Unready {
+    tick: Tick,
+    resume: Resume,
+    hashes: Vec<BlobHash>,
 }
 
 /// Why the loop has let go of a run.
@@ -142,34 +149,40 @@ impl<A: Adapter> ControlLoop<A> {
     async fn drain(&mut self) -> Result<(), RuntimeError> {
         while let Some(kind) = self.buffer.front() {
             let long = matches!(kind, TickKind::Proceed);
-            self.reduce_next().await?;
+            if let Some(unready) = self.reduce_next()? {
+                // Boxed: what is rarely needed would be moved with every turn of the loop.
+                Box::pin(self.reduce_fetching(*unready)).await?;
+            }
             if self.state.result().is_some() {
                 break;
             }
-            if long {
-                if self.owes_effects() || self.adapter.wants_flush() {
-                    self.settle().await?;
-                }
-                match self.adapter.wait_for_next_task(Waiting::poll()).await {
-                    Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
-                    Next::Closed => {
-                        self.closing = true;
-                        return Ok(());
-                    }
-                    Next::Failed(error) => return Err(error),
-                    Next::Snapshot(reply) => self.asked.push(reply),
-                    Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
-                }
+            if long && !Box::pin(self.look_around()).await? {
+                break;
             }
         }
         Ok(())
     }
 
-    /// The first of the buffer.
-    async fn reduce_next(&mut self) -> Result<(), RuntimeError> {
+    /// In the middle of a long computation. False: somebody wants the loop to let go.
+    async fn look_around(&mut self) -> Result<bool, RuntimeError> {
+        if self.owes_effects() || self.adapter.wants_flush() {
+            self.settle().await?;
+        }
+        match self.adapter.wait_for_next_task(Waiting::poll()).await {
+            Next::Ticks(ticks) => ticks.into_iter().rev().for_each(|tick| self.buffer.push_front(tick)),
+            Next::Closed => self.closing = true,
+            Next::Failed(error) => return Err(error),
+            Next::Snapshot(reply) => self.asked.push(reply),
+            Next::Timer | Next::Inbox | Next::Nothing | Next::Release => {}
+        }
+        Ok(!self.closing)
+    }
+
+    /// Reduces the first tick of the buffer, if all it needs is at hand.
+    fn reduce_next(&mut self) -> Result<Option<Box<Unready>>, RuntimeError> {
         let at = self.adapter.get_now().max(self.state.now);
         let seed = self.adapter.entropy();
-        let Some(kind) = self.buffer.pop_front() else { return Ok(()) };
+        let Some(kind) = self.buffer.pop_front() else { return Ok(None) };
         // A run with other jobs out is not idle anyway.
         let more = self.state.jobs.len() <= 1 && self.adapter.more_comes(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more };
@@ -177,10 +190,36 @@ impl<A: Adapter> ControlLoop<A> {
         if let TickKind::StepResult { job, .. } = &tick.kind {
             self.finalized.push(*job);
         }
-        let resume = Resume::with(std::mem::take(&mut self.spare));
-        let (program, blobs) = (&self.program, &mut self.blobs);
-        let mut output = apply(program, &mut self.state, blobs, &tick, &mut self.adapter, resume).await?;
-        self.adapter.on_tick(&tick, &output, &self.state);
+        let mut resume = Resume::with(std::mem::take(&mut self.spare));
+        match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
+            Reduced::Done(output) => self.reduced(&tick, output),
+            Reduced::NeedBlobs(hashes) => return Ok(Some(Box::new(Unready { tick, resume, hashes }))),
+        }
+        Ok(None)
+    }
+
+    /// Reduces a tick, fetching stored values as often as it takes.
+    async fn reduce_fetching(&mut self, unready: Unready) -> Result<(), RuntimeError> {
+        let Unready { tick, mut resume, mut hashes } = unready;
+        let output = loop {
+            for hash in std::mem::take(&mut hashes) {
+                let value = self.adapter.load_blob(&hash).await?;
+                let value = value.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
+                let size = value.size_up_to(usize::MAX / 2);
+                self.blobs.insert(hash, value, size);
+            }
+            match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
+                Reduced::Done(output) => break output,
+                Reduced::NeedBlobs(more) => hashes = more,
+            }
+        };
+        self.blobs.unpin();
+        self.reduced(&tick, output);
+        Ok(())
+    }
+
+    fn reduced(&mut self, tick: &Tick, mut output: Output) {
+        self.adapter.on_tick(tick, &output, &self.state);
         for command in output.commands.drain(..) {
             match command {
                 // One is enough to go on, however many ticks have left work behind.
@@ -191,7 +230,6 @@ impl<A: Adapter> ControlLoop<A> {
         }
         output.commands.shrink_to(LISTED_AT_ONCE);
         self.spare = output.commands;
-        Ok(())
     }
 
     /// What is too large to travel inside a tick becomes a reference; of a start's input, each property by itself.
@@ -259,9 +297,9 @@ impl<A: Adapter> ControlLoop<A> {
         // Nothing is owed by what is carried out: the list is used again.
         let mut owed = std::mem::take(&mut self.owed);
         for command in owed.drain(..) {
-            match command {
-                Command::PublishEvent(event) => self.adapter.write_to_event_stream(event),
-                other => self.execute(other).await?,
+            if let Some(job) = self.execute(command) {
+                let input = Box::pin(self.put_together(&job.input, RESOLVED_LEVELS_MAX)).await?;
+                self.adapter.run_worker(job, input);
             }
         }
         owed.shrink_to(LISTED_AT_ONCE);
@@ -269,14 +307,16 @@ impl<A: Adapter> ControlLoop<A> {
         Ok(())
     }
 
-    async fn execute(&mut self, command: Command) -> Result<(), RuntimeError> {
+    /// Carries a command out. A job whose input has to be put together first is given back.
+    fn execute(&mut self, command: Command) -> Option<Job> {
         match command {
             Command::QueueEvent(tick) => self.buffer.push_back(tick),
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
                 Some(open) if open.is_out(job.dispatch) && self.is_too_large(&job) => self.refuse_input(&job),
+                Some(open) if open.is_out(job.dispatch) && holds_stored(&job.input) => return Some(job),
                 Some(open) if open.is_out(job.dispatch) => {
-                    let input = self.put_together(&job.input, RESOLVED_LEVELS_MAX).await?;
+                    let input = job.input.clone();
                     self.adapter.run_worker(job, input);
                 }
                 // A later tick of the same commit has ended it or handed it out again.
@@ -297,7 +337,7 @@ impl<A: Adapter> ControlLoop<A> {
             // The run's end is in its state; the loop sees it there.
             Command::CompleteRun(_) | Command::Halt(_) | Command::FailWorkflow(_) => {}
         }
-        Ok(())
+        None
     }
 
     /// Called off between the tick that wanted it and now: it is not begun at all.
@@ -360,33 +400,6 @@ impl<A: Adapter> ControlLoop<A> {
                 Ok(Value::map(whole))
             }
             plain => Ok(plain.clone()),
-        }
-    }
-}
-
-/// Reduces one tick, fetching stored values as often as it takes.
-pub(crate) async fn apply<A: Adapter>(
-    program: &Program,
-    state: &mut State,
-    blobs: &mut BlobCache,
-    tick: &Tick,
-    adapter: &mut A,
-    mut resume: Resume,
-) -> Result<Output, RuntimeError> {
-    loop {
-        match reduce(program, state, tick, blobs, &mut resume)? {
-            Reduced::Done(output) => {
-                blobs.unpin();
-                return Ok(output);
-            }
-            Reduced::NeedBlobs(hashes) => {
-                for hash in hashes {
-                    let value = adapter.load_blob(&hash).await?;
-                    let value = value.ok_or_else(|| RuntimeError::MissingBlob(hash.to_string()))?;
-                    let size = value.size_up_to(usize::MAX / 2);
-                    blobs.insert(hash, value, size);
-                }
-            }
         }
     }
 }

@@ -154,9 +154,12 @@ impl Adapter for Local {
     }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
-        if let Some(next) = self.at_hand() {
-            // A run that always has something to do lets others have their turn.
+        if !self.reports.is_empty() {
+            // A run that always has something to do lets others have their turn; before anything is taken, so that nothing
+            // is lost when nobody waits for this any longer.
             tokio::task::consume_budget().await;
+        }
+        if let Some(next) = self.at_hand() {
             return next;
         }
         if waiting.poll {
@@ -171,7 +174,8 @@ impl Adapter for Local {
                 return Next::Timer;
             }
         }
-        self.wait(waiting.until).await
+        // Boxed: what waits is large, and most often there is something at hand.
+        Box::pin(self.wait(waiting.until)).await
     }
 
     fn more_comes(&mut self, buffered: bool) -> bool {

@@ -34,7 +34,8 @@ impl<A: Adapter> Adapter for Unkept<A> {
             return Ok(());
         }
         let batch = self.post.batch(state, blobs.take_fresh());
-        self.post.commit(batch).await
+        // Boxed: most often there is nothing to tell.
+        Box::pin(self.post.commit(batch)).await
     }
 
     /// A flush costs nothing, and whoever watches sees how far a long computation is.
