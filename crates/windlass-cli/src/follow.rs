@@ -78,7 +78,7 @@ impl Changes {
 }
 
 pub enum Followed {
-    Ended(FinalReport),
+    Ended(Box<FinalReport>),
     /// Whoever ran it has let go of it or died.
     Orphaned,
     Interrupted,
@@ -103,7 +103,7 @@ pub async fn follow(
             if let Some(report) = image::report_of(&row)? {
                 // Events written between the two looks.
                 show(&mut events, store, progress)?;
-                break Followed::Ended(report);
+                break Followed::Ended(Box::new(report));
             }
             if image::live_owner(store, &row)?.is_none() {
                 break Followed::Orphaned;

@@ -554,9 +554,9 @@ fn two_engines_on_one_store_do_not_both_run_it() {
         let (one, other) = (open(&directory, &workflow), open(&directory, &workflow));
         let handle = begin(&one, &workflow).await;
         world.noted(1).await;
-        let refused = other.resume("r").await.err().expect("it is run elsewhere");
+        let refused = other.resume("r").await.expect_err("it is run elsewhere");
         assert_eq!(refused.code(), "Owned", "{refused}");
-        let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.err().expect("nor is it started twice");
+        let refused = other.start(&workflow, Begin { n: 0 }).id("r").await.expect_err("nor is it started twice");
         assert_eq!(refused.code(), "Owned", "{refused}");
         world.open("end");
         assert_eq!(text(&handle).await, "once");
