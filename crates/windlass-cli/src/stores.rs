@@ -104,6 +104,14 @@ pub fn command(global: &Global, words: &str) -> String {
     }
 }
 
+/// How somebody goes on with a run that nobody has.
+pub fn way_on(global: &Global, row: &RunRow) -> String {
+    match row.dialect.as_str() {
+        "rust" => "start the program that has its steps".to_owned(),
+        _ => command(global, &format!("resume {}", row.run)),
+    }
+}
+
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {

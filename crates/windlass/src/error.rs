@@ -178,7 +178,7 @@ pub enum Error {
     #[error("{0}")]
     Event(StepError),
     /// The engine or its store.
-    #[error(transparent)]
+    #[error("{}{}", .0, advice(.0))]
     Engine(#[from] RuntimeError),
     /// Something that does not fit this engine or this run.
     #[error("{message}")]
@@ -188,6 +188,15 @@ pub enum Error {
         /// For people.
         message: String,
     },
+}
+
+fn advice(error: &RuntimeError) -> &'static str {
+    match error {
+        RuntimeError::RunExists(_) => {
+            "; `resume` goes on with it as it was begun: also a change of workers or retries makes another workflow"
+        }
+        _ => "",
+    }
 }
 
 fn ended(status: Status) -> &'static str {

@@ -38,10 +38,11 @@ fn payload(data: Option<&str>) -> Result<Value, Failure> {
 
 fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
-    let run = stores::find(&*store, run)?.run;
+    let row = stores::find(&*store, run)?;
+    let run = row.run.clone();
     let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
     let answer = request(&*store, &run, &id, wish)?;
-    let resume = stores::command(global, &format!("resume {run}"));
+    let resume = stores::way_on(global, &row);
     let (word, sentence) = match answer {
         Answer::Delivered => ("delivered", format!("{what}: delivered to the process that runs {run}")),
         Answer::Kept if what == "pause" => {

@@ -113,8 +113,7 @@ impl<'a> View<'a> {
         match &self.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
             None => {
-                let command = stores::command(global, &format!("resume {}", self.seen.row.run));
-                format!(" (nobody runs it now: {command})")
+                format!(" (nobody runs it now: {})", stores::way_on(global, &self.seen.row))
             }
         }
     }
