@@ -132,7 +132,7 @@ impl Process {
 
     /// Reads what it says up to this.
     fn hear(&mut self, what: &str) {
-        while let Some(line) = self.lines.next() {
+        for line in self.lines.by_ref() {
             let line = line.expect("its output");
             // The harness begins a line of its own before the first.
             if let Some((_, said)) = line.split_once(MARK) {
