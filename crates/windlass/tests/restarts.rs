@@ -610,6 +610,9 @@ fn the_timeout_of_a_run_comes_also_when_the_run_has_left_memory() {
         let error = handle.result::<Done>().await.unwrap_err();
         assert_eq!(error.code(), "RunTimedOut", "{error}");
     });
+    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+    let ticks = replays(&store, "r");
+    assert!(ticks < 8, "it came back once, when its time was over, and not again and again: {ticks} ticks");
 }
 
 #[test]
