@@ -213,6 +213,9 @@ pub struct Asked {
 /// What a wait has brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
+    /// What was waited for: `event NAME`, `time`, `child`, `kept`. Whoever goes on can tell whether it asks for the same.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub to: Arc<str>,
     pub value: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorInfo>,

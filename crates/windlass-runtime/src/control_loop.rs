@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::{
-    Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, RunResult, State, TaskOutcome, Tick, TickKind,
-    Values, Was, reduce,
-};
+use windlass_core::{Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, Resumed, RunResult, State, TaskOutcome, Tick, TickKind, Values, Was, reduce};
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
@@ -299,7 +296,8 @@ impl<A: Adapter> ControlLoop<A> {
         for command in owed.drain(..) {
             if let Some(job) = self.execute(command) {
                 let input = Box::pin(self.put_together(&job.input, RESOLVED_LEVELS_MAX)).await?;
-                self.adapter.run_worker(job, input);
+                let resumed = Box::pin(self.whole_answers(job.resumed.clone())).await?;
+                self.adapter.run_worker(Job { resumed, ..job }, input);
             }
         }
         owed.shrink_to(LISTED_AT_ONCE);
@@ -314,7 +312,7 @@ impl<A: Adapter> ControlLoop<A> {
             Command::RunWorker(job) => match self.state.jobs.get(&job.job) {
                 Some(open) if open.cancelled.is_some() => self.confirm_unbegun(&job),
                 Some(open) if open.is_out(job.dispatch) && self.is_too_large(&job) => self.refuse_input(&job),
-                Some(open) if open.is_out(job.dispatch) && holds_stored(&job.input) => return Some(job),
+                Some(open) if open.is_out(job.dispatch) && holds_any_stored(&job) => return Some(job),
                 Some(open) if open.is_out(job.dispatch) => {
                     let input = job.input.clone();
                     self.adapter.run_worker(job, input);
@@ -357,6 +355,14 @@ impl<A: Adapter> ControlLoop<A> {
         let error = ErrorInfo::new("InputTooLarge", "limit", message).hint("see `expression_output_bytes_max`");
         let outcome = TaskOutcome::failure(error);
         self.buffer.push_back(TickKind::StepResult { job: job.job, dispatch: job.dispatch, outcome });
+    }
+
+    async fn whole_answers(&mut self, resumed: Option<Arc<Resumed>>) -> Result<Option<Arc<Resumed>>, RuntimeError> {
+        let Some(mut resumed) = resumed else { return Ok(None) };
+        for answer in &mut Arc::make_mut(&mut resumed).answers {
+            answer.value = Box::pin(self.put_together(&answer.value, RESOLVED_LEVELS_MAX)).await?;
+        }
+        Ok(Some(resumed))
     }
 
     /// A tool gets plain values: what is stored elsewhere is put back in.
@@ -402,4 +408,9 @@ impl<A: Adapter> ControlLoop<A> {
             plain => Ok(plain.clone()),
         }
     }
+}
+
+fn holds_any_stored(job: &Job) -> bool {
+    let answers = job.resumed.iter().flat_map(|resumed| &resumed.answers);
+    holds_stored(&job.input) || answers.map(|answer| &answer.value).any(holds_stored)
 }

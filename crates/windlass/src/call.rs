@@ -109,15 +109,26 @@ impl Shared {
     }
 
     /// The next durable call of the body: its number, and its answer if that is there.
-    pub(crate) fn next_wait(&self) -> Option<Result<Value, StepError>> {
+    ///
+    /// An answer to something else means that the body has changed its course.
+    pub(crate) fn next_wait(&self, asked: &str) -> Option<Result<Value, StepError>> {
         let mut buffer = self.buffer();
         let at = buffer.waits;
         buffer.waits += 1;
         drop(buffer);
         self.answer(at).map(|answer| match &answer.error {
+            _ if !answer.to.is_empty() && *answer.to != *asked => Err(self.changed_course(at, &answer.to, asked)),
             Some(error) => Err(StepError::from_info(error.clone())),
             None => Ok(answer.value.clone()),
         })
+    }
+
+    fn changed_course(&self, at: usize, before: &str, now: &str) -> StepError {
+        let step = &self.step().name;
+        let message = format!("durable call {} of `{step}` asks for `{now}`; before it asked for `{before}`", at + 1);
+        StepError::new("CourseChanged", message)
+            .of_kind("order")
+            .hint("a body must make its durable calls in the same order each time it runs")
     }
 
     /// Shows an event outside, unless an earlier call of this attempt has.

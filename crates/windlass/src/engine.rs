@@ -111,6 +111,14 @@ impl Engine {
         self.handle_of(handle)
     }
 
+    /// A handle on a run that may be another process's, which keeps it: to send events to it, to watch it, to wait for its end.
+    pub fn handle(&self, run: &str) -> Result<Handle, Error> {
+        let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
+        let row = row.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let workflow = self.known.get(&row.definition).and_then(|known| known.workflow.clone());
+        Ok(Handle::beside(self.clone(), row.definition.as_str().into(), workflow, row.run))
+    }
+
     /// Where a run stands, without touching it; None if there is none of this id.
     pub fn status(&self, run: &str) -> Result<Option<RunStatus>, Error> {
         let row = self.inner.store().run(run).map_err(RuntimeError::from)?;
@@ -119,7 +127,7 @@ impl Engine {
 
     /// The events of a run after a number, 0 for all, without touching it: also of one that another process has.
     pub fn events(&self, run: &str, after: u64) -> Result<EventStream, Error> {
-        Ok(EventStream::new(self.inner.events(run, after)?))
+        Ok(EventStream::new(self.inner.events(run, after)?, self.inner.store().clone()))
     }
 
     fn handle_of(&self, handle: runtime::RunHandle) -> Result<Handle, Error> {
@@ -166,16 +174,13 @@ impl Engine {
     /// ```
     pub async fn restore(&self, workflow: &Workflow, snapshot: &[u8]) -> Result<Handle, Error> {
         self.plan_of(workflow.name())?;
-        let handle = self.inner.restore(snapshot, None).await?;
-        let handle = self.handle_of(handle)?;
-        match handle.definition() == workflow.name() {
-            true => Ok(handle),
-            false => {
-                handle.cancel("it is a run of another workflow").await?;
-                let message = format!("the snapshot is one of `{}`, not of `{}`", handle.definition(), workflow.name());
-                Err(Error::refused("NotTheWorkflow", message))
-            }
+        let name = runtime::Engine::snapshot_of(snapshot)?;
+        if *name != *workflow.name() {
+            let message = format!("the snapshot is one of `{name}`, not of `{}`", workflow.name());
+            return Err(Error::refused("NotTheWorkflow", message));
         }
+        let handle = self.inner.restore(snapshot, None).await?;
+        self.handle_of(handle)
     }
 
     /// Lets go of all runs, and takes no more. They can be resumed by another engine.
@@ -510,6 +515,21 @@ impl<E> Start<'_, E> {
     }
 }
 
+impl Engine {
+    /// An engine runs the workflow that it was given, not another one of that name.
+    fn has(&self, workflow: &Workflow) -> Result<(), Error> {
+        let own = self.known.get(workflow.name()).and_then(|known| known.workflow.as_ref());
+        let same = |own: &Workflow| runtime::codec::encode(own.plan()) == runtime::codec::encode(workflow.plan());
+        match own {
+            Some(own) if !same(own) => {
+                let message = format!("this engine has another workflow of the name `{}`", workflow.name());
+                Err(Error::refused("AnotherWorkflow", message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl<'e, E: Event> IntoFuture for Start<'e, E> {
     type Output = Result<Handle, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<Handle, Error>> + Send + 'e>>;
@@ -517,6 +537,9 @@ impl<'e, E: Event> IntoFuture for Start<'e, E> {
     fn into_future(self) -> Self::IntoFuture {
         let Start { engine, workflow, event, options } = self;
         let input = workflow.start_input(&event);
-        Box::pin(async move { engine.start_with(workflow.name(), input?, options).await })
+        Box::pin(async move {
+            engine.has(&workflow)?;
+            engine.start_with(workflow.name(), input?, options).await
+        })
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn short_name(full: &str) -> String {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The run has ended without its stop event: failed, timed out or cancelled.
@@ -188,6 +188,13 @@ pub enum Error {
         /// For people.
         message: String,
     },
+}
+
+/// What `main` prints when it returns one: the same as for people.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn advice(error: &RuntimeError) -> &'static str {

@@ -13,6 +13,9 @@ use windlass_value::{Value, from_value};
 use crate::event::{Event, EventKind, decode, encode};
 use crate::{Engine, Error, EventStream, StepError, Workflow};
 
+/// How often the store is asked whether somebody else has ended the run.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// A run: its result, its events, and what can be asked of it. Any number of handles of one run may be used at once.
 ///
 /// ```
@@ -51,13 +54,18 @@ pub struct Handle {
     /// None for a run of another dialect, or of a workflow that this engine does not have.
     workflow: Option<Workflow>,
     run: Arc<str>,
-    end: Arc<tokio::sync::Mutex<RunHandle>>,
+    /// None for a run that is watched in the store alone.
+    end: Option<Arc<tokio::sync::Mutex<RunHandle>>>,
 }
 
 impl Handle {
     pub(crate) fn new(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, handle: RunHandle) -> Handle {
         let run = handle.run.clone();
-        Handle { engine, definition, workflow, run, end: Arc::new(tokio::sync::Mutex::new(handle)) }
+        Handle { engine, definition, workflow, run, end: Some(Arc::new(tokio::sync::Mutex::new(handle))) }
+    }
+
+    pub(crate) fn beside(engine: Engine, definition: Arc<str>, workflow: Option<Workflow>, run: Arc<str>) -> Handle {
+        Handle { engine, definition, workflow, run, end: None }
     }
 
     /// The run's id.
@@ -90,7 +98,8 @@ impl Handle {
     pub async fn result_value(&self) -> Result<Value, Error> {
         let report = self.report().await?;
         match report.status {
-            Status::Succeeded => Ok(report.output.clone()),
+            // What was too large to be kept inside is put back in.
+            Status::Succeeded => Ok(windlass_runtime::resolve(&**self.engine.inner.store(), &report.output)?),
             status => {
                 let unknown = || StepError::new("RunFailed", "the run has ended without a result");
                 let error = report.error.clone().map_or_else(unknown, StepError::from_info);
@@ -105,7 +114,24 @@ impl Handle {
     }
 
     async fn report(&self) -> Result<Arc<FinalReport>, Error> {
-        Ok(self.end.lock().await.wait().await?)
+        let told = async {
+            match &self.end {
+                Some(end) => end.lock().await.wait().await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut told = std::pin::pin!(told);
+        loop {
+            // Another engine on the same store may have taken the run over and ended it: the store says so.
+            tokio::select! {
+                report = &mut told => return Ok(report?),
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let row = self.engine.inner.store().run(&self.run).map_err(RuntimeError::from)?;
+            if let Some(bytes) = row.and_then(|row| row.result) {
+                return Ok(Arc::new(windlass_runtime::codec::decode(&bytes, "the run's result")?));
+            }
+        }
     }
 
     /// Sends an event to the run, from outside. When this returns, it is kept: no crash loses it.

@@ -76,13 +76,20 @@ impl fmt::Display for Problem {
 /// let error = windlass::Workflow::builder("empty").build().unwrap_err();
 /// assert!(error.to_string().starts_with("the workflow `empty` cannot be built"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the workflow `{workflow}` cannot be built, {}:{}", counted(.problems.len()), told(.problems))]
 pub struct BuildError {
     /// Its name.
     pub workflow: String,
     /// In the order of the steps.
     pub problems: Vec<Problem>,
+}
+
+/// What `main` prints when it returns one: the same as for people.
+impl std::fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl BuildError {

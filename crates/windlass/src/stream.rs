@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use windlass_core::Event as Told;
 use windlass_runtime::{EventReader, RuntimeError};
+use windlass_store::Store;
 use windlass_value::{Timestamp, Value};
 
 use crate::event::{Event, EventKind, decode};
@@ -100,7 +101,10 @@ impl RunEvent {
 /// fn is_a_stream<S: futures_core::Stream>() {}
 /// is_a_stream::<windlass::EventStream>();
 /// ```
-pub struct EventStream(Reading);
+pub struct EventStream {
+    reading: Reading,
+    store: Arc<dyn Store>,
+}
 
 type Read = (EventReader, Result<Option<Told>, RuntimeError>);
 
@@ -111,8 +115,17 @@ enum Reading {
 }
 
 impl EventStream {
-    pub(crate) fn new(reader: EventReader) -> EventStream {
-        EventStream(Reading::Rests(reader))
+    pub(crate) fn new(reader: EventReader, store: Arc<dyn Store>) -> EventStream {
+        EventStream { reading: Reading::Rests(reader), store }
+    }
+
+    /// Events of steps, and the end, are whole; what else is too large to be told stays a reference.
+    fn whole(&self, mut told: Told) -> Result<RunEvent, Error> {
+        let of_engine = ["step.", "task.", "loop.", "ctx.", "job.", "playbook."];
+        if !of_engine.iter().any(|prefix| told.kind.starts_with(prefix)) {
+            told.data = windlass_runtime::resolve(&*self.store, &told.data)?;
+        }
+        Ok(RunEvent::of(told))
     }
 
     /// The next event, when it is there. None when the run has ended and all were given. Nothing is lost when this is dropped
@@ -123,24 +136,24 @@ impl EventStream {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RunEvent, Error>>> {
         loop {
-            match std::mem::replace(&mut self.0, Reading::Over) {
+            match std::mem::replace(&mut self.reading, Reading::Over) {
                 Reading::Over => return Poll::Ready(None),
                 Reading::Rests(mut reader) => {
                     let next = async move {
                         let next = reader.next().await;
                         (reader, next)
                     };
-                    self.0 = Reading::Waits(Box::pin(next));
+                    self.reading = Reading::Waits(Box::pin(next));
                 }
                 Reading::Waits(mut next) => match next.as_mut().poll(context) {
                     Poll::Pending => {
-                        self.0 = Reading::Waits(next);
+                        self.reading = Reading::Waits(next);
                         return Poll::Pending;
                     }
                     Poll::Ready((_, Ok(None))) => return Poll::Ready(None),
                     Poll::Ready((reader, Ok(Some(told)))) => {
-                        self.0 = Reading::Rests(reader);
-                        return Poll::Ready(Some(Ok(RunEvent::of(told))));
+                        self.reading = Reading::Rests(reader);
+                        return Poll::Ready(Some(self.whole(told)));
                     }
                     Poll::Ready((_, Err(error))) => return Poll::Ready(Some(Err(error.into()))),
                 },

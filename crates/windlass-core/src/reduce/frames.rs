@@ -305,7 +305,9 @@ impl Reducer<'_> {
         {
             self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
         }
-        for child in children(&frame.body) {
+        let inside = children(&frame.body);
+        self.call_off_child(id);
+        for child in inside {
             self.close(child, Closing::cancelled());
         }
         self.close_if_empty(id);

@@ -187,17 +187,18 @@ fn combine(op: WriteOp, name: &str, before: Value, operand: Value) -> Result<Val
     }
 }
 
-/// Whether an operation can be made on what is there. Costs nothing that grows with a list.
-pub(crate) fn checked(op: WriteOp, name: &str, before: &Value, operand: &Value) -> Result<(), ErrorInfo> {
+/// What a variable would be after an operation, if it can be made. Costs nothing that grows with a list: one that is appended
+/// to is given as it was.
+pub(crate) fn checked(op: WriteOp, name: &str, before: &Value, operand: &Value) -> Result<Value, ErrorInfo> {
     match (op, before) {
-        (WriteOp::Declare(_) | WriteOp::Set, _) => Ok(()),
-        (WriteOp::AppendItem | WriteOp::Extend, Value::Null | Value::List(_)) => Ok(()),
-        (WriteOp::Merge, Value::Null | Value::Map(_)) if matches!(operand, Value::Map(_)) => Ok(()),
-        (WriteOp::Add | WriteOp::Subtract, Value::Null) => combine(op, name, Value::Int(0), operand.clone()).map(drop),
+        (WriteOp::Declare(_) | WriteOp::Set, _) => Ok(operand.clone()),
+        (WriteOp::AppendItem | WriteOp::Extend, Value::Null | Value::List(_)) => Ok(before.clone()),
+        (WriteOp::Merge, Value::Null | Value::Map(_)) if matches!(operand, Value::Map(_)) => Ok(before.clone()),
+        (WriteOp::Add | WriteOp::Subtract, Value::Null) => combine(op, name, Value::Int(0), operand.clone()),
         (WriteOp::AppendItem | WriteOp::Extend, other) => Err(mismatch(name, "an array", other)),
         (WriteOp::Merge, other) => Err(mismatch(name, "an object", other)),
         (WriteOp::Add | WriteOp::Subtract | WriteOp::Max | WriteOp::Min | WriteOp::AppendText, _) => {
-            combine(op, name, before.clone(), operand.clone()).map(drop)
+            combine(op, name, before.clone(), operand.clone())
         }
     }
 }

@@ -188,10 +188,10 @@ impl EventReader {
         let mut moved = pin!(feed.moved.notified());
         moved.as_mut().enable();
         if let Some(kept) = feed.kept() {
-            let first = kept.events.front().map_or(self.after + 1, |first| first.seq);
+            let first = kept.events.front().map_or(self.after.saturating_add(1), |first| first.seq);
             self.tell_gap(first, kept.events.front().map(|event| event.at));
             // They are numbered without a gap.
-            let skip = usize::try_from((self.after + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+            let skip = usize::try_from(self.after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
             self.read.extend(kept.events.iter().skip(skip).take(EVENTS_AT_ONCE).cloned());
             self.done = kept.ended && self.read.is_empty();
             if self.done || !self.read.is_empty() {
@@ -245,7 +245,7 @@ impl EventReader {
     fn read_page(&mut self) -> Result<bool, RuntimeError> {
         let rows = match self.next_tick {
             Some(tick) => self.inner.store.journal(&self.run, tick, ROWS_AT_ONCE)?,
-            None => self.inner.store.journal_by_event(&self.run, self.after + 1, ROWS_AT_ONCE)?,
+            None => self.inner.store.journal_by_event(&self.run, self.after.saturating_add(1), ROWS_AT_ONCE)?,
         };
         for row in &rows {
             self.read_row(row)?;
@@ -269,7 +269,7 @@ impl EventReader {
 
     /// Events before this one are no longer there.
     fn tell_gap(&mut self, next: u64, at: Option<Timestamp>) {
-        let from = self.read.back().map_or(self.after, |last| last.seq) + 1;
+        let from = self.read.back().map_or(self.after, |last| last.seq).saturating_add(1);
         if next <= from {
             return;
         }

@@ -53,8 +53,16 @@ impl Engine {
         let carried = Carried { plan: plan.body, state, virtual_time: how.virtual_time, input: how.input, blobs };
         let mut bytes = MAGIC.to_vec();
         bytes.push(FORMAT);
-        bytes.extend(codec::encode(&carried));
+        let body = codec::encode(&carried);
+        bytes.extend(blake3::hash(&body).as_bytes());
+        bytes.extend(body);
         Ok(bytes)
+    }
+
+    /// The name of the definition that a snapshot is one of.
+    pub fn snapshot_of(bytes: &[u8]) -> Result<Arc<str>, RuntimeError> {
+        let plan: Plan = codec::decode(&read(bytes)?.plan, "a snapshot's plan")?;
+        Ok(plan.name)
     }
 
     /// Of a run that is in memory here.
@@ -145,9 +153,12 @@ fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
     let Some((format, body)) = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first()) else {
         return Err(damaged("these bytes are not a snapshot of a run".to_owned()));
     };
-    match *format == FORMAT {
-        true => codec::decode(body, "a snapshot"),
-        false => Err(damaged(format!("its format is {format}; this program knows {FORMAT}"))),
+    if *format != FORMAT {
+        return Err(damaged(format!("its format is {format}; this program knows {FORMAT}")));
+    }
+    match body.split_at_checked(blake3::OUT_LEN) {
+        Some((sum, body)) if blake3::hash(body).as_bytes().as_slice() == sum => codec::decode(body, "a snapshot"),
+        _ => Err(damaged("its bytes are not those that were written".to_owned())),
     }
 }
 

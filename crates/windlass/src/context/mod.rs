@@ -189,7 +189,7 @@ impl<S> Context<S> {
 
     /// Waits for so long. It does not matter what becomes of the process meanwhile. A durable call.
     pub async fn sleep(&self, time: Duration) -> Result<(), StepError> {
-        match self.call.next_wait() {
+        match self.call.next_wait("time") {
             Some(answer) => answer.map(drop),
             None => self.call.suspend(Awaited::Time(span(time))).await.map(drop),
         }
@@ -213,7 +213,7 @@ impl<S> Context<S> {
         definition: &str,
         input: impl FnOnce() -> Result<Value, StepError>,
     ) -> Result<T, StepError> {
-        let output = match self.call.next_wait() {
+        let output = match self.call.next_wait("child") {
             Some(answer) => answer?,
             None => {
                 let awaited = Awaited::Child { definition: definition.into(), input: input()? };
@@ -235,7 +235,7 @@ impl<S> Context<S> {
         T: Serialize + DeserializeOwned,
         E: Into<StepError>,
     {
-        let kept = match self.call.next_wait() {
+        let kept = match self.call.next_wait("kept") {
             Some(answer) => answer?,
             None => {
                 let done = work.await.map_err(Into::into)?;
@@ -287,7 +287,6 @@ impl<S> Context<S> {
         buffer.drawn += 1;
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.call.given.key.as_bytes());
-        hasher.update(&self.call.given.attempt.to_le_bytes());
         hasher.update(&number.to_le_bytes());
         *hasher.finalize().as_bytes()
     }

@@ -65,15 +65,19 @@ impl StateBuffer {
         })
     }
 
-    fn write(&mut self, after: Map) {
-        let gone: Vec<Arc<str>> = self.current.keys().filter(|field| !after.contains_key(field)).cloned().collect();
-        let gone = gone.into_iter().map(|field| (field, Value::Null));
-        for (field, value) in after.into_iter().chain(gone) {
+    fn write(&mut self, after: Map) -> Result<(), StepError> {
+        if let Some(gone) = self.current.keys().find(|field| !after.contains_key(field)) {
+            let message = format!("the state is written without its field `{gone}`");
+            let hint = "a state always has all its fields: no `skip_serializing_if` in its type";
+            return Err(StepError::new("StateFieldLeftOut", message).of_kind("state").hint(hint));
+        }
+        for (field, value) in after {
             if self.current.get(&field) != Some(&value) {
                 self.current.insert(field.clone(), value);
                 self.changes.insert(field, Pending::Set);
             }
         }
+        Ok(())
     }
 
     fn add(&mut self, field: &str, op: WriteOp, value: Value) -> Result<(), StepError> {
@@ -167,7 +171,7 @@ impl<S: crate::State> Context<S> {
             let mut typed: S = state.read()?;
             let given = change(&mut typed);
             match to_value(&typed)? {
-                Value::Map(after) => state.write(Arc::unwrap_or_clone(after)),
+                Value::Map(after) => state.write(Arc::unwrap_or_clone(after))?,
                 other => {
                     let message = format!("the state is written as {}, not as an object", other.kind());
                     return Err(StepError::new("StateNotAnObject", message).of_kind("state"));

@@ -95,7 +95,7 @@ impl<E: Event> WaitFor<E> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
-        let payload = match self.call.next_wait() {
+        let payload = match self.call.next_wait(&format!("event {}", E::NAME)) {
             Some(answer) => answer?,
             None => {
                 let requirements = Value::map(self.requirements);

@@ -8,7 +8,7 @@ use windlass_value::{Duration, Map, Timestamp, Value};
 use crate::plan::{Action, Effect};
 use crate::reduce::Reducer;
 use crate::state::{Awaiting, Body, FrameId, Item, OpenCall, Timer};
-use crate::{Answer, Asked, Await, Awaited, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore};
+use crate::{Answer, Asked, Await, Awaited, Command, EffectKey, ErrorInfo, Resumed, Status, TaskOutcome, TriedBefore};
 
 impl Reducer<'_> {
     /// The task has told what it waits for.
@@ -20,7 +20,7 @@ impl Reducer<'_> {
             Awaited::Kept(value) => {
                 // The worker is at rest and goes on with the same lease.
                 let value = self.slim(value.clone());
-                self.note_answer(id, Answer { value, error: None });
+                self.note_answer(id, Answer { to: "kept".into(), value, error: None });
                 self.state.agenda.push_back(Item::Task(id));
             }
             Awaited::Time(time) => {
@@ -82,13 +82,18 @@ impl Reducer<'_> {
     }
 
     /// What the task has waited for is there: it goes on as soon as it has a slot.
-    pub(in crate::reduce) fn answered(&mut self, id: FrameId, answer: Answer) {
+    pub(in crate::reduce) fn answered(&mut self, id: FrameId, value: Value, error: Option<ErrorInfo>) {
+        let to: Arc<str> = match self.awaiting(id) {
+            Some(Awaiting::Event { name, .. }) => format!("event {name}").into(),
+            Some(Awaiting::Child { .. }) => "child".into(),
+            Some(Awaiting::Time | Awaiting::Answered) | None => "time".into(),
+        };
         self.clear_alarm(id);
         if let Some(frame) = self.state.frames.get(id) {
             let body = frame.body.clone();
             self.forget_await(id, &body);
         }
-        self.note_answer(id, answer);
+        self.note_answer(id, Answer { to, value, error });
         self.unpark(id);
     }
 
@@ -108,13 +113,22 @@ impl Reducer<'_> {
             }
             Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => None,
         };
-        self.answered(id, Answer { value: Value::Null, error });
+        self.answered(id, Value::Null, error);
     }
 
     pub(in crate::reduce) fn child_answered(&mut self, id: FrameId, status: Status, outcome: &TaskOutcome) {
         let ended = || ErrorInfo::new("ChildFailed", "call", format!("the child run ended as {}", status.as_str()));
         let error = outcome.error.clone().or_else(|| status.is_bad().then(ended));
-        self.answered(id, Answer { value: outcome.output.clone(), error });
+        self.answered(id, outcome.output.clone(), error);
+    }
+
+    /// A child run that a task waits for is not wanted without it.
+    pub(in crate::reduce) fn call_off_child(&mut self, id: FrameId) {
+        if let Some(Awaiting::Child { call }) = self.awaiting(id)
+            && let Some(open) = self.state.calls.get(call)
+        {
+            self.work.output.commands.push(Command::CancelChild { key: open.key.clone() });
+        }
     }
 
     /// A task that no longer waits leaves nothing behind in the state's indexes.

@@ -3,7 +3,7 @@
 
 use windlass_value::{Level, Map, Value};
 
-use crate::plan::{VariableKind, Write, WriteOp};
+use crate::plan::{VariableKind, Write};
 use crate::reduce::write::checked;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, ScopeId, Variable};
@@ -15,19 +15,20 @@ impl Reducer<'_> {
         let (Some(beside), None) = (&outcome.beside, &outcome.error) else { return Ok(None) };
         let mut set = Map::new();
         for change in &beside.changes {
-            let error = match self.variable_of_run(change) {
-                found if !seen(change, found.as_ref()) => Some(conflict(change)),
+            let after = match self.variable_of_run(change) {
+                found if !seen(change, found.as_ref()) => Err(conflict(change)),
                 found => {
                     let before = set.get(&change.name).cloned().or(found).unwrap_or_else(|| change.initial.clone());
                     let (before, value) = (self.resolve(&before)?, self.resolve(&change.value)?);
-                    checked(change.op, &change.name, &before, &value).err()
+                    checked(change.op, &change.name, &before, &value)
                 }
             };
-            if let Some(error) = error {
-                return Ok(Some(TaskOutcome { meta: outcome.meta.clone(), ..TaskOutcome::failure(error) }));
-            }
-            if change.op == WriteOp::Set {
-                set.insert(change.name.clone(), change.value.clone());
+            match after {
+                // What follows sees what this one would make of it.
+                Ok(after) => _ = set.insert(change.name.clone(), after),
+                Err(error) => {
+                    return Ok(Some(TaskOutcome { meta: outcome.meta.clone(), ..TaskOutcome::failure(error) }));
+                }
             }
         }
         Ok(None)

@@ -6,7 +6,7 @@ use crate::plan::Wait;
 use crate::reduce::ticks::meets;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, FrameId, Timer, WaitFrame};
-use crate::{Answer, ErrorInfo, Status};
+use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
     pub(in crate::reduce) fn enter_wait(&mut self, id: FrameId, wait: &Wait) -> Result<(), Stop> {
@@ -56,7 +56,7 @@ impl Reducer<'_> {
     /// From here on the wait is nobody's any more, even if its end has to be worked out first.
     pub(in crate::reduce) fn signalled(&mut self, id: FrameId, payload: Value) {
         if self.awaiting(id).is_some() {
-            return self.answered(id, Answer { value: payload, error: None });
+            return self.answered(id, payload, None);
         }
         self.clear_alarm(id);
         if let Some(body) = self.state.frames.get(id).map(|frame| frame.body.clone()) {

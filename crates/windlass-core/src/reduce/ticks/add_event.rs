@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// More than this many unanswered signals of one name are refused.
 const SIGNALS_KEPT: usize = 1_000;
 
+/// The same where steps wait for events: whoever was told that one is accepted relies on it.
+const EVENTS_KEPT: usize = 100_000;
+
 impl Reducer<'_> {
     pub(super) fn add_event(
         &mut self,
@@ -134,8 +137,9 @@ impl Reducer<'_> {
 
     /// For a wait that is yet to begin.
     pub(in crate::reduce) fn keep_for_later(&mut self, name: &Arc<str>, payload: &Value) {
+        let most = if self.tells_slots() { EVENTS_KEPT } else { SIGNALS_KEPT };
         let kept = self.state.signals.entry(name.clone()).or_default();
-        if kept.len() >= SIGNALS_KEPT {
+        if kept.len() >= most {
             return self.late("signal");
         }
         kept.push_back(payload.clone());
