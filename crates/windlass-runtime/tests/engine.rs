@@ -679,8 +679,7 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     let mut other = begin(&first, two_waits(), "other").await;
     world.calls(1).await;
     assert_eq!(first.request("other", "a", signal("answer", "1")).expect("kept"), Answer::Delivered);
-    // It has nothing more to write: it waits, and has said so, for the second time.
-    until(|| events(&*store, "other").iter().filter(|event| &*event.kind == "workflow.idle").count() == 2).await;
+    until(|| store.inbox("other", 9).expect("readable").is_empty()).await;
     store.fail_next(Fault::SyncFailed);
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("a failed sync");
