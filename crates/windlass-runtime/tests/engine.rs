@@ -217,7 +217,7 @@ async fn a_signal_answers_a_wait_and_a_repeated_request_acts_once() {
     let mut handle = begin(&engine, two_waits(), "r").await;
     assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Delivered);
     assert_eq!(engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"), Answer::Repeated);
-    until(|| has_tick(&store, "r", "AddEvent") && entries(&*store, "r").len() == 2).await;
+    until(|| store.inbox("r", 9).expect("readable").is_empty()).await;
     assert_eq!(
         engine.request("r", "a", signal("answer", r#"{"n": 1}"#)).expect("kept"),
         Answer::Repeated,
@@ -679,7 +679,7 @@ async fn a_failed_sync_stops_everything_and_loses_nothing() {
     let mut other = begin(&first, two_waits(), "other").await;
     world.calls(1).await;
     assert_eq!(first.request("other", "a", signal("answer", "1")).expect("kept"), Answer::Delivered);
-    until(|| entries(&*store, "other").len() == 2).await;
+    until(|| store.inbox("other", 9).expect("readable").is_empty()).await;
     store.fail_next(Fault::SyncFailed);
     world.open("first");
     let error = in_time(handle.wait()).await.expect_err("a failed sync");
