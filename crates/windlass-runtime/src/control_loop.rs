@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::{Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, Resumed, RunResult, State, TaskOutcome, Tick, TickKind, Values, Was, reduce};
+use windlass_core::{
+    Awaited, Command, ErrorInfo, Job, Output, Program, Reduced, Resume, Resumed, RunResult, State, TaskOutcome, Tick,
+    TickKind, Values, Was, reduce,
+};
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;

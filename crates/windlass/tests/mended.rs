@@ -211,7 +211,8 @@ async fn values_that_could_not_be_read_again_are_refused_before_they_are_kept() 
 #[tokio::test]
 async fn another_workflow_of_the_same_name_is_not_run_for_it() {
     let engine = Engine::in_memory().workflow(&echo()).build().unwrap();
-    let other = Workflow::builder("echo").step("else", |_: Begin| async { Ok(Done { text: "x".into() }) }).build().unwrap();
+    let other =
+        Workflow::builder("echo").step("else", |_: Begin| async { Ok(Done { text: "x".into() }) }).build().unwrap();
     assert_eq!(engine.start(&other, Begin {}).await.unwrap_err().code(), "AnotherWorkflow");
     assert!(engine.start(&echo(), Begin {}).await.is_ok());
 }

@@ -69,15 +69,8 @@ impl serde::de::Error for ConvertError {
 
 /// The value of anything that serde can write. A number that is not finite is refused: it could not be read again.
 pub fn to_value<T: Serialize + ?Sized>(typed: &T) -> Result<Value, ConvertError> {
-    let value = typed.serialize(ser::ToValue)?;
-    match value.is_deeper_than(LEVELS_MAX) {
-        true => Err(serde::ser::Error::custom(format!("it has more than {LEVELS_MAX} levels in each other"))),
-        false => Ok(value),
-    }
+    typed.serialize(ser::ToValue)
 }
-
-/// What is deeper could be written to a journal and not be read again.
-const LEVELS_MAX: usize = 400;
 
 /// Anything that serde can read, from a value.
 pub fn from_value<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ConvertError> {

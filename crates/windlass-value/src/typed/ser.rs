@@ -1,5 +1,6 @@
 //! Rust types to values.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use serde::ser::{self, Serialize};
@@ -14,6 +15,31 @@ pub(super) const NUMBER: &str = "$serde_json::private::Number";
 
 #[derive(Clone, Copy)]
 pub(super) struct ToValue;
+
+/// What is deeper than this is refused while it is being written: neither a stack nor a journal holds any depth.
+const LEVELS_MAX: usize = 200;
+
+thread_local! {
+    static LEVELS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One level more, as long as it lives.
+struct Level;
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        LEVELS.set(LEVELS.get() - 1);
+    }
+}
+
+fn nested<T: Serialize + ?Sized>(value: &T) -> Result<Value, ConvertError> {
+    if LEVELS.get() >= LEVELS_MAX {
+        return Err(ser::Error::custom(format!("there are more than {LEVELS_MAX} levels in each other")));
+    }
+    LEVELS.set(LEVELS.get() + 1);
+    let _level = Level;
+    value.serialize(ToValue)
+}
 
 impl ser::Serializer for ToValue {
     type Ok = Value;
@@ -182,7 +208,7 @@ pub(super) struct Items(Vec<Value>);
 impl Items {
     fn push<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
         let at = self.0.len();
-        self.0.push(value.serialize(ToValue).map_err(|error| error.in_item(at))?);
+        self.0.push(nested(value).map_err(|error| error.in_item(at))?);
         Ok(())
     }
 }
@@ -243,7 +269,7 @@ impl ser::SerializeMap for Entries {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), ConvertError> {
         let key = self.key.take().ok_or_else(|| ConvertError::new("a value without a key"))?;
-        let value = value.serialize(ToValue).map_err(|error| error.in_field(&key))?;
+        let value = nested(value).map_err(|error| error.in_field(&key))?;
         self.map.insert(key, value);
         Ok(())
     }
@@ -264,7 +290,7 @@ impl ser::SerializeStruct for Fields {
     type Error = ConvertError;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), ConvertError> {
-        let value = value.serialize(ToValue).map_err(|error| error.in_field(name))?;
+        let value = nested(value).map_err(|error| error.in_field(name))?;
         match self {
             Fields::Map(map) => _ = map.insert(known(name), value),
             Fields::Number(number) => *number = value.as_str().map(number_from_text),
