@@ -110,13 +110,30 @@ impl Reducer<'_> {
 
     /// `sync[3].fetch`, without the nodes that are only machinery.
     pub(crate) fn path(&self, id: FrameId) -> Arc<str> {
+        if let Some(name) = self.plain_name(id) {
+            return name;
+        }
         let mut text = String::with_capacity(PATH_BYTES);
         self.write_path(id, &mut text);
         text.into()
     }
 
+    /// The path of a node that stands right inside a hidden root: its name, which need not be put together.
+    fn plain_name(&self, id: FrameId) -> Option<Arc<str>> {
+        let frame = self.state.frames.get(id)?;
+        let (node, above) = (self.program.node(frame.node), self.state.frames.get(frame.parent?)?);
+        let around = self.program.node(above.node);
+        let plain =
+            !node.hidden && around.hidden && above.parent.is_none() && !matches!(around.kind, NodeKind::Loop(_));
+        plain.then(|| node.name.clone())
+    }
+
     /// The path of the task that a pipeline is at; for anything else its own.
     pub(crate) fn task_path(&self, id: FrameId) -> Arc<str> {
+        let labelled = self.state.frames.get(id).is_some_and(|frame| self.current_label(frame).is_some());
+        if let Some(name) = self.plain_name(id).filter(|_| !labelled) {
+            return name;
+        }
         let mut text = String::with_capacity(PATH_BYTES);
         self.write_path(id, &mut text);
         if let Some(label) = self.state.frames.get(id).and_then(|frame| self.current_label(frame)) {

@@ -57,13 +57,13 @@ impl Reducer<'_> {
             resumed,
             tried,
         };
-        let mut fields = vec![
-            ("task", Value::Str(label)),
-            ("attempt", Value::from(attempt)),
-            ("tool", Value::Str(open.tool.clone())),
-        ];
-        fields.extend((call > 0).then(|| ("call", Value::from(call))));
         if !hidden {
+            let mut fields = vec![
+                ("task", Value::Str(label)),
+                ("attempt", Value::from(attempt)),
+                ("tool", Value::Str(open.tool.clone())),
+            ];
+            fields.extend((call > 0).then(|| ("call", Value::from(call))));
             self.publish(path, "task.started", fields);
         }
         self.work.output.commands.push(Command::RunWorker(job_of(job, &open)));
