@@ -256,6 +256,13 @@ impl EngineBuilder {
         self
     }
 
+    /// How many events of a run in memory are kept for readers that come later or are slow. A run that is kept on disk keeps
+    /// them all.
+    pub fn events_kept(mut self, events: usize) -> EngineBuilder {
+        self.options.events_kept = events;
+        self
+    }
+
     /// How many steps run at once over all runs.
     pub fn jobs_at_once(mut self, jobs: usize) -> EngineBuilder {
         self.options.jobs_at_once = jobs.max(1);

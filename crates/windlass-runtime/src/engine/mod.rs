@@ -85,7 +85,7 @@ impl Default for EngineOptions {
             commit_hook: None,
             poll_every: Duration::from_millis(50),
             keep: Keep::default(),
-            events_kept: 10_000,
+            events_kept: 2_000,
         }
     }
 }
