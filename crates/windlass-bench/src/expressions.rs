@@ -115,6 +115,7 @@ impl Fixed {
                 ended_at: start,
                 records: Default::default(),
                 records_listed: None,
+                usage: Value::Null,
             },
         }
     }

@@ -79,6 +79,9 @@ pub struct Outcome {
     pub ended_at: Timestamp,
     /// For a loop: how it ended.
     pub turns: Option<LoopSummary>,
+    /// For a node that counts it: what the jobs inside have used, by name.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub usage: Value,
 }
 
 impl Outcome {
@@ -100,6 +103,13 @@ pub struct LoopSummary {
     pub usage: Vec<Used>,
     #[serde(default)]
     pub records: TurnRecords,
+    /// Turns whose judge gave no verdict.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unjudged: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a worker reports of one task.

@@ -321,7 +321,7 @@ fn wired(ending: Ending, wiring: &[Wiring]) -> (Status, Vec<String>) {
             let node = b.evaluate(Some(id), &format!("c{at}"), gives);
             let accepts = |statuses: &[Status]| StatusSet::of(statuses.iter().copied());
             let after = wiring.after.iter().map(|(child, on)| After { child: *child, accepts: accepts(on) }).collect();
-            Child { node, after, condition: None }
+            Child { node, after, condition: None, group: None }
         };
         let children = wiring.iter().enumerate().map(child).collect();
         NodeKind::Graph(Graph { ending, ..graph(children) })
@@ -340,7 +340,7 @@ fn what_is_skipped_names_the_dependency_that_did_not_end_well() {
     b.node(None, "graph", |b, id| {
         let (good, bad) = (Status::Succeeded, Status::Failed);
         let after = |child, on: &[Status]| After { child, accepts: StatusSet::of(on.iter().copied()) };
-        let child = |node, after| Child { node, after, condition: None };
+        let child = |node, after| Child { node, after, condition: None, group: None };
         let id = Some(id);
         NodeKind::Graph(graph(vec![
             child(b.evaluate(id, "fine", "0"), vec![]),
@@ -470,7 +470,7 @@ fn a_condition_skips_a_child_or_fails_it() {
         b.node(None, "graph", |b, id| {
             let condition = Some(b.condition(json(condition)));
             let node = b.effect(Some(id), "child", "0");
-            NodeKind::Graph(graph(vec![Child { node, after: Vec::new(), condition }]))
+            NodeKind::Graph(graph(vec![Child { node, after: Vec::new(), condition, group: None }]))
         });
         let program = b.load();
         let sim = ran(&program);
@@ -629,7 +629,7 @@ fn a_plan_that_could_never_end_or_never_run_is_refused() {
     };
     let child = |node: u32, after: &[u32]| {
         let after = after.iter().map(|child| After { child: *child, accepts: StatusSet::all() }).collect();
-        Child { node: NodeId(node), after, condition: None }
+        Child { node: NodeId(node), after, condition: None, group: None }
     };
     let of = |children: Vec<Child>| NodeKind::Graph(graph(children));
     assert!(!refused(of(vec![child(1, &[]), child(2, &[0])])));

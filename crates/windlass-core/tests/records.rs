@@ -30,8 +30,8 @@ fn recording(in_flight: u64, keep: Keep, on_turn_failure: TurnFailure) -> Progra
             let (one, two) = (b.effect(Some(id), "one", "0"), b.evaluate(Some(id), "two", "2"));
             let accepts = windlass_core::StatusSet::of([Status::Succeeded]);
             NodeKind::Graph(graph(vec![
-                Child { node: one, after: Vec::new(), condition: None },
-                Child { node: two, after: vec![After { child: 0, accepts }], condition: None },
+                Child { node: one, after: Vec::new(), condition: None, group: None },
+                Child { node: two, after: vec![After { child: 0, accepts }], condition: None, group: None },
             ]))
         });
         let value = b.expr(r#"[{"$turn": "item"}, {"$status": "one"}, {"$status": "two"}]"#);

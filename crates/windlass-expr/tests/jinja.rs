@@ -121,6 +121,7 @@ impl Scope for TestScope {
             ended_at: NOW,
             records: Default::default(),
             records_listed: Default::default(),
+            usage: Value::Null,
         })
     }
 

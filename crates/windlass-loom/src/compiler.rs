@@ -225,7 +225,15 @@ impl<'a> Compiler<'a> {
 
 /// The graph of actions that all dialects of this family share: failures do not stop what does not depend on them.
 pub(crate) fn graph_of(children: Vec<windlass_core::plan::Child>) -> Graph {
-    Graph { children, in_flight: None, ending: Ending::Leaves, on_failure: OnFailure::Continue, unmet: Status::Skipped }
+    Graph {
+        children,
+        in_flight: None,
+        ending: Ending::Leaves,
+        on_failure: OnFailure::Continue,
+        unmet: Status::Skipped,
+        pick: Default::default(),
+        spreads: false,
+    }
 }
 
 pub(crate) fn source_span(span: Span) -> SourceSpan {

@@ -58,6 +58,7 @@ impl Compiler<'_> {
             records: None,
             entry: None,
             item: None,
+            turn_path: Default::default(),
         })))
     }
 

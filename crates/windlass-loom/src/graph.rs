@@ -85,7 +85,7 @@ impl Compiler<'_> {
                 Span::new(span.start as usize, span.end as usize),
             )
         });
-        Child { node, after, condition: never }
+        Child { node, after, condition: never, group: None }
     }
 
     /// Actions by key, or in an array by their `name`.

@@ -116,6 +116,7 @@ impl Compiler<'_> {
             records: None,
             entry: looping.entry,
             item: looping.item,
+            turn_path: Default::default(),
         };
         self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
     }

@@ -141,6 +141,8 @@ pub struct NodeView {
     pub records: TurnRecords,
     /// How many entries of a record are the body's own nodes, in order; all if nothing is said. Others follow them.
     pub records_listed: Option<usize>,
+    /// What the jobs inside have used, if that was counted.
+    pub usage: Value,
 }
 
 /// Where a loop that has ended wrote a node of its turns down.

@@ -1,5 +1,7 @@
 //! Nodes that wait for each other, and choices between nodes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ExprId, NodeId};
@@ -14,6 +16,33 @@ pub struct Graph {
     pub on_failure: OnFailure,
     /// The status of a child whose dependencies ended in a way it does not accept.
     pub unmet: Status,
+    /// Who waits for a child that never ran because of its own dependencies does not run either, whatever it accepts.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub spreads: bool,
+    /// Which of the children that could start does, when not all of them can.
+    #[serde(default, skip_serializing_if = "Pick::is_ready")]
+    pub pick: Pick,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pick {
+    /// In the order in which they became ready, and of those in the order of the plan.
+    #[default]
+    Ready,
+    /// From each group in turn.
+    RoundRobin,
+    /// From the group of which the fewest are running.
+    LeastBusy,
+}
+
+impl Pick {
+    fn is_ready(&self) -> bool {
+        *self == Pick::Ready
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +52,9 @@ pub struct Child {
     pub after: Vec<After>,
     /// Looked at when the dependencies are met; false skips the child.
     pub condition: Option<ExprId>,
+    /// Children that [`Graph::pick`] takes for alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -37,6 +37,8 @@ pub struct Loop {
     /// What the definition calls the item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "TurnPath::is_brackets")]
+    pub turn_path: TurnPath,
 }
 
 /// Evaluated in a turn's scope when the turn has ended, well or badly.
@@ -115,6 +117,25 @@ pub struct Budget {
 
 /// The budget that the reducer counts itself.
 pub const CALLS: &str = "calls";
+
+/// The budget that the clock uses up, in milliseconds.
+pub const TIME: &str = "time";
+
+/// How a turn is written in paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TurnPath {
+    /// `loop[3].inner`
+    #[default]
+    Brackets,
+    /// `loop.3.inner`
+    Dots,
+}
+
+impl TurnPath {
+    fn is_brackets(&self) -> bool {
+        *self == TurnPath::Brackets
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exhausted {

@@ -4,6 +4,7 @@
 
 mod graph;
 mod looping;
+mod mail;
 mod net;
 mod pipeline;
 mod retry;
@@ -15,10 +16,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{BlobHash, Duration, Mode, Value};
 
-pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Test};
+pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Pick, Test};
 pub use looping::{
-    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TurnFailure,
+    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TIME, TurnFailure,
+    TurnPath,
 };
+pub use mail::{Mailbox, Post};
 pub use net::{ArcOn, FAILED_KIND, Handler, Join, Net, NetArc, NetEnd, Place, Surplus};
 pub use pipeline::{Action, Directive, Effect, Name, Pipeline, Rule, Task, VariableKind, Write, WriteOp};
 pub use retry::{Backoff, Growth, Jitter, Retry, Within};
@@ -140,6 +143,21 @@ pub struct Node {
     pub output: Option<ExprId>,
     /// Part of the dialect's machinery: no events, no place in paths, not in anybody's output.
     pub hidden: bool,
+    /// Opens a scope: variables of its own ([`Level::Step`](windlass_value::Level::Step)), and a home for what is inside.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub scope: bool,
+    /// What may be used up inside it, all entries by a retry together. A loop's own is in its limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget: Vec<Budget>,
+    /// What its jobs say that they have used is added up, and told with its end.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub meters: bool,
+    /// Mail can be sent to it, under its path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<Mailbox>,
+    /// The mailbox that hears of its start and its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reports_to: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -282,6 +300,11 @@ impl Node {
             retry: None,
             output: None,
             hidden: false,
+            scope: false,
+            budget: Vec::new(),
+            meters: false,
+            mailbox: None,
+            reports_to: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, Level};
 
-use super::{Amount, ExprId, NodeId, Retry};
+use super::{Amount, ExprId, NodeId, Post, Retry};
 use crate::Status;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,6 +59,10 @@ pub enum Action {
     /// Enters a node inside the pipeline. Its output and error are the task's; entered again, it is another entry with
     /// effects of its own.
     Node(NodeId),
+    /// Sends mail to a node of the run. Runs inside the reducer.
+    Post(Post),
+    /// Publishes an event of this kind with an object as its data. Runs inside the reducer.
+    Tell { kind: Arc<str>, data: ExprId },
 }
 
 impl Action {
@@ -66,9 +70,13 @@ impl Action {
     pub fn node(&self) -> Option<NodeId> {
         match self {
             Action::Node(node) => Some(*node),
-            Action::Evaluate(_) | Action::Write(_) | Action::End { .. } | Action::Effect(_) | Action::Reply { .. } => {
-                None
-            }
+            Action::Evaluate(_)
+            | Action::Write(_)
+            | Action::End { .. }
+            | Action::Effect(_)
+            | Action::Reply { .. }
+            | Action::Post(_)
+            | Action::Tell { .. } => None,
         }
     }
 }
@@ -81,11 +89,15 @@ pub struct Effect {
     /// sent again as it was.
     #[serde(default, skip_serializing_if = "is_false")]
     pub fresh: bool,
+    /// An object: how much of each budget around it a call may use. It is taken before the call, and replaced by what was
+    /// used when the call has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserves: Option<ExprId>,
 }
 
 impl Effect {
     pub fn new(tool: impl Into<Name>, input: ExprId) -> Effect {
-        Effect { tool: tool.into(), input, fresh: false }
+        Effect { tool: tool.into(), input, fresh: false, reserves: None }
     }
 }
 

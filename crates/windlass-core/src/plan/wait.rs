@@ -20,6 +20,14 @@ pub enum Wait {
         /// Without an answer in this time, the wait ends as timed out.
         deadline: Option<Amount<Duration>>,
     },
+    /// All mail of the node with a mailbox around it: a list, oldest first.
+    Mail {
+        /// Waits until there is some; else an empty list is an answer too.
+        blocks: bool,
+        /// First lets this mailbox's owner come to rest: until it waits for mail and has none, or this time is over. Then what
+        /// it had to say is said.
+        settles: Option<(Arc<str>, Duration)>,
+    },
 }
 
 /// A child run. Its id comes from the parent's id, the path and the generation, so a repeat cannot make a second one.

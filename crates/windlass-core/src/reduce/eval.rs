@@ -203,6 +203,7 @@ impl<'a> View<'a> {
             ended_at: outcome.ended_at,
             records: outcome.turns.as_ref().map(|turns| turns.records.clone()).unwrap_or_default(),
             records_listed: self.listed(node),
+            usage: outcome.usage.clone(),
         }
     }
 
@@ -222,6 +223,7 @@ impl<'a> View<'a> {
             ended_at: now,
             records: TurnRecords::None,
             records_listed: None,
+            usage: Value::Null,
         })
     }
 

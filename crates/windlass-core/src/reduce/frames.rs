@@ -267,6 +267,7 @@ impl Reducer<'_> {
             started_at: now,
             ended_at: now,
             turns: None,
+            usage: Value::Null,
         });
         self.record(near, node, outcome);
         if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {

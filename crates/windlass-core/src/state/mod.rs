@@ -241,7 +241,7 @@ pub struct Ended {
 impl Ended {
     pub fn outcome(self, started_at: Timestamp, ended_at: Timestamp) -> Outcome {
         let Ended { status, output, error, inputs, attempts, turns } = self;
-        Outcome { status, output, error, inputs, attempts, started_at, ended_at, turns }
+        Outcome { status, output, error, inputs, attempts, started_at, ended_at, turns, usage: Value::Null }
     }
 }
 

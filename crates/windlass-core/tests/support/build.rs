@@ -111,7 +111,7 @@ impl Builder {
                 0 => Vec::new(),
                 _ => vec![After { child: at as u32 - 1, accepts: windlass_core::StatusSet::all() }],
             };
-            let child = |(at, node)| Child { node, after: after(at), condition: None };
+            let child = |(at, node)| Child { node, after: after(at), condition: None, group: None };
             NodeKind::Graph(graph(nodes.into_iter().enumerate().map(child).collect()))
         })
     }
@@ -125,7 +125,9 @@ impl Builder {
     ) -> NodeId {
         self.node(parent, name, |b, id| {
             let children = make(b, Some(id)).into_iter();
-            NodeKind::Graph(graph(children.map(|node| Child { node, after: Vec::new(), condition: None }).collect()))
+            NodeKind::Graph(graph(
+                children.map(|node| Child { node, after: Vec::new(), condition: None, group: None }).collect(),
+            ))
         })
     }
 
@@ -142,7 +144,15 @@ impl Builder {
 
 pub fn graph(children: Vec<Child>) -> Graph {
     let unmet = windlass_core::Status::Skipped;
-    Graph { children, in_flight: None, ending: Ending::Leaves, on_failure: OnFailure::Continue, unmet }
+    Graph {
+        children,
+        in_flight: None,
+        ending: Ending::Leaves,
+        on_failure: OnFailure::Continue,
+        unmet,
+        pick: Default::default(),
+        spreads: false,
+    }
 }
 
 pub fn no_limits() -> LoopLimits {
@@ -175,6 +185,7 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         records: None,
         entry: None,
         item: None,
+        turn_path: Default::default(),
     }
 }
 

@@ -170,6 +170,7 @@ impl<'p> Naive<'p> {
             Wait::Signal { requirements: Some(required), .. } => Ok(succeeded(self.eval(*required)?)),
             Wait::Signal { .. } => Ok(succeeded(Value::Int(7))),
             Wait::Until(_) => unimplemented_here("points in time"),
+            Wait::Mail { .. } => unimplemented_here("mail"),
         }
     }
 
@@ -220,6 +221,8 @@ impl<'p> Naive<'p> {
                 }
                 Action::End { .. } => unimplemented_here("ends from within"),
                 Action::Reply { .. } => unimplemented_here("replies"),
+                Action::Post(_) => unimplemented_here("mail"),
+                Action::Tell { data, .. } => done(self.eval_with(*data, seen)),
                 Action::Node(node) => {
                     self.generations += 1;
                     let end = self.node(*node, path, self.generations);
@@ -832,6 +835,7 @@ impl Scope for View<'_, '_> {
             ended_at: Timestamp(0),
             records: Default::default(),
             records_listed: None,
+            usage: Value::Null,
         })
     }
 

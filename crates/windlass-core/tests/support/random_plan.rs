@@ -373,7 +373,7 @@ impl Maker {
             let condition = self.rng.chance(25).then(|| self.truth(&inner));
             let (node, name) = self.any(&inner);
             names.push(name);
-            children.push(Child { node, after, condition });
+            children.push(Child { node, after, condition, group: None });
         }
         let cancels = self.wild() && self.rng.chance(40);
         NodeKind::Graph(Graph {

@@ -165,6 +165,7 @@ impl Scope for MockScope {
             ended_at: NOW,
             records: records(name),
             records_listed: (name == "mixed").then_some(1),
+            usage: Value::Null,
         })
     }
 

@@ -97,13 +97,16 @@ impl Steps {
             0 => Vec::new(),
             _ => vec![After { child: at as u32 - 1, accepts: succeeded }],
         };
-        let child = |(at, node): (usize, &NodeId)| Child { node: *node, after: after(at), condition: None };
+        let child =
+            |(at, node): (usize, &NodeId)| Child { node: *node, after: after(at), condition: None, group: None };
         let graph = Graph {
             children: self.nodes.iter().enumerate().map(child).collect(),
             in_flight: None,
             ending: Ending::Leaves,
             on_failure: OnFailure::Continue,
             unmet: windlass_core::Status::Skipped,
+            pick: Default::default(),
+            spreads: false,
         };
         self.plan.nodes[0].kind = NodeKind::Graph(graph);
         self.plan
@@ -183,6 +186,7 @@ pub fn pipelined() -> Plan {
         records: None,
         entry: Some(entry),
         item: Some("letter".into()),
+        turn_path: Default::default(),
     };
     let kinds = [
         NodeKind::Net(Net::new(places, "fetch", NetEnd::Quiet)),

@@ -168,9 +168,13 @@ impl Reducer<'_> {
     fn effect_of(&self, id: FrameId) -> Option<&Effect> {
         match &self.program_task(id)?.action {
             Action::Effect(effect) => Some(effect),
-            Action::Evaluate(_) | Action::Write(_) | Action::End { .. } | Action::Reply { .. } | Action::Node(_) => {
-                None
-            }
+            Action::Evaluate(_)
+            | Action::Write(_)
+            | Action::End { .. }
+            | Action::Reply { .. }
+            | Action::Node(_)
+            | Action::Post(_)
+            | Action::Tell { .. } => None,
         }
     }
 

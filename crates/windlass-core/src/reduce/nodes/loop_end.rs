@@ -49,7 +49,7 @@ impl Reducer<'_> {
         let records = self.turn_records(id, looping.records.as_ref().map(|records| records.keep));
         let (_, body) = self.loop_of(id)?;
         let (kind, usage) = (looping.kind.clone(), body.budget.clone());
-        Some(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records })
+        Some(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records, unjudged: 0 })
     }
 
     fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {

@@ -12,6 +12,7 @@ mod lease;
 mod looks;
 mod loop_end;
 mod looping;
+mod mail;
 mod names;
 mod net;
 mod pipeline;

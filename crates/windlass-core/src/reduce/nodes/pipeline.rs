@@ -106,6 +106,20 @@ impl<'a> Reducer<'a> {
                 self.enter_inner(id, *node, scope);
                 Ok(())
             }
+            Action::Post(post) => {
+                let computed = caught(self.post(id, post, scope, locals))?;
+                self.computing_begun(id);
+                self.computed(id, computed)
+            }
+            Action::Tell { kind, data } => {
+                let computed = caught(self.eval_with(*data, scope, locals))?;
+                self.computing_begun(id);
+                if let Ok(Value::Map(data)) = &computed {
+                    let path = self.path(id);
+                    self.publish_map(path, kind.clone(), Map::clone(data));
+                }
+                self.computed(id, computed)
+            }
             Action::Reply { value, good } => {
                 let computed = caught(self.answer(*value, *good, scope, locals))?;
                 self.computing_begun(id);

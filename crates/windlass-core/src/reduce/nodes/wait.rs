@@ -13,6 +13,7 @@ impl Reducer<'_> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let scope = frame.scope;
         let (body, until) = match wait {
+            Wait::Mail { .. } => return self.enter_mail(id, wait),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
             Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
             Wait::Signal { name, requirements, deadline } => {

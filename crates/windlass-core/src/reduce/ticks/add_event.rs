@@ -108,6 +108,7 @@ impl Reducer<'_> {
             started_at: now,
             ended_at: now,
             turns: None,
+            usage: Value::Null,
         };
         self.run_ends_badly(&Arc::new(outcome), error);
     }

@@ -1,0 +1,1 @@
+//! Workflows of agents: from a file to a plan.
