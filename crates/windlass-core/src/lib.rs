@@ -27,4 +27,4 @@ pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{Origin, START_EVENT, Tick, TickKind};
 pub use values::Values;
-pub use view::{FrameView, LoopView, frame_tree};
+pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

@@ -11,13 +11,13 @@ use super::{delivery, resume};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
+use crate::flow::{self, Flow};
 use crate::follow::look;
 use crate::host::{self, Interrupts, Watched};
 use crate::out::{self, Paint};
 use crate::progress::Progress;
 use crate::project::Project;
 use crate::report::Ended;
-use crate::flow::{self, Flow};
 use crate::{children, definition, inputs, stores, text};
 
 pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
