@@ -58,6 +58,7 @@ impl Reducer<'_> {
             body: Body::New,
         });
         self.state.agenda.push_back(Item::Enter(frame));
+        self.mail_begins(frame);
         frame
     }
 
@@ -203,6 +204,7 @@ impl Reducer<'_> {
             }
             self.record(id, node_id, outcome.clone());
         }
+        self.mail_ends(id, &outcome);
         let Some(frame) = self.state.frames.remove(id) else { return };
         for key in [frame.deadline, frame.alarm].into_iter().flatten() {
             self.state.timers.remove(&key);
@@ -269,6 +271,7 @@ impl Reducer<'_> {
             turns: None,
             usage: Value::Null,
         });
+        self.mail_unrun(near, node, &outcome);
         self.record(near, node, outcome);
         if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
             let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
@@ -417,6 +420,7 @@ impl Reducer<'_> {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();
         self.state.waits.clear();
+        self.mail_is_over();
         self.state.agenda.clear();
         let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
         fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
