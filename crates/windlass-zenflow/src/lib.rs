@@ -84,3 +84,13 @@ pub fn compile_tree(source: &Source, tree: &Node, found: Diagnostics, options: &
 pub fn check(_source: &Source, _tree: &Node, found: Diagnostics, _options: &Options) -> Result<Checked, Problems> {
     Err(Problems { own: found.sorted(), others: Vec::new() })
 }
+
+/// Whether a tree looks like a workflow of agents, right or wrong.
+pub fn recognise(_tree: &Node) -> bool {
+    false
+}
+
+/// The JSON Schema of its files.
+pub fn schema() -> &'static str {
+    "{}"
+}
