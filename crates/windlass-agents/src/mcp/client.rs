@@ -109,7 +109,11 @@ impl Connection {
             Ok(running) => running,
             Err(error) => {
                 let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
-                let problem = format!("{}{}", sentence(&error), last_words.after());
+                let told = match &error {
+                    ClientInitializeError::TransportError { error, .. } => sentence(&*error.error),
+                    error => sentence(error),
+                };
+                let problem = format!("{told}{}", last_words.after().await);
                 return Err(if refused { Failed::Refused(problem) } else { Failed::Other(problem) });
             }
         };
@@ -136,7 +140,10 @@ impl Connection {
         let mut page = PaginatedRequestParams::default();
         loop {
             let list = self.running.list_tools(Some(page)).await;
-            let list = list.map_err(|error| format!("{}{}", sentence(&error), self.last_words.after()))?;
+            let list = match list {
+                Ok(list) => list,
+                Err(error) => return Err(self.problem(&error).await),
+            };
             for tool in list.tools {
                 tools.push(RemoteTool {
                     name: tool.name.into_owned(),
@@ -163,10 +170,10 @@ impl Connection {
         match self.running.call_tool(params).await {
             Ok(result) => Ok(answer(&result)),
             Err(error @ (ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
-                Err(CallError::Gone(format!("{}{}", sentence(&error), self.last_words.after())))
+                Err(CallError::Gone(self.problem(&error).await))
             }
             Err(error @ ServiceError::TransportSend(_)) => {
-                let problem = format!("{}{}", sentence(&error), self.last_words.after());
+                let problem = self.problem(&error).await;
                 Err(if self.is_open() { CallError::Said(problem) } else { CallError::Gone(problem) })
             }
             Err(ServiceError::McpError(error)) => Err(CallError::Said(error.message.into_owned())),
@@ -175,6 +182,14 @@ impl Connection {
             }
             Err(error) => Err(CallError::Said(sentence(&error))),
         }
+    }
+
+    async fn problem(&self, error: &ServiceError) -> String {
+        let told = match error {
+            ServiceError::TransportSend(error) => sentence(&*error.error),
+            error => sentence(error),
+        };
+        format!("{told}{}", self.last_words.after().await)
     }
 
     /// Leaves the server and waits until its program has ended.
