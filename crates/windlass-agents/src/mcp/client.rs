@@ -39,6 +39,8 @@ pub(super) struct RemoteTool {
 pub(super) enum CallError {
     /// The server has answered that it cannot, or something that is no answer.
     Said(String),
+    /// The request or its reply was lost; the server is still there.
+    Lost(String),
     /// There is no server any more.
     Gone(String),
 }
@@ -174,7 +176,7 @@ impl Connection {
             }
             Err(error @ ServiceError::TransportSend(_)) => {
                 let problem = self.problem(&error).await;
-                Err(if self.is_open() { CallError::Said(problem) } else { CallError::Gone(problem) })
+                Err(if self.is_open() { CallError::Lost(problem) } else { CallError::Gone(problem) })
             }
             Err(ServiceError::McpError(error)) => Err(CallError::Said(error.message.into_owned())),
             Err(ServiceError::InputRequiredRoundsExceeded { .. }) => {

@@ -39,6 +39,14 @@ pub fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Repl
     let good = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let text = |text: String| good(json!({"content": [{"type": "text", "text": text}]}));
     match message["method"].as_str().unwrap_or_default() {
+        // The newer kind, that knows no handshake.
+        "initialize" if version == Some("2026-07-28") => {
+            Reply::Answer(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}}))
+        }
+        "server/discover" => Reply::Answer(good(json!({
+            "resultType": "complete", "supportedVersions": [version], "capabilities": {"tools": {}}, "ttlMs": 0,
+            "cacheScope": "private",
+        }))),
         "initialize" => {
             let asked = message["params"]["protocolVersion"].as_str().unwrap_or_default();
             let info = json!({"name": "small", "version": "1"});
@@ -246,7 +254,14 @@ async fn answer(request: Request<Incoming>, state: Arc<State>) -> std::io::Resul
         }
         Reply::Nothing => Ok(status(202)),
         Reply::Die => {
-            let _ = send.send(Err(std::io::Error::other("dead")));
+            // The reply has begun when the connection breaks.
+            let _ = send.send(Ok(Bytes::from(": it takes a while\n\n")));
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                let _ = send.send(Err(std::io::Error::other("dead")));
+            });
             Ok(stream(pipe, &session))
         }
         Reply::Changed(answer) => {
