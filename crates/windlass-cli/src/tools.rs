@@ -9,7 +9,7 @@ use windlass_tools::{
     playbook_tools, tool_infos,
 };
 
-use crate::config::{self, Settings, Target};
+use crate::config::{Settings, Target};
 use crate::failure::Failure;
 
 /// The tools that are always there. Activities come from the settings.
@@ -29,7 +29,7 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), header(value)?)));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
@@ -94,15 +94,6 @@ fn credentials(settings: &Settings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
         .with_reasons(move |name| reasons.reason(name))
-}
-
-/// What the file itself says is known to whoever reads it; what it takes from the environment is not.
-fn header(value: &config::Secret) -> Result<Secret, Failure> {
-    let text = value.read()?;
-    Ok(match value {
-        config::Secret::Text(_) => Secret::plain(text),
-        config::Secret::Environment { .. } => Secret::new(text),
-    })
 }
 
 /// The settings first, then what the environment of such services usually has.
