@@ -217,8 +217,7 @@ pub(super) fn http_address(url: String, what: &str) -> Result<String, Failure> {
 
 pub(super) fn span(text: &str, what: &str) -> Result<Duration, Failure> {
     Duration::parse_iso(text).ok_or_else(|| {
-        Failure::usage(format!("the `timeout` of the {what} is no span of time: {text}"))
-            .hint("such as \"PT30S\"")
+        Failure::usage(format!("the `timeout` of the {what} is no span of time: {text}")).hint("such as \"PT30S\"")
     })
 }
 
