@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{Scene, answer, object, usual};
 use windlass_agents::{Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec};
-use windlass_core::{Await, Awaited, ErrorInfo, TaskOutcome};
+use windlass_core::{Await, Awaited, ErrorInfo, TaskOutcome, TickKind};
 use windlass_runtime::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
-use windlass_value::{Duration, Map, Value, parse_json};
+use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
 #[tokio::test]
 async fn commands_give_their_output() {
@@ -45,13 +45,11 @@ fn running(word: &str) -> usize {
 
 /// Waits for something that happens soon, or fails.
 async fn soon(what: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if what() {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    let began = std::time::Instant::now();
+    while !what() {
+        assert!(began.elapsed().as_secs() < 20, "it did not come");
+        tokio::task::yield_now().await;
     }
-    panic!("it did not come");
 }
 
 #[tokio::test]
@@ -79,24 +77,40 @@ async fn nothing_is_left_running() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_ends_its_commands() {
+async fn a_cancelled_call_ends_its_command() {
     let scene = Scene::new();
     let word = format!("87{}", std::process::id());
-    let tool = scene.tool();
-    let (events, cancelled) = (events(), Cancelled::never());
     let mut call = ToolCall::alone(Value::map(scene.input("bash", object([("command", &format!("sleep {word}"))]))));
-    call.cancelled = cancelled.clone();
-    let calling = tokio::spawn(tool.call(call));
+    call.cancelled = Cancelled::never();
+    let cancelled = call.cancelled.clone();
+    let calling = tokio::spawn(scene.tool().call(call));
     soon(|| running(&word) >= 1).await;
-    // Dropped with its run, as workers do when the grace is over.
-    calling.abort();
+    cancelled.call_off();
+    assert_eq!(&*calling.await.unwrap().error.unwrap().kind, "cancelled");
     soon(|| running(&word) == 0).await;
-    drop(events);
 }
 
-/// Counts what is published, in a real engine's words.
-fn events() -> Publish {
-    Publish::nowhere()
+#[tokio::test]
+async fn calls_and_refusals_are_told_without_secrets() {
+    let policy = Policy::new(Otherwise::Allow).deny(patterns(&["http"]));
+    let scene = Scene::with(usual(), policy);
+    let secret = "sk-abcdefghijklmnop";
+    let mut told = Vec::new();
+    for (tool, arguments) in [
+        ("bash", object([("command", &format!("echo {secret} > /dev/null"))])),
+        ("http", object([("url", &format!("https://example.com/?api_key={secret}"))])),
+        ("write", object([("path", "x"), ("content", &"long ".repeat(5000))])),
+    ] {
+        let (publish, mut heard) = Publish::heard();
+        let input = Value::map(scene.input(tool, arguments));
+        scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await;
+        while let Ok(TickKind::PublishEvent { kind, data, .. }) = heard.try_recv() {
+            told.push(format!("{kind} {}", to_json(&data)));
+        }
+    }
+    assert_eq!(told[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
+    assert_eq!(told[1], r#"agent.permission {"tool":"http","decision":"refused"}"#);
+    assert!(told[2].len() < 2000 && told.len() == 3, "{told:?}");
 }
 
 #[tokio::test]
