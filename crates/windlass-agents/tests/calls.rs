@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::{Scene, answer, object, usual};
-use windlass_agents::{Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec};
+use windlass_agents::{
+    Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
+};
 use windlass_core::{Await, Awaited, ErrorInfo, TaskOutcome, TickKind};
 use windlass_runtime::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
@@ -23,14 +25,20 @@ async fn commands_give_their_output() {
         (r#"{"command": "kill -9 $$"}"#, "[ended by signal 9]", true),
         (r#"{"command": "cat; echo end"}"#, "end\n", false),
         (r#"{"command": "echo \"<$MY_API_KEY>\""}"#, "<>\n", false),
-        (r#"{"command": "echo begun; sleep 100", "timeout": 0.2}"#, "begun\n[killed: it did not end within 0.2 seconds]", true),
+        (
+            r#"{"command": "echo begun; sleep 100", "timeout": 0.2}"#,
+            "begun\n[killed: it did not end within 0.2 seconds]",
+            true,
+        ),
     ] {
         let found = scene.call_json("bash", arguments).await;
         assert_eq!((found.content.as_str(), found.error), (expected, error), "{arguments}");
     }
     let place = scene.call_json("bash", r#"{"command": "pwd -P"}"#).await.content;
     assert_eq!(place.trim(), scene.folder());
-    let long = scene.call_json("bash", r#"{"command": "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last"}"#).await;
+    let long = scene
+        .call_json("bash", r#"{"command": "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last"}"#)
+        .await;
     assert!(long.content.starts_with("first\nx") && long.content.ends_with("xlast\n"));
     assert!(long.content.contains("bytes left out") && long.content.len() < (1 << 20) + 100);
 }
@@ -238,7 +246,8 @@ async fn one_question_at_a_time() {
     let asked = (0..20).map(|_| {
         let policy = policy.clone();
         tokio::spawn(async move {
-            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null }).await == Decision::Granted { always: false }
+            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null }).await
+                == Decision::Granted { always: false }
         })
     });
     for one in asked.collect::<Vec<_>>() {
@@ -272,11 +281,11 @@ impl Tool for Waits {
 
 #[tokio::test]
 async fn functions_in_rust() {
-    let schema = || parse_json(r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#).unwrap();
+    let schema =
+        || parse_json(r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#).unwrap();
     let spec = |name: &str| ToolSpec { name: name.to_owned(), description: "d".to_owned(), parameters: schema() };
-    let failing = Tools::new().with_fn("x", |_| async {
-        TaskOutcome::failure(ErrorInfo::new("c", "k", "it is broken").hint("mend it"))
-    });
+    let failing = Tools::new()
+        .with_fn("x", |_| async { TaskOutcome::failure(ErrorInfo::new("c", "k", "it is broken").hint("mend it")) });
     let registry = Registry::builder()
         .function("double", "Doubles.", schema(), |call| async move {
             let n = call.arguments().get("n").and_then(Value::as_int).unwrap_or(0);
@@ -290,7 +299,12 @@ async fn functions_in_rust() {
     for (tool, arguments, expected, error) in [
         ("double", r#"{"n": 4}"#, "8", false),
         ("double", r#"{"n": -4}"#, "too small", true),
-        ("double", r#"{"n": "4"}"#, "the arguments do not fit the schema of `double`: /n: \"4\" is not of type \"integer\"", true),
+        (
+            "double",
+            r#"{"n": "4"}"#,
+            "the arguments do not fit the schema of `double`: /n: \"4\" is not of type \"integer\"",
+            true,
+        ),
         ("free", "{}", "text", false),
         ("fails", r#"{"n": 1}"#, "it is broken (mend it)", true),
     ] {

@@ -118,7 +118,9 @@ async fn nothing_is_written_outside() {
 #[tokio::test]
 async fn files_are_written_whole() {
     let scene = scene();
-    for (path, new) in [("x/y/z.txt", true), ("x/y/z.txt", false), ("a/inside", false), ("later", true), ("odd\nname", true)] {
+    for (path, new) in
+        [("x/y/z.txt", true), ("x/y/z.txt", false), ("a/inside", false), ("later", true), ("odd\nname", true)]
+    {
         let answer = scene.call("write", object([("path", path), ("content", "text")])).await;
         assert!(!answer.error && answer.content.contains("4 bytes"), "{path}: {answer:?}");
         assert_eq!(answer.content.contains("a new file"), new, "{path}: {answer:?}");
@@ -157,7 +159,9 @@ async fn lines_are_read_by_number() {
         assert_eq!(scene.call_json("read", arguments).await.content, expected, "{arguments}");
     }
     let long = scene.call_json("read", r#"{"path": "long"}"#).await;
-    assert!(long.content.ends_with("… cut after 1 MiB: go on with offset 1048") && long.content.len() < (1 << 20) + 100);
+    assert!(
+        long.content.ends_with("… cut after 1 MiB: go on with offset 1048") && long.content.len() < (1 << 20) + 100
+    );
     let rest = scene.call_json("read", r#"{"path": "long", "offset": 1048}"#).await;
     assert_eq!(rest.content.len(), 953 * 1001);
     let wide = scene.call_json("read", r#"{"path": "wide"}"#).await;
@@ -175,7 +179,11 @@ async fn names_and_lines_are_found() {
         ("glob", r#"{"pattern": ".h*"}"#, ".hidden"),
         ("glob", r#"{"pattern": "*.md"}"#, "no file fits `*.md`"),
         ("glob", r#"{"pattern": "**/secret*"}"#, "no file fits `**/secret*`"),
-        ("glob", r#"{"pattern": "*", "path": "outdir"}"#, "`outdir` is outside the work folder; only what is in it can be used"),
+        (
+            "glob",
+            r#"{"pattern": "*", "path": "outdir"}"#,
+            "`outdir` is outside the work folder; only what is in it can be used",
+        ),
         ("grep", r#"{"pattern": "^t"}"#, "a/one.txt:2:two\na/one.txt:3:three\nnew\\nline:1:two"),
         ("grep", r#"{"pattern": "TWO", "ignore_case": true, "glob": "*.rs"}"#, "a/b/two.rs:2:// two"),
         ("grep", r#"{"pattern": "two", "glob": "a/**"}"#, "a/b/two.rs:2:// two\na/one.txt:2:two"),
