@@ -261,7 +261,6 @@ fn random_plans_reach_every_corner() {
         "dropped unknown-step",
         "dropped target-terminal",
         "dropped max-wake-cycles",
-        "dropped workflow-cancelled",
         "handler ",
         "error Hang",
         "error SurplusEvent",

@@ -112,7 +112,7 @@ impl Maker {
         let around = &Around { mailbox: self.mailbox(id) || around.mailbox, ..around.clone() };
         let inner = Around { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
         let kind = match chosen {
-            0..8 if around.mailbox && self.rng.chance(40) => self.mail_wait(),
+            0..8 if around.mailbox && self.rng.chance(25) => self.mail_wait(),
             0 => NodeKind::evaluate(self.value(around)),
             1 | 2 => NodeKind::lone(self.effect(around)),
             3 => self.wait(around),
@@ -316,7 +316,7 @@ impl Maker {
     }
 
     fn lone(&mut self, around: &Around) -> NodeKind {
-        if self.wild() && self.rng.chance(25) {
+        if self.wild() && self.rng.chance(15) {
             return NodeKind::lone(self.post(around));
         }
         if self.wild() && self.rng.chance(6) {
