@@ -26,7 +26,8 @@ pub(crate) struct Addresses {
 impl Addresses {
     pub fn of(plan: &Plan) -> Result<Addresses, PlanError> {
         check(plan)?;
-        let mut all = Addresses { in_use: plan.nodes.iter().any(|node| node.mailbox.is_some()), ..Addresses::default() };
+        let mut all =
+            Addresses { in_use: plan.nodes.iter().any(|node| node.mailbox.is_some()), ..Addresses::default() };
         if !all.in_use {
             return Ok(all);
         }
@@ -120,8 +121,7 @@ fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
 
 /// One spelling for `a[0].b` and `a.0.b`.
 pub(crate) fn normalised(address: &str) -> String {
-    let parts: Vec<&str> =
-        address.split(['.', '[', ']']).map(str::trim).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = address.split(['.', '[', ']']).map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(".")
 }
 

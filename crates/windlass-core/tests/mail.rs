@@ -8,7 +8,7 @@ use support::mail::*;
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Limits, Program, PlanError, Status, TickKind};
+use windlass_core::{Limits, PlanError, Program, Status, TickKind};
 use windlass_value::Value;
 
 // What is sent, and what is read.
@@ -150,17 +150,24 @@ fn a_bare_name_is_enough_while_only_one_has_it() {
 
 #[test]
 fn a_turn_that_has_ended_and_one_that_has_not_begun_get_nothing() {
-    let program = crew(TurnPath::Brackets);
-    let mut sim = on(&program);
-    says(&mut sim, "loop[0].worker", "end");
-    assert_eq!(posted(&mut sim, "boss", "loop[0].worker"), CLOSED);
-    let answer = post(&mut sim, "boss", "loop[2].worker", "soon?");
-    assert_eq!(fate(&answer), "unknown-step");
-    assert!(answer.get("message").unwrap().as_str().unwrap().contains("has not begun"), "{answer:?}");
-    assert_eq!(known(&answer), ["boss", "loop[0].other", "loop[1].other", "loop[1].worker"]);
-    says(&mut sim, "loop[0].other", "end");
-    assert_eq!(posted(&mut sim, "boss", "loop.2.worker"), "queued");
-    assert_eq!(posted(&mut sim, "boss", "loop[0].other"), CLOSED);
+    for turn_path in [TurnPath::Brackets, TurnPath::Dots] {
+        let program = crew(turn_path);
+        let mut sim = on(&program);
+        let at = |turn: u64, who: &str| match turn_path {
+            TurnPath::Brackets => format!("loop[{turn}].{who}"),
+            TurnPath::Dots => format!("loop.{turn}.{who}"),
+        };
+        says(&mut sim, &at(0, "worker"), "end");
+        assert_eq!(posted(&mut sim, "boss", "loop[0].worker"), CLOSED);
+        let answer = post(&mut sim, "boss", "loop.2.worker", "soon?");
+        assert_eq!(fate(&answer), "unknown-step");
+        assert!(answer.get("message").unwrap().as_str().unwrap().contains("has not begun"), "{answer:?}");
+        let alive = [at(0, "other"), at(1, "other"), at(1, "worker")];
+        assert_eq!(known(&answer), ["boss", &alive[0], &alive[1], &alive[2]]);
+        says(&mut sim, &at(0, "other"), "end");
+        assert_eq!(posted(&mut sim, "boss", "loop.2.worker"), "queued");
+        assert_eq!(posted(&mut sim, "boss", "loop.0.other"), CLOSED);
+    }
 }
 
 #[test]
@@ -500,7 +507,8 @@ fn the_hub_hears_of_every_start_and_end() {
     says(&mut sim, "hub", "read");
     let mails = heard(&sim, "hub");
     let mails = mails.as_list().unwrap();
-    let expected = r#"{"kind": "ended", "step": "flow.one", "status": "succeeded", "attempts": 1, "duration_ms": 2000}"#;
+    let expected =
+        r#"{"kind": "ended", "step": "flow.one", "status": "succeeded", "attempts": 1, "duration_ms": 2000}"#;
     for (name, value) in json(expected).as_map().unwrap().iter().filter(|(name, _)| &***name != "attempts") {
         assert_eq!(mails[2].get(name), Some(value), "{name} of {:?}", mails[2]);
     }
@@ -524,7 +532,8 @@ fn the_hub_hears_of_those_that_are_called_off() {
     let mut sim = on(&program);
     reported(&mut sim);
     sim.fail("flow.one").pass(secs(60));
-    let ended = ["flow.one ended failed", "flow.two ended cancelled", "flow.three ended cancelled", "flow ended failed"];
+    let ended =
+        ["flow.one ended failed", "flow.two ended cancelled", "flow.three ended cancelled", "flow ended failed"];
     assert_eq!(reported(&mut sim), ended);
 }
 

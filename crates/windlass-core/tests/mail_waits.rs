@@ -105,7 +105,10 @@ fn who_is_called_off_while_it_waits_leaves_nothing_behind() {
         says(&mut sim, "a", op);
         sim.pass(secs(5));
         assert_eq!(sim.end_of("a").unwrap().0, Value::from("timed_out"));
-        assert_eq!((sim.state.mail.settling.len(), sim.state.mail.blocked.len(), sim.state.mail.boxes.len()), (0, 0, 1));
+        assert_eq!(
+            (sim.state.mail.settling.len(), sim.state.mail.blocked.len(), sim.state.mail.boxes.len()),
+            (0, 0, 1)
+        );
         says(&mut sim, "hub", "end");
         check_nothing_left(&sim.state);
     }
@@ -297,13 +300,13 @@ fn bustle(seed: u64, tight: bool) -> Program {
                 child(looping, Vec::new()),
                 child(last, vec![after(1), after(2)]),
             ];
-            let on_failure = if seed % 3 == 0 { OnFailure::CancelRest } else { OnFailure::Continue };
+            let on_failure = if seed.is_multiple_of(3) { OnFailure::CancelRest } else { OnFailure::Continue };
             NodeKind::Graph(Graph { on_failure, in_flight: Some(2), ..graph(children) })
         });
         for node in &mut b.plan.nodes[flow.0 as usize..] {
             node.reports_to = (!node.hidden).then(|| "hub".into());
         }
-        b.at(flow).retry = (seed % 5 == 0).then(|| retry(2, secs(1)));
+        b.at(flow).retry = seed.is_multiple_of(5).then(|| retry(2, secs(1)));
         vec![hub, flow]
     });
     b.at(root).hidden = true;
@@ -472,7 +475,7 @@ fn long(turns: u64) -> Program {
 
 #[test]
 fn turns_with_mail_leave_nothing_behind() {
-    let turns = 5_000;
+    let turns = 20_000;
     let program = long(turns);
     let mut sim = Sim::new(&program, support::world::echo());
     sim.start();

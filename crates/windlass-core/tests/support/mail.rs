@@ -128,7 +128,8 @@ pub fn reads(sim: &mut Sim, who: &str) -> Vec<String> {
 }
 
 pub fn texts(mails: &Value) -> Vec<String> {
-    let text = |mail: &Value| mail.get("text").or(mail.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |mail: &Value| mail.get("text").or(mail.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned();
     mails.as_list().unwrap_or_else(|| panic!("no mail: {mails:?}")).iter().map(text).collect()
 }
 

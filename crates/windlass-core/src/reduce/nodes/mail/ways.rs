@@ -218,10 +218,7 @@ impl Reducer<'_> {
 }
 
 /// Whoever stands under a key that starts like this.
-fn starting_with(
-    index: &BTreeMap<Arc<str>, Vec<FrameId>>,
-    start: String,
-) -> impl Iterator<Item = &FrameId> {
+fn starting_with(index: &BTreeMap<Arc<str>, Vec<FrameId>>, start: String) -> impl Iterator<Item = &FrameId> {
     let from = index.range::<str, _>((Bound::Included(&*start), Bound::Unbounded));
     from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, ids)| ids)
 }
