@@ -165,15 +165,17 @@ impl Eval<'_> {
 fn cannot(name: &str, value: &Val) -> EvalError {
     let error = type_error(format!("{name}(…) cannot be made of {}", tell(value)));
     match value.kind() {
-        Some(Kind::List | Kind::Map) if name == "string" => {
-            error.hint("take what is needed out of it: x.field, x[0]")
-        }
+        Some(Kind::List | Kind::Map) if name == "string" => error.hint("take what is needed out of it: x.field, x[0]"),
         _ => error,
     }
 }
 
 fn unreadable(name: &str, text: &str) -> EvalError {
-    type_error(format!("{:?} is not {}", short(text), if name == "int" { "an int".to_owned() } else { format!("a {name}") }))
+    type_error(format!(
+        "{:?} is not {}",
+        short(text),
+        if name == "int" { "an int".to_owned() } else { format!("a {name}") }
+    ))
 }
 
 fn out_of_range(name: &str, number: impl std::fmt::Display) -> EvalError {
@@ -185,10 +187,12 @@ fn int(value: Val) -> Outcome {
         (_, Some(Number::Int(number))) => number,
         (_, Some(Number::Uint(number))) => i64::try_from(number).map_err(|_| out_of_range("int", number))?,
         // The ends of the range are no doubles: what is strictly between them fits.
-        (_, Some(Number::Double(number))) => match number > -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0 {
-            true => number as i64,
-            false => return Err(out_of_range("int", number)),
-        },
+        (_, Some(Number::Double(number))) => {
+            match number > -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0 {
+                true => number as i64,
+                false => return Err(out_of_range("int", number)),
+            }
+        }
         (Val::Str(text), _) => text.parse().map_err(|_| unreadable("int", text))?,
         (Val::Time(moment), _) => moment.seconds(),
         _ => return Err(cannot("int", &value)),

@@ -13,10 +13,12 @@ pub(super) fn of_operator(
     let (Some(one), Some(other)) = (left, right) else { return half_known(operator, left, right) };
     let numbers = one.is_number() && other.is_number();
     match operator {
-        Operator::Equal | Operator::Unequal => match one == other || numbers || one == Kind::Null || other == Kind::Null {
-            true => Ok(Some(Kind::Bool)),
-            false => Err(convert(one, other)),
-        },
+        Operator::Equal | Operator::Unequal => {
+            match one == other || numbers || one == Kind::Null || other == Kind::Null {
+                true => Ok(Some(Kind::Bool)),
+                false => Err(convert(one, other)),
+            }
+        }
         Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => {
             match numbers || (one == other && is_ordered(one)) {
                 true => Ok(Some(Kind::Bool)),
@@ -103,7 +105,9 @@ pub(super) fn convert(one: Kind, other: Kind) -> Option<String> {
 pub(super) fn of_function(function: Function) -> Option<Kind> {
     Some(match function {
         Function::Size | Function::Int | Function::Getter(_) => Kind::Int,
-        Function::Contains | Function::StartsWith | Function::EndsWith | Function::Matches | Function::Bool => Kind::Bool,
+        Function::Contains | Function::StartsWith | Function::EndsWith | Function::Matches | Function::Bool => {
+            Kind::Bool
+        }
         Function::Uint => Kind::Uint,
         Function::Double => Kind::Double,
         Function::Str => Kind::Str,
@@ -132,16 +136,9 @@ pub(super) fn of_arguments(
         }
         Function::Int => &[Kind::Int, Kind::Uint, Kind::Double, Kind::Str, Kind::Timestamp],
         Function::Uint | Function::Double => &[Kind::Int, Kind::Uint, Kind::Double, Kind::Str],
-        Function::Str => &[
-            Kind::Str,
-            Kind::Int,
-            Kind::Uint,
-            Kind::Double,
-            Kind::Bool,
-            Kind::Bytes,
-            Kind::Timestamp,
-            Kind::Duration,
-        ],
+        Function::Str => {
+            &[Kind::Str, Kind::Int, Kind::Uint, Kind::Double, Kind::Bool, Kind::Bytes, Kind::Timestamp, Kind::Duration]
+        }
         Function::Bytes => &[Kind::Str, Kind::Bytes],
         Function::Bool => &[Kind::Bool, Kind::Str],
         Function::Timestamp => &[Kind::Timestamp, Kind::Str, Kind::Int],

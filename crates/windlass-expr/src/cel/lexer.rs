@@ -44,7 +44,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub fn next(&mut self) -> Result<(Token, Range<usize>), Problem> {
+    pub fn next(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
         self.skip_blank();
         let start = self.at;
         let rest = self.rest();
@@ -79,7 +79,7 @@ impl<'a> Lexer<'a> {
         Ok((token, start..self.at))
     }
 
-    fn number(&mut self) -> Result<Literal, Problem> {
+    fn number(&mut self) -> Result<Literal, Box<Problem>> {
         let start = self.at;
         let rest = self.rest();
         if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
@@ -117,7 +117,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn whole(&self, digits: &str, radix: u32, unsigned: bool, start: usize) -> Result<Literal, Problem> {
+    fn whole(&self, digits: &str, radix: u32, unsigned: bool, start: usize) -> Result<Literal, Box<Problem>> {
         match u64::from_str_radix(digits, radix) {
             Ok(number) if unsigned => Ok(Literal::Uint(number)),
             // One more than the largest: only a minus before it makes it an int. The parser looks.
@@ -128,13 +128,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn bad_number(&self, start: usize, why: &str) -> Problem {
+    fn bad_number(&self, start: usize, why: &str) -> Box<Problem> {
         let text: String = self.text[start..self.at].chars().take(40).collect();
         Problem::new(format!("`{text}` is not a number: {why}"), start..self.at)
     }
 
     /// A text or bytes; the prefix says whether it is raw and whether it is bytes.
-    fn quoted(&mut self, prefix: Prefix) -> Result<Literal, Problem> {
+    fn quoted(&mut self, prefix: Prefix) -> Result<Literal, Box<Problem>> {
         let start = self.at;
         let rest = &self.rest()[prefix.letters..];
         let quote = &rest[..1];
@@ -202,7 +202,7 @@ fn literal_prefix(rest: &str) -> Option<Prefix> {
     Some(Prefix { letters, raw, bytes })
 }
 
-fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Problem> {
+fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Problem>> {
     let mut out = Vec::with_capacity(body.len());
     let mut at = 0;
     while let Some(sign) = body[at..].chars().next() {
@@ -260,7 +260,7 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Problem>
     Ok(out)
 }
 
-fn unknown_sign(sign: char, at: usize) -> Problem {
+fn unknown_sign(sign: char, at: usize) -> Box<Problem> {
     let problem = Problem::new(format!("`{}` has no meaning here", sign.escape_debug()), at..at + sign.len_utf8());
     match sign {
         '“' | '”' | '‘' | '’' => problem.hint("texts stand between \" or '"),

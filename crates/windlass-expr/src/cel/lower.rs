@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
+use super::lexer::is_word;
 use super::node::{Bound, Fold, Function, How, Node, Operator, Part, Pattern};
 use super::source::Place;
 use super::syntax::{Kind as Form, Literal, Problem, Syntax};
@@ -20,15 +21,16 @@ const PATTERN_MAX: usize = 512 * 1024;
 type Typed = (Node, Option<Kind>);
 
 pub(super) struct Lower<'a> {
-    pub place: &'a Place,
+    text: &'a str,
+    place: &'a Place,
     pub problems: Vec<Problem>,
     /// Variables of the macros that are open.
     locals: Vec<Arc<str>>,
 }
 
 impl<'a> Lower<'a> {
-    pub fn new(place: &'a Place) -> Lower<'a> {
-        Lower { place, problems: Vec::new(), locals: Vec::new() }
+    pub fn new(text: &'a str, place: &'a Place) -> Lower<'a> {
+        Lower { text, place, problems: Vec::new(), locals: Vec::new() }
     }
 
     fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> Typed {
@@ -74,7 +76,8 @@ impl<'a> Lower<'a> {
                     if let Some(kind) = kind
                         && !matches!(kind, Kind::Str | Kind::Bool | Kind::Int | Kind::Uint)
                     {
-                        let message = format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.told());
+                        let message =
+                            format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.told());
                         self.problem(message, &key.range, None);
                     }
                     nodes.push((node, self.node(value).0));
@@ -237,6 +240,17 @@ impl<'a> Lower<'a> {
     }
 
     fn binary(&mut self, sign: &str, at: &Range<usize>, left: &Syntax, right: &Syntax) -> Typed {
+        if let Form::Step { at: name, .. } = &left.kind
+            && sign == "-"
+            && name.end == at.start
+            && at.end == right.range.start
+        {
+            // Nothing is subtracted from a step: the hyphen was meant as a part of its name.
+            let rest = self.text.get(name.start..).unwrap_or_default();
+            let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
+            self.knows(&rest[..end], &(name.start..name.start + end));
+            return (Node::Constant(Val::Null), None);
+        }
         let ((one, a_kind), (other, b_kind)) = (self.node(left), self.node(right));
         let operator = Operator::of(sign);
         let kind = match super::kinds::of_operator(operator, a_kind, b_kind) {
@@ -318,14 +332,23 @@ impl<'a> Lower<'a> {
         self.call(name, *function, nodes, &parts, at)
     }
 
-    fn call(&mut self, name: &str, function: Function, nodes: Vec<Typed>, parts: &[Syntax], at: &Range<usize>) -> Typed {
+    fn call(
+        &mut self,
+        name: &str,
+        function: Function,
+        nodes: Vec<Typed>,
+        parts: &[Syntax],
+        at: &Range<usize>,
+    ) -> Typed {
         let kinds: Vec<Option<Kind>> = nodes.iter().map(|(_, kind)| *kind).collect();
         if let Err((message, hint)) = super::kinds::of_arguments(name, function, &kinds) {
             return self.problem(message, at, hint);
         }
         let kind = super::kinds::of_function(function);
         let mut arguments: Vec<Node> = nodes.into_iter().map(|(node, _)| node).collect();
-        if let (Function::Matches, Some(Form::Literal(Literal::Str(text)))) = (function, parts.get(1).map(|part| &part.kind)) {
+        if let (Function::Matches, Some(Form::Literal(Literal::Str(text)))) =
+            (function, parts.get(1).map(|part| &part.kind))
+        {
             return match pattern(text) {
                 Ok(regex) => {
                     let subject = Box::new(arguments.swap_remove(0));

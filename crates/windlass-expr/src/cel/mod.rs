@@ -59,7 +59,7 @@ impl Language for Cel {
     fn compile(&self, given: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
         let (text, place) = source::read(given).map_err(|error| vec![error])?;
         let syntax = parser::parse(&text, &place.steps).map_err(|problem| vec![source::outside(problem, given)])?;
-        let mut lower = Lower::new(&place);
+        let mut lower = Lower::new(&text, &place);
         let root = match mode {
             Mode::Value => lower.node(&syntax).0,
             Mode::Condition | Mode::LoopCondition | Mode::Guard => lower.condition(&syntax),

@@ -16,23 +16,59 @@ pub(super) enum Node {
     /// All steps that there are.
     Steps,
     Step(Arc<str>),
-    StepPart { id: Arc<str>, part: Part },
+    StepPart {
+        id: Arc<str>,
+        part: Part,
+    },
     /// `steps[…]` with a computed name.
-    StepNamed { name: Box<Node>, of: Range<usize> },
+    StepNamed {
+        name: Box<Node>,
+        of: Range<usize>,
+    },
     HasStep(Arc<str>),
     /// `of` is the place of the operand, for messages.
-    Select { operand: Box<Node>, field: Arc<str>, of: Range<usize> },
-    Has { operand: Box<Node>, field: Arc<str>, of: Range<usize> },
-    Index { operand: Box<Node>, index: Box<Node>, of: Range<usize> },
-    Call { function: Function, arguments: Vec<Node> },
+    Select {
+        operand: Box<Node>,
+        field: Arc<str>,
+        of: Range<usize>,
+    },
+    Has {
+        operand: Box<Node>,
+        field: Arc<str>,
+        of: Range<usize>,
+    },
+    Index {
+        operand: Box<Node>,
+        index: Box<Node>,
+        of: Range<usize>,
+    },
+    Call {
+        function: Function,
+        arguments: Vec<Node>,
+    },
     /// With a pattern that is written out.
-    Matches { text: Box<Node>, pattern: Pattern },
+    Matches {
+        text: Box<Node>,
+        pattern: Pattern,
+    },
     Not(Box<Node>, Range<usize>),
     Negative(Box<Node>),
-    Binary { operator: Operator, left: Box<Node>, right: Box<Node> },
+    Binary {
+        operator: Operator,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
     /// `&&` if all must hold, else `||`.
-    Logic { all: bool, parts: Vec<(Node, Range<usize>)> },
-    Choice { test: Box<Node>, at: Range<usize>, yes: Box<Node>, no: Box<Node> },
+    Logic {
+        all: bool,
+        parts: Vec<(Node, Range<usize>)>,
+    },
+    Choice {
+        test: Box<Node>,
+        at: Range<usize>,
+        yes: Box<Node>,
+        no: Box<Node>,
+    },
     List(Vec<Node>),
     Map(Vec<(Node, Node)>),
     Fold(Box<Fold>),

@@ -13,8 +13,23 @@ pub(super) const TEXT_MAX: usize = 100_000;
 pub(super) const DEPTH_MAX: usize = 120;
 /// Words that are kept for other uses: fields may have these names, variables may not.
 const RESERVED: [&str; 17] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Relations bind weaker than sums, sums weaker than products.
@@ -28,8 +43,15 @@ fn power(sign: &str) -> Option<u8> {
 }
 
 pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<Syntax, Problem> {
+    parse_whole(text, steps).map(|syntax| *syntax).map_err(|problem| *problem)
+}
+
+fn parse_whole(text: &str, steps: &[Arc<str>]) -> Parsed {
     if text.len() > TEXT_MAX {
-        return Err(Problem::new(format!("an expression has at most {TEXT_MAX} bytes, this one has {}", text.len()), 0..0));
+        return Err(Problem::new(
+            format!("an expression has at most {TEXT_MAX} bytes, this one has {}", text.len()),
+            0..0,
+        ));
     }
     let mut parser = Parser { lexer: Lexer { text, at: 0 }, peeked: None, steps, depth: 0, shadows: 0 };
     if parser.peek()?.0 == Token::End {
@@ -43,6 +65,9 @@ pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<Syntax, Problem> {
     }
 }
 
+/// Both small, so that the frames of the parser are: it calls itself for each level of the text.
+type Parsed = Result<Box<Syntax>, Box<Problem>>;
+
 struct Parser<'a> {
     lexer: Lexer<'a>,
     peeked: Option<(Token, Range<usize>)>,
@@ -54,7 +79,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn peek(&mut self) -> Result<&(Token, Range<usize>), Problem> {
+    fn peek(&mut self) -> Result<&(Token, Range<usize>), Box<Problem>> {
         let token = match self.peeked.take() {
             Some(token) => token,
             None => self.lexer.next()?,
@@ -62,18 +87,18 @@ impl Parser<'_> {
         Ok(self.peeked.insert(token))
     }
 
-    fn bump(&mut self) -> Result<(Token, Range<usize>), Problem> {
+    fn bump(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
         match self.peeked.take() {
             Some(token) => Ok(token),
             None => self.lexer.next(),
         }
     }
 
-    fn next_is(&mut self, mark: &str) -> Result<bool, Problem> {
+    fn next_is(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
         Ok(matches!(&self.peek()?.0, Token::Mark(found) if *found == mark))
     }
 
-    fn eat(&mut self, mark: &str) -> Result<bool, Problem> {
+    fn eat(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
         let found = self.next_is(mark)?;
         if found {
             self.peeked = None;
@@ -82,14 +107,15 @@ impl Parser<'_> {
     }
 
     /// The place of the mark, or what stands there instead.
-    fn expect(&mut self, mark: &str) -> Result<Range<usize>, Problem> {
+    fn expect(&mut self, mark: &str) -> Result<Range<usize>, Box<Problem>> {
         match self.bump()? {
             (Token::Mark(found), range) if found == mark => Ok(range),
             (token, range) => Err(self.unexpected(&token, range, &format!("`{mark}`"))),
         }
     }
 
-    fn unexpected(&self, token: &Token, range: Range<usize>, wanted: &str) -> Problem {
+    #[inline(never)]
+    fn unexpected(&self, token: &Token, range: Range<usize>, wanted: &str) -> Box<Problem> {
         let found: String = self.lexer.text[range.clone()].chars().take(40).collect();
         match token {
             Token::End => Problem::new(format!("the expression ends where {wanted} is expected"), range),
@@ -106,7 +132,8 @@ impl Parser<'_> {
         }
     }
 
-    fn make(&self, kind: Kind, range: Range<usize>) -> Result<Syntax, Problem> {
+    #[inline(never)]
+    fn make(&self, kind: Kind, range: Range<usize>) -> Parsed {
         let deepest = |parts: &[Syntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
         let below = match &kind {
             Kind::Literal(_) | Kind::Negative(_) | Kind::Name(_) | Kind::Step { .. } => 0,
@@ -118,17 +145,15 @@ impl Parser<'_> {
             Kind::Binary { left, right, .. } => left.depth.max(right.depth),
             Kind::Logic { parts, .. } | Kind::List(parts) => deepest(parts),
             Kind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
-            Kind::Map(entries) => {
-                entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0)
-            }
+            Kind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
         };
         match below >= DEPTH_MAX {
             true => Err(too_deep(range)),
-            false => Ok(Syntax { kind, range, depth: below + 1 }),
+            false => Ok(Box::new(Syntax { kind, range, depth: below + 1 })),
         }
     }
 
-    fn expression(&mut self) -> Result<Syntax, Problem> {
+    fn expression(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             let at = self.lexer.at;
@@ -139,7 +164,7 @@ impl Parser<'_> {
         Ok(syntax)
     }
 
-    fn choice(&mut self) -> Result<Syntax, Problem> {
+    fn choice(&mut self) -> Parsed {
         let test = self.logic(false)?;
         if !self.eat("?")? {
             return Ok(test);
@@ -148,29 +173,26 @@ impl Parser<'_> {
         self.expect(":")?;
         let no = self.expression()?;
         let range = test.range.start..no.range.end;
-        self.make(Kind::Choice { test: Box::new(test), yes: Box::new(yes), no: Box::new(no) }, range)
+        self.make(Kind::Choice { test, yes, no }, range)
     }
 
     /// A chain of `||`, whose parts are chains of `&&`, whose parts are relations.
-    fn logic(&mut self, all: bool) -> Result<Syntax, Problem> {
+    fn logic(&mut self, all: bool) -> Parsed {
         let part = |parser: &mut Self| if all { parser.binary(1) } else { parser.logic(true) };
         let first = part(self)?;
         let mark = if all { "&&" } else { "||" };
-        let mut parts = vec![first];
+        if !self.next_is(mark)? {
+            return Ok(first);
+        }
+        let mut parts = vec![*first];
         while self.eat(mark)? {
-            parts.push(part(self)?);
+            parts.push(*part(self)?);
         }
         let (start, end) = (parts[0].range.start, parts[parts.len() - 1].range.end);
-        match parts.pop() {
-            Some(only) if parts.is_empty() => Ok(only),
-            last => {
-                parts.extend(last);
-                self.make(Kind::Logic { all, parts }, start..end)
-            }
-        }
+        self.make(Kind::Logic { all, parts }, start..end)
     }
 
-    fn binary(&mut self, weakest: u8) -> Result<Syntax, Problem> {
+    fn binary(&mut self, weakest: u8) -> Parsed {
         let mut left = self.unary()?;
         loop {
             let (sign, at) = match self.peek()? {
@@ -180,11 +202,11 @@ impl Parser<'_> {
             self.peeked = None;
             let right = self.binary(power(sign).unwrap_or(0) + 1)?;
             let range = left.range.start..right.range.end;
-            left = self.make(Kind::Binary { sign, at, left: Box::new(left), right: Box::new(right) }, range)?;
+            left = self.make(Kind::Binary { sign, at, left, right }, range)?;
         }
     }
 
-    fn unary(&mut self) -> Result<Syntax, Problem> {
+    fn unary(&mut self) -> Parsed {
         let sign = match self.peek()?.0 {
             Token::Mark("!") => "!",
             Token::Mark("-") => "-",
@@ -211,12 +233,12 @@ impl Parser<'_> {
         let mut syntax = self.member()?;
         for _ in 0..count {
             let range = at.start..syntax.range.end;
-            syntax = self.make(Kind::Unary { sign, operand: Box::new(syntax) }, range)?;
+            syntax = self.make(Kind::Unary { sign, operand: syntax }, range)?;
         }
         Ok(syntax)
     }
 
-    fn member(&mut self) -> Result<Syntax, Problem> {
+    fn member(&mut self) -> Parsed {
         let mut syntax = self.primary()?;
         loop {
             let start = syntax.range.start;
@@ -235,7 +257,7 @@ impl Parser<'_> {
                     Kind::Literal(Literal::Str(id)) if of_steps => {
                         self.make(Kind::Step { id, at: index.range }, start..end)?
                     }
-                    _ => self.make(Kind::Index { operand: Box::new(syntax), index: Box::new(index) }, start..end)?,
+                    _ => self.make(Kind::Index { operand: syntax, index }, start..end)?,
                 }
             } else {
                 return Ok(syntax);
@@ -268,7 +290,7 @@ impl Parser<'_> {
     }
 
     /// `.name` or `.name(…)`, after the point.
-    fn field(&mut self, operand: Syntax) -> Result<Syntax, Problem> {
+    fn field(&mut self, operand: Box<Syntax>) -> Parsed {
         let start = operand.range.start;
         let (name, at) = match self.bump()? {
             (Token::Ident, at) => (Arc::<str>::from(&self.lexer.text[at.clone()]), at),
@@ -287,16 +309,10 @@ impl Parser<'_> {
             return self.call(Some(operand), name, at, start);
         }
         let range = start..at.end;
-        self.make(Kind::Select { operand: Box::new(operand), field: name, at }, range)
+        self.make(Kind::Select { operand, field: name, at }, range)
     }
 
-    fn call(
-        &mut self,
-        target: Option<Syntax>,
-        name: Arc<str>,
-        at: Range<usize>,
-        start: usize,
-    ) -> Result<Syntax, Problem> {
+    fn call(&mut self, target: Option<Box<Syntax>>, name: Arc<str>, at: Range<usize>, start: usize) -> Parsed {
         // A macro's variable may hide `steps`: then a hyphen after it is a minus.
         let hides = target.is_some() && {
             self.lexer.skip_blank();
@@ -305,24 +321,24 @@ impl Parser<'_> {
         self.shadows += usize::from(hides);
         let (arguments, end) = self.items(")")?;
         self.shadows -= usize::from(hides);
-        self.make(Kind::Call { target: target.map(Box::new), name, at, arguments }, start..end)
+        self.make(Kind::Call { target, name, at, arguments }, start..end)
     }
 
     /// Expressions with commas between them, up to the closing mark.
-    fn items(&mut self, close: &'static str) -> Result<(Vec<Syntax>, usize), Problem> {
+    fn items(&mut self, close: &'static str) -> Result<(Vec<Syntax>, usize), Box<Problem>> {
         let mut items = Vec::new();
         loop {
             if self.next_is(close)? && (items.is_empty() || close == "]") {
                 return Ok((items, self.bump()?.1.end));
             }
-            items.push(self.expression()?);
+            items.push(*self.expression()?);
             if !self.eat(",")? {
                 return Ok((items, self.expect(close)?.end));
             }
         }
     }
 
-    fn entries(&mut self) -> Result<(Vec<(Syntax, Syntax)>, usize), Problem> {
+    fn entries(&mut self) -> Result<(Vec<(Syntax, Syntax)>, usize), Box<Problem>> {
         let mut entries = Vec::new();
         loop {
             if self.next_is("}")? {
@@ -330,14 +346,14 @@ impl Parser<'_> {
             }
             let key = self.expression()?;
             self.expect(":")?;
-            entries.push((key, self.expression()?));
+            entries.push((*key, *self.expression()?));
             if !self.eat(",")? {
                 return Ok((entries, self.expect("}")?.end));
             }
         }
     }
 
-    fn primary(&mut self) -> Result<Syntax, Problem> {
+    fn primary(&mut self) -> Parsed {
         let (token, range) = self.bump()?;
         match token {
             Token::Literal(Literal::Int(number)) if number > i64::MAX as u64 => {
@@ -368,7 +384,7 @@ impl Parser<'_> {
         }
     }
 
-    fn name(&mut self, range: Range<usize>) -> Result<Syntax, Problem> {
+    fn name(&mut self, range: Range<usize>) -> Parsed {
         let text = self.lexer.text;
         let name = &text[range.clone()];
         if RESERVED.contains(&name) {
@@ -385,7 +401,7 @@ impl Parser<'_> {
     }
 }
 
-fn too_deep(range: Range<usize>) -> Problem {
+fn too_deep(range: Range<usize>) -> Box<Problem> {
     let problem = Problem::new(format!("the expression nests deeper than {DEPTH_MAX}"), range);
     problem.hint("a chain of operators counts too: compute a part of it in a step before")
 }

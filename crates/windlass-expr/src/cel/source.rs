@@ -38,7 +38,9 @@ pub fn source<'a>(
 pub(super) fn read(source: &Value) -> Result<(Arc<str>, Place), CompileError> {
     let wrong = |message: String, key: Option<&str>| CompileError {
         message,
-        hint: Some("the source is a text, or {\"cel\": text, \"steps\": […], \"loop\": name, \"binds\": […]}".to_owned()),
+        hint: Some(
+            "the source is a text, or {\"cel\": text, \"steps\": […], \"loop\": name, \"binds\": […]}".to_owned(),
+        ),
         pointer: key.map(|key| PathPart::Key(key.into())).into_iter().collect(),
         range: 0..0,
     };
@@ -61,9 +63,9 @@ pub(super) fn read(source: &Value) -> Result<(Arc<str>, Place), CompileError> {
         }
         Some(other) => Err(wrong(format!("`{key}` is a list of names, got {}", other.kind()), Some(key))),
     };
-    let binds = names("binds")?.into_iter().map(|name| {
-        bound(&name).ok_or_else(|| wrong(format!("`{name}` is no name that can be bound"), Some("binds")))
-    });
+    let binds = names("binds")?
+        .into_iter()
+        .map(|name| bound(&name).ok_or_else(|| wrong(format!("`{name}` is no name that can be bound"), Some("binds"))));
     let loop_name = match object.get("loop") {
         None | Some(Value::Null) => None,
         Some(Value::Str(name)) => Some(name.clone()),

@@ -29,20 +29,50 @@ pub(super) enum Kind {
     Negative(u64),
     Name(Arc<str>),
     /// `steps` followed by the name of a step, with or without quotes: a name that is known holds hyphens too.
-    Step { id: Arc<str>, at: Range<usize> },
-    Select { operand: Box<Syntax>, field: Arc<str>, at: Range<usize> },
-    Index { operand: Box<Syntax>, index: Box<Syntax> },
-    Call { target: Option<Box<Syntax>>, name: Arc<str>, at: Range<usize>, arguments: Vec<Syntax> },
-    Unary { sign: &'static str, operand: Box<Syntax> },
-    Binary { sign: &'static str, at: Range<usize>, left: Box<Syntax>, right: Box<Syntax> },
+    Step {
+        id: Arc<str>,
+        at: Range<usize>,
+    },
+    Select {
+        operand: Box<Syntax>,
+        field: Arc<str>,
+        at: Range<usize>,
+    },
+    Index {
+        operand: Box<Syntax>,
+        index: Box<Syntax>,
+    },
+    Call {
+        target: Option<Box<Syntax>>,
+        name: Arc<str>,
+        at: Range<usize>,
+        arguments: Vec<Syntax>,
+    },
+    Unary {
+        sign: &'static str,
+        operand: Box<Syntax>,
+    },
+    Binary {
+        sign: &'static str,
+        at: Range<usize>,
+        left: Box<Syntax>,
+        right: Box<Syntax>,
+    },
     /// `&&` or `||` of several, however many: a chain of them is not deep.
-    Logic { all: bool, parts: Vec<Syntax> },
-    Choice { test: Box<Syntax>, yes: Box<Syntax>, no: Box<Syntax> },
+    Logic {
+        all: bool,
+        parts: Vec<Syntax>,
+    },
+    Choice {
+        test: Box<Syntax>,
+        yes: Box<Syntax>,
+        no: Box<Syntax>,
+    },
     List(Vec<Syntax>),
     Map(Vec<(Syntax, Syntax)>),
 }
 
-/// What is wrong, where, and what to do.
+/// What is wrong, where, and what to do. In a box while a text is read: results stay small, and so do frames.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub message: String,
@@ -51,11 +81,11 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub fn new(message: impl Into<String>, range: Range<usize>) -> Problem {
-        Problem { message: message.into(), hint: None, range }
+    pub fn new(message: impl Into<String>, range: Range<usize>) -> Box<Problem> {
+        Box::new(Problem { message: message.into(), hint: None, range })
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub fn hint(mut self: Box<Problem>, hint: impl Into<String>) -> Box<Problem> {
         self.hint = Some(hint.into());
         self
     }

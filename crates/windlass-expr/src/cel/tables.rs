@@ -64,7 +64,8 @@ pub(super) const TYPES: [(&str, Kind); 12] = [
     ("google.protobuf.Duration", Kind::Duration),
 ];
 
-const NO_TEXTS: &str = "texts are not taken apart here: let the step give a result with fields, or use contains and matches";
+const NO_TEXTS: &str =
+    "texts are not taken apart here: let the step give a result with fields, or use contains and matches";
 
 /// Functions of other languages, in small letters.
 const FOREIGN: [(&str, &str); 33] = [

@@ -127,7 +127,10 @@ impl Entries {
             _ => None,
         };
         let Some(found) = found else {
-            return Err(type_error(format!("a key of a map is a string, a bool, an int or a uint, not {}", tell(&key))));
+            return Err(type_error(format!(
+                "a key of a map is a string, a bool, an int or a uint, not {}",
+                tell(&key)
+            )));
         };
         if self.index.insert(found, self.list.len()).is_some() {
             return Err(type_error(format!("the map has the key {} twice", tell(&key))));
@@ -477,9 +480,7 @@ impl Eval<'_> {
 /// The entries of a map. Whoever asks has paid for them.
 fn pairs(map: &Val) -> Vec<(Val, Val)> {
     match map {
-        Val::Object(map) => {
-            map.iter().map(|(key, value)| (Val::Str(key.clone()), Val::from(value.clone()))).collect()
-        }
+        Val::Object(map) => map.iter().map(|(key, value)| (Val::Str(key.clone()), Val::from(value.clone()))).collect(),
         Val::Map(map) => map.list.clone(),
         _ => Vec::new(),
     }
