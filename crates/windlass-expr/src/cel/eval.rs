@@ -8,7 +8,7 @@ use regex::Regex;
 use windlass_value::{BlobHash, EvalError, EvalErrorKind, Meter, Mode, Scope, Value};
 
 use super::lower::compare_it;
-use super::node::{Fold, How, Node};
+use super::node::{Fold, Function, How, Node, Operator, Pattern};
 use super::source::Place;
 use super::value::{Entries, Kind, Outcome, Val, keys, tell, type_error};
 use crate::wdl::values::{Context, is_stored_list};
@@ -23,6 +23,8 @@ pub(super) struct Eval<'a> {
     pub place: &'a Place,
     pub mode: Mode,
     cost: u64,
+    /// Bytes that were handed over so far, roughly.
+    given: usize,
     /// Values of the variables of macros, outermost first.
     locals: Vec<Val>,
     /// Patterns that were computed, by their text.
@@ -31,7 +33,7 @@ pub(super) struct Eval<'a> {
 
 impl<'a> Eval<'a> {
     pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter, text: &'a str, place: &'a Place, mode: Mode) -> Eval<'a> {
-        Eval { scope, meter, text, place, mode, cost: 0, locals: Vec::new(), patterns: HashMap::new() }
+        Eval { scope, meter, text, place, mode, cost: 0, given: 0, locals: Vec::new(), patterns: HashMap::new() }
     }
 
     /// The value of the whole, as those outside have it.
@@ -81,6 +83,13 @@ impl<'a> Eval<'a> {
         self.spend(bytes as u64 / 10)
     }
 
+    /// Counts what is handed over; the whole of it is one result.
+    pub fn gives(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.given = self.given.saturating_add(bytes);
+        self.meter.check_size(self.given)?;
+        self.meter.spend(1)
+    }
+
     /// The content of a stored value; any other is itself.
     pub fn content(&mut self, value: Val) -> Outcome {
         match value {
@@ -102,62 +111,83 @@ impl<'a> Eval<'a> {
         super::value::short(self.text.get(at.clone()).unwrap_or_default())
     }
 
+    /// Each arm is a call: the frames of what calls itself stay small.
     pub fn node(&mut self, node: &Node) -> Outcome {
         match node {
             Node::Constant(value) => Ok(value.clone()),
-            Node::Local(slot) => {
-                self.spend(1)?;
-                Ok(self.locals.get(*slot).cloned().unwrap_or(Val::Null))
-            }
+            Node::Local(slot) => self.local(*slot),
             Node::Bound(bound) => self.bound(*bound),
             Node::Steps => self.all_steps(),
             Node::Step(id) => self.step(id),
             Node::StepPart { id, part } => self.step_part(id, *part),
             Node::StepNamed { name, of } => self.step_named(name, of),
-            Node::HasStep(id) => self.has_step(id).map(Val::Bool),
+            Node::HasStep(id) => self.has_step(id),
             Node::Select { operand, field, of } => self.select(operand, field, of),
             Node::Has { operand, field, of } => self.has(operand, field, of),
             Node::Index { operand, index, of } => self.index(operand, index, of),
-            Node::Call { function, arguments } => {
-                self.spend(1)?;
-                let arguments = self.each(arguments)?;
-                self.call(*function, &arguments)
-            }
-            Node::Matches { text, pattern } => {
-                self.spend(1)?;
-                let text = self.node(text)?;
-                let text = self.content(text)?;
-                self.matches(&text, &pattern.regex, pattern.length)
-            }
-            Node::Not(operand, at) => {
-                self.spend(1)?;
-                self.truth(operand, at).map(|flag| Val::Bool(!flag))
-            }
-            Node::Negative(operand) => {
-                self.spend(1)?;
-                let value = self.node(operand)?;
-                let value = self.content(value)?;
-                self.negative(&value)
-            }
-            Node::Binary { operator, left, right } => {
-                self.spend(1)?;
-                let (left, right) = self.both(left, right)?;
-                self.binary(*operator, left, right)
-            }
+            Node::Call { function, arguments } => self.function(*function, arguments),
+            Node::Matches { text, pattern } => self.matches_pattern(text, pattern),
+            Node::Not(operand, at) => self.not(operand, at),
+            Node::Negative(operand) => self.minus(operand),
+            Node::Binary { operator, left, right } => self.operation(*operator, left, right),
             Node::Logic { all, parts } => self.logic(*all, parts),
-            Node::Choice { test, at, yes, no } => {
-                self.spend(1)?;
-                let chosen = if self.truth(test, at)? { yes } else { no };
-                self.node(chosen)
-            }
-            Node::List(items) => {
-                self.spend(1)?;
-                self.items(items.len())?;
-                Ok(Val::List(Arc::new(self.each(items)?)))
-            }
+            Node::Choice { test, at, yes, no } => self.choice(test, at, yes, no),
+            Node::List(items) => self.list(items),
             Node::Map(entries) => self.map(entries),
             Node::Fold(fold) => self.fold(fold),
         }
+    }
+
+    fn local(&mut self, slot: usize) -> Outcome {
+        self.spend(1)?;
+        Ok(self.locals.get(slot).cloned().unwrap_or(Val::Null))
+    }
+
+    fn function(&mut self, function: Function, arguments: &[Node]) -> Outcome {
+        self.spend(1)?;
+        let arguments = self.each(arguments)?;
+        self.call(function, &arguments)
+    }
+
+    fn matches_pattern(&mut self, text: &Node, pattern: &Pattern) -> Outcome {
+        self.spend(1)?;
+        let text = self.full(text)?;
+        self.matches(&text, &pattern.regex, pattern.length)
+    }
+
+    fn not(&mut self, operand: &Node, at: &Range<usize>) -> Outcome {
+        self.spend(1)?;
+        self.truth(operand, at).map(|flag| Val::Bool(!flag))
+    }
+
+    fn minus(&mut self, operand: &Node) -> Outcome {
+        self.spend(1)?;
+        let value = self.full(operand)?;
+        self.negative(&value)
+    }
+
+    fn operation(&mut self, operator: Operator, left: &Node, right: &Node) -> Outcome {
+        self.spend(1)?;
+        let (left, right) = self.both(left, right)?;
+        self.binary(operator, left, right)
+    }
+
+    fn choice(&mut self, test: &Node, at: &Range<usize>, yes: &Node, no: &Node) -> Outcome {
+        self.spend(1)?;
+        let chosen = if self.truth(test, at)? { yes } else { no };
+        self.node(chosen)
+    }
+
+    fn list(&mut self, items: &[Node]) -> Outcome {
+        self.spend(1)?;
+        self.items(items.len())?;
+        Ok(Val::List(Arc::new(self.each(items)?)))
+    }
+
+    /// With its content at hand.
+    fn full(&mut self, node: &Node) -> Outcome {
+        let value = self.node(node)?;
+        self.content(value)
     }
 
     /// Goes on past blobs that are not at hand, so that all of them are asked for at once.
@@ -191,14 +221,15 @@ impl<'a> Eval<'a> {
     }
 
     fn truth(&mut self, node: &Node, at: &Range<usize>) -> Result<bool, EvalError> {
-        let value = self.node(node)?;
-        match self.content(value)? {
+        match self.full(node)? {
             Val::Bool(flag) => Ok(flag),
-            other => {
-                let error = type_error(format!("`{}` gives {}, not true or false", self.told(at), tell(&other)));
-                Err(error.hint(other.kind().map_or_else(String::new, compare_it)))
-            }
+            other => Err(self.no_truth(&other, at)),
         }
+    }
+
+    fn no_truth(&self, value: &Val, at: &Range<usize>) -> EvalError {
+        let error = type_error(format!("`{}` gives {}, not true or false", self.told(at), tell(value)));
+        error.hint(value.kind().map_or_else(String::new, compare_it))
     }
 
     /// A part that decides takes the errors of the others away. Limits stay, and so do blobs that must be loaded: whether
@@ -217,64 +248,74 @@ impl<'a> Eval<'a> {
 
     fn fold(&mut self, fold: &Fold) -> Outcome {
         self.spend(1)?;
-        let over = self.node(&fold.over)?;
-        let over = self.content(over)?;
-        let (count, named) = match over.kind() {
-            Some(Kind::List) => (over.items().unwrap_or(0), None),
+        let over = self.full(&fold.over)?;
+        let over = match over.kind() {
+            Some(Kind::List) => over,
             Some(Kind::Map) => {
-                let count = over.entries().unwrap_or(0);
-                self.items(count)?;
-                (count, Some(keys(&over)))
+                self.items(over.entries().unwrap_or(0))?;
+                Val::List(Arc::new(keys(&over)))
             }
-            _ => {
-                let message = format!("`{}` is {}: there is nothing to go over", self.told(&fold.of), tell(&over));
-                return Err(type_error(message));
-            }
+            _ => return Err(self.nothing_to_go_over(&over, &fold.of)),
         };
-        let (mut kept, mut found, mut given) = (Kept::default(), 0u64, Vec::new());
-        for at in 0..count {
-            self.spend(1)?;
-            let item = match &named {
-                Some(keys) => keys.get(at).cloned(),
-                None => over.item(at),
-            };
-            let item = item.unwrap_or(Val::Null);
-            // What a failed evaluation left there is not needed any more.
-            self.locals.truncate(fold.slot);
-            self.locals.push(item.clone());
-            let holds = match &fold.test {
-                Some((test, at)) => self.truth(test, at),
-                None => Ok(true),
-            };
-            match fold.how {
-                How::All | How::Exists => {
-                    let all = fold.how == How::All;
-                    if kept.take(holds)?.is_some_and(|flag| flag != all) {
-                        self.locals.truncate(fold.slot);
-                        return kept.decided(!all);
-                    }
-                }
-                How::ExistsOne => found += u64::from(holds?),
-                How::Filter | How::Map => {
-                    if holds? {
-                        given.push(match &fold.give {
-                            Some(give) => self.node(give)?,
-                            None => item,
-                        });
-                    }
-                }
-            }
-        }
+        let outcome = match fold.how {
+            How::All | How::Exists => self.fold_logic(fold, &over),
+            How::ExistsOne | How::Map | How::Filter => self.fold_list(fold, &over),
+        };
         self.locals.truncate(fold.slot);
-        match fold.how {
-            How::All => kept.undecided(true),
-            How::Exists => kept.undecided(false),
-            How::ExistsOne => Ok(Val::Bool(found == 1)),
-            How::Map | How::Filter => {
-                self.meter.check_size(given.len().saturating_mul(2))?;
-                Ok(Val::List(Arc::new(given)))
+        outcome
+    }
+
+    fn nothing_to_go_over(&self, value: &Val, of: &Range<usize>) -> EvalError {
+        type_error(format!("`{}` is {}: there is nothing to go over", self.told(of), tell(value)))
+    }
+
+    /// The next item is the macro's variable now.
+    fn turn(&mut self, fold: &Fold, over: &Val, at: usize) -> Result<(), EvalError> {
+        self.spend(1)?;
+        // What a failed evaluation left there is not needed any more.
+        self.locals.truncate(fold.slot);
+        self.locals.push(over.item(at).unwrap_or(Val::Null));
+        Ok(())
+    }
+
+    fn holds(&mut self, fold: &Fold) -> Result<bool, EvalError> {
+        match &fold.test {
+            Some((test, at)) => self.truth(test, at),
+            None => Ok(true),
+        }
+    }
+
+    fn fold_logic(&mut self, fold: &Fold, over: &Val) -> Outcome {
+        let all = fold.how == How::All;
+        let mut kept = Kept::default();
+        for at in 0..over.items().unwrap_or(0) {
+            self.turn(fold, over, at)?;
+            let holds = self.holds(fold);
+            if kept.take(holds)?.is_some_and(|flag| flag != all) {
+                return kept.decided(!all);
             }
         }
+        kept.undecided(all)
+    }
+
+    fn fold_list(&mut self, fold: &Fold, over: &Val) -> Outcome {
+        let (mut found, mut given) = (0u64, Vec::new());
+        for at in 0..over.items().unwrap_or(0) {
+            self.turn(fold, over, at)?;
+            if !self.holds(fold)? {
+                continue;
+            }
+            match (&fold.give, fold.how) {
+                (_, How::ExistsOne) => found += 1,
+                (Some(give), _) => given.push(self.node(give)?),
+                (None, _) => given.extend(over.item(at)),
+            }
+        }
+        if fold.how == How::ExistsOne {
+            return Ok(Val::Bool(found == 1));
+        }
+        self.meter.check_size(given.len().saturating_mul(2))?;
+        Ok(Val::List(Arc::new(given)))
     }
 
     /// How many characters, bytes, items or entries.

@@ -53,38 +53,38 @@ impl<'a> Lower<'a> {
             Form::Call { target: Some(target), name, at, arguments } => self.method(target, name, at, arguments),
             Form::Unary { sign, operand } => self.unary(sign, operand),
             Form::Binary { sign, at, left, right } => self.binary(sign, at, left, right),
-            Form::Logic { all, parts } => {
-                let mut nodes = Vec::with_capacity(parts.len());
-                for part in parts {
-                    let mark = if *all { "`&&`" } else { "`||`" };
-                    nodes.push((self.truth(part, mark), part.range.clone()));
-                }
-                (Node::Logic { all: *all, parts: nodes }, Some(Kind::Bool))
-            }
-            Form::Choice { test, yes, no } => {
-                let at = test.range.clone();
-                let test = Box::new(self.truth(test, "`?`"));
-                let ((yes, one), (no, other)) = (self.node(yes), self.node(no));
-                let kind = one.filter(|_| one == other);
-                (Node::Choice { test, at, yes: Box::new(yes), no: Box::new(no) }, kind)
-            }
+            Form::Logic { all, parts } => self.logic(*all, parts),
+            Form::Choice { test, yes, no } => self.choice(test, yes, no),
             Form::List(items) => (Node::List(self.nodes(items)), Some(Kind::List)),
-            Form::Map(entries) => {
-                let mut nodes = Vec::with_capacity(entries.len());
-                for (key, value) in entries {
-                    let (node, kind) = self.node(key);
-                    if let Some(kind) = kind
-                        && !matches!(kind, Kind::Str | Kind::Bool | Kind::Int | Kind::Uint)
-                    {
-                        let message =
-                            format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.told());
-                        self.problem(message, &key.range, None);
-                    }
-                    nodes.push((node, self.node(value).0));
-                }
-                (Node::Map(nodes), Some(Kind::Map))
-            }
+            Form::Map(entries) => self.map(entries),
         }
+    }
+
+    fn logic(&mut self, all: bool, parts: &[Syntax]) -> Typed {
+        let mark = if all { "`&&`" } else { "`||`" };
+        let parts = parts.iter().map(|part| (self.truth(part, mark), part.range.clone())).collect();
+        (Node::Logic { all, parts }, Some(Kind::Bool))
+    }
+
+    fn choice(&mut self, test: &Syntax, yes: &Syntax, no: &Syntax) -> Typed {
+        let at = test.range.clone();
+        let test = Box::new(self.truth(test, "`?`"));
+        let ((yes, one), (no, other)) = (self.node(yes), self.node(no));
+        let kind = one.filter(|_| one == other);
+        (Node::Choice { test, at, yes: Box::new(yes), no: Box::new(no) }, kind)
+    }
+
+    fn map(&mut self, entries: &[(Syntax, Syntax)]) -> Typed {
+        let mut nodes = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let (node, kind) = self.node(key);
+            if let Some(kind) = kind.filter(|kind| !matches!(kind, Kind::Str | Kind::Bool | Kind::Int | Kind::Uint)) {
+                let message = format!("a key of a map is a string, a bool, an int or a uint, not a {}", kind.told());
+                self.problem(message, &key.range, None);
+            }
+            nodes.push((node, self.node(value).0));
+        }
+        (Node::Map(nodes), Some(Kind::Map))
     }
 
     fn nodes(&mut self, items: &[Syntax]) -> Vec<Node> {
@@ -240,28 +240,40 @@ impl<'a> Lower<'a> {
     }
 
     fn binary(&mut self, sign: &str, at: &Range<usize>, left: &Syntax, right: &Syntax) -> Typed {
-        if let Form::Step { at: name, .. } = &left.kind
-            && sign == "-"
-            && name.end == at.start
-            && at.end == right.range.start
-        {
-            // Nothing is subtracted from a step: the hyphen was meant as a part of its name.
-            let rest = self.text.get(name.start..).unwrap_or_default();
-            let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
-            self.knows(&rest[..end], &(name.start..name.start + end));
+        if sign == "-" && self.hyphen_in_a_name(at, left, right) {
             return (Node::Constant(Val::Null), None);
         }
-        let ((one, a_kind), (other, b_kind)) = (self.node(left), self.node(right));
+        let (left_node, one) = self.node(left);
+        let (right_node, other) = self.node(right);
         let operator = Operator::of(sign);
-        let kind = match super::kinds::of_operator(operator, a_kind, b_kind) {
+        let kind = match super::kinds::of_operator(operator, one, other) {
             Ok(kind) => kind,
-            Err(hint) => {
-                let told = |kind: Option<Kind>| kind.map_or("a value".to_owned(), a);
-                let message = format!("`{sign}` does not work between {} and {}", told(a_kind), told(b_kind));
-                self.problem(message, &(left.range.start..right.range.end.max(at.end)), hint).1
-            }
+            Err(hint) => self.no_overload(sign, (one, other), left.range.start..right.range.end, hint),
         };
-        (Node::Binary { operator, left: Box::new(one), right: Box::new(other) }, kind)
+        (Node::Binary { operator, left: Box::new(left_node), right: Box::new(right_node) }, kind)
+    }
+
+    fn no_overload(
+        &mut self,
+        sign: &str,
+        (one, other): (Option<Kind>, Option<Kind>),
+        range: Range<usize>,
+        hint: Option<String>,
+    ) -> Option<Kind> {
+        let told = |kind: Option<Kind>| kind.map_or("a value".to_owned(), a);
+        self.problem(format!("`{sign}` does not work between {} and {}", told(one), told(other)), &range, hint).1
+    }
+
+    /// Nothing is subtracted from a step: a hyphen right after its name was meant as a part of it.
+    fn hyphen_in_a_name(&mut self, at: &Range<usize>, left: &Syntax, right: &Syntax) -> bool {
+        let Form::Step { at: name, .. } = &left.kind else { return false };
+        if name.end != at.start || at.end != right.range.start {
+            return false;
+        }
+        let rest = self.text.get(name.start..).unwrap_or_default();
+        let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
+        self.knows(&rest[..end], &(name.start..name.start + end));
+        true
     }
 
     fn global(&mut self, name: &Arc<str>, at: &Range<usize>, arguments: &[Syntax]) -> Typed {

@@ -10,7 +10,7 @@ use super::syntax::{Kind, Literal, Problem, Syntax};
 /// The longest text, in bytes.
 pub(super) const TEXT_MAX: usize = 100_000;
 /// How deep a text may nest, and how long a chain of operators may be.
-pub(super) const DEPTH_MAX: usize = 120;
+pub(super) const DEPTH_MAX: usize = 100;
 /// Words that are kept for other uses: fields may have these names, variables may not.
 const RESERVED: [&str; 17] = [
     "as",
@@ -178,18 +178,25 @@ impl Parser<'_> {
 
     /// A chain of `||`, whose parts are chains of `&&`, whose parts are relations.
     fn logic(&mut self, all: bool) -> Parsed {
-        let part = |parser: &mut Self| if all { parser.binary(1) } else { parser.logic(true) };
-        let first = part(self)?;
-        let mark = if all { "&&" } else { "||" };
-        if !self.next_is(mark)? {
-            return Ok(first);
+        let first = self.logic_part(all)?;
+        match self.next_is(if all { "&&" } else { "||" })? {
+            true => self.logic_chain(all, first),
+            false => Ok(first),
         }
+    }
+
+    fn logic_part(&mut self, all: bool) -> Parsed {
+        if all { self.binary(1) } else { self.logic(true) }
+    }
+
+    fn logic_chain(&mut self, all: bool, first: Box<Syntax>) -> Parsed {
+        let mut range = first.range.clone();
         let mut parts = vec![*first];
-        while self.eat(mark)? {
-            parts.push(*part(self)?);
+        while self.eat(if all { "&&" } else { "||" })? {
+            parts.push(*self.logic_part(all)?);
+            range.end = parts[parts.len() - 1].range.end;
         }
-        let (start, end) = (parts[0].range.start, parts[parts.len() - 1].range.end);
-        self.make(Kind::Logic { all, parts }, start..end)
+        self.make(Kind::Logic { all, parts }, range)
     }
 
     fn binary(&mut self, weakest: u8) -> Parsed {
@@ -207,32 +214,34 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Parsed {
-        let sign = match self.peek()?.0 {
-            Token::Mark("!") => "!",
-            Token::Mark("-") => "-",
-            _ => return self.member(),
-        };
-        let (_, mut at) = self.bump()?;
-        // The same sign again and again: two take each other away only when the value is known to fit.
+        match self.peek()?.0 {
+            Token::Mark("!") => self.signed("!"),
+            Token::Mark("-") => self.signed("-"),
+            _ => self.member(),
+        }
+    }
+
+    fn signed(&mut self, sign: &'static str) -> Parsed {
+        let start = self.bump()?.1.start;
         let mut count = 1;
-        while self.next_is(sign)? {
-            at = self.bump()?.1.start.min(at.start)..at.end;
+        while self.eat(sign)? {
             count += 1;
             if count > DEPTH_MAX {
-                return Err(too_deep(at));
+                return Err(too_deep(start..start));
             }
         }
+        // With its sign a number may be one smaller than without.
         if let (Token::Literal(Literal::Int(number)), range) = self.peek()?.clone()
             && sign == "-"
             && count == 1
             && !self.lexer.rest().starts_with('.')
         {
             self.peeked = None;
-            return self.make(Kind::Negative(number), at.start..range.end);
+            return self.make(Kind::Negative(number), start..range.end);
         }
         let mut syntax = self.member()?;
         for _ in 0..count {
-            let range = at.start..syntax.range.end;
+            let range = start..syntax.range.end;
             syntax = self.make(Kind::Unary { sign, operand: syntax }, range)?;
         }
         Ok(syntax)
@@ -354,6 +363,34 @@ impl Parser<'_> {
     }
 
     fn primary(&mut self) -> Parsed {
+        match self.peek()?.0 {
+            Token::Mark("(") => self.group(),
+            Token::Mark("[") => self.list(),
+            Token::Mark("{") => self.map(),
+            _ => self.word(),
+        }
+    }
+
+    fn group(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let mut inner = self.expression()?;
+        inner.range = start..self.expect(")")?.end;
+        Ok(inner)
+    }
+
+    fn list(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let (items, end) = self.items("]")?;
+        self.make(Kind::List(items), start..end)
+    }
+
+    fn map(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let (entries, end) = self.entries()?;
+        self.make(Kind::Map(entries), start..end)
+    }
+
+    fn word(&mut self) -> Parsed {
         let (token, range) = self.bump()?;
         match token {
             Token::Literal(Literal::Int(number)) if number > i64::MAX as u64 => {
@@ -361,19 +398,6 @@ impl Parser<'_> {
                 Err(problem.hint("write it with a `u` at its end"))
             }
             Token::Literal(literal) => self.make(Kind::Literal(literal), range),
-            Token::Mark("(") => {
-                let mut inner = self.expression()?;
-                inner.range = range.start..self.expect(")")?.end;
-                Ok(inner)
-            }
-            Token::Mark("[") => {
-                let (items, end) = self.items("]")?;
-                self.make(Kind::List(items), range.start..end)
-            }
-            Token::Mark("{") => {
-                let (entries, end) = self.entries()?;
-                self.make(Kind::Map(entries), range.start..end)
-            }
             // A leading point means a name from the outermost scope. There is only one.
             Token::Mark(".") => match self.bump()? {
                 (Token::Ident, at) => self.name(at),

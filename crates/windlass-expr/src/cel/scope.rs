@@ -115,8 +115,8 @@ impl Eval<'_> {
         })
     }
 
-    pub fn has_step(&mut self, id: &str) -> Result<bool, EvalError> {
-        Ok(self.find_step(id)?.is_some())
+    pub fn has_step(&mut self, id: &str) -> Outcome {
+        Ok(Val::Bool(self.find_step(id)?.is_some()))
     }
 
     pub fn step_part(&mut self, id: &str, part: Part) -> Outcome {

@@ -402,6 +402,7 @@ impl Eval<'_> {
                 {
                     return Ok(true);
                 }
+                self.spend(1)?;
                 self.items(length)?;
                 for at in 0..length {
                     if let (Some(a), Some(b)) = (a.item(at), b.item(at))
@@ -416,6 +417,7 @@ impl Eval<'_> {
                 if a.entries() != b.entries() {
                     return Ok(false);
                 }
+                self.spend(1)?;
                 self.items(a.entries().unwrap_or(0))?;
                 for (key, value) in pairs(a) {
                     match b.under(&key) {
@@ -441,6 +443,8 @@ impl Eval<'_> {
         if depth > DEPTH_MAX {
             return Err(too_deep());
         }
+        // A list that holds another twice is small here, and large outside: what is handed over is counted.
+        self.gives(2)?;
         Ok(match value {
             Val::Null => Value::Null,
             Val::Bool(flag) => Value::Bool(*flag),
