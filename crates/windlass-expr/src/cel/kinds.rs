@@ -129,10 +129,10 @@ pub(super) fn of_arguments(
     let takes: &[Kind] = match function {
         Function::Size => &[Kind::Str, Kind::Bytes, Kind::List, Kind::Map],
         Function::Contains | Function::StartsWith | Function::EndsWith | Function::Matches => {
-            for kind in kinds.iter().flatten().filter(|kind| **kind != Kind::Str) {
-                return Err((for_texts(name, *kind), instead_of_text(function, *kind)));
-            }
-            return Ok(());
+            return match kinds.iter().flatten().find(|kind| **kind != Kind::Str) {
+                Some(kind) => Err((for_texts(name, *kind), instead_of_text(function, *kind))),
+                None => Ok(()),
+            };
         }
         Function::Int => &[Kind::Int, Kind::Uint, Kind::Double, Kind::Str, Kind::Timestamp],
         Function::Uint | Function::Double => &[Kind::Int, Kind::Uint, Kind::Double, Kind::Str],

@@ -209,7 +209,7 @@ fn unescape(body: &str, body_at: usize, bytes: bool) -> Result<Vec<u8>, Box<Prob
         let start = at;
         at += sign.len_utf8();
         if sign != '\\' {
-            out.extend_from_slice(body[start..at].as_bytes());
+            out.extend_from_slice(&body.as_bytes()[start..at]);
             continue;
         }
         let Some(letter) = body[at..].chars().next() else { break };

@@ -180,7 +180,7 @@ impl Parser<'_> {
     fn logic(&mut self, all: bool) -> Parsed {
         let first = self.logic_part(all)?;
         match self.next_is(if all { "&&" } else { "||" })? {
-            true => self.logic_chain(all, first),
+            true => self.logic_chain(all, *first),
             false => Ok(first),
         }
     }
@@ -189,9 +189,9 @@ impl Parser<'_> {
         if all { self.binary(1) } else { self.logic(true) }
     }
 
-    fn logic_chain(&mut self, all: bool, first: Box<Syntax>) -> Parsed {
+    fn logic_chain(&mut self, all: bool, first: Syntax) -> Parsed {
         let mut range = first.range.clone();
-        let mut parts = vec![*first];
+        let mut parts = vec![first];
         while self.eat(if all { "&&" } else { "||" })? {
             parts.push(*self.logic_part(all)?);
             range.end = parts[parts.len() - 1].range.end;
@@ -347,19 +347,22 @@ impl Parser<'_> {
         }
     }
 
-    fn entries(&mut self) -> Result<(Vec<(Syntax, Syntax)>, usize), Box<Problem>> {
+    fn map(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
         let mut entries = Vec::new();
         loop {
             if self.next_is("}")? {
-                return Ok((entries, self.bump()?.1.end));
+                break;
             }
             let key = self.expression()?;
             self.expect(":")?;
             entries.push((*key, *self.expression()?));
             if !self.eat(",")? {
-                return Ok((entries, self.expect("}")?.end));
+                break;
             }
         }
+        let end = self.expect("}")?.end;
+        self.make(Kind::Map(entries), start..end)
     }
 
     fn primary(&mut self) -> Parsed {
@@ -382,12 +385,6 @@ impl Parser<'_> {
         let start = self.bump()?.1.start;
         let (items, end) = self.items("]")?;
         self.make(Kind::List(items), start..end)
-    }
-
-    fn map(&mut self) -> Parsed {
-        let start = self.bump()?.1.start;
-        let (entries, end) = self.entries()?;
-        self.make(Kind::Map(entries), start..end)
     }
 
     fn word(&mut self) -> Parsed {

@@ -83,9 +83,8 @@ fn read_rfc3339(text: &str) -> Option<i128> {
         let digits = text.get(from..to).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
         digits.parse::<i32>().ok()
     };
-    if !(shape(4, b'-') && shape(7, b'-') && shape(13, b':') && shape(16, b':'))
-        || !matches!(bytes.get(10), Some(b'T' | b't'))
-    {
+    let dashes = shape(4, b'-') && shape(7, b'-') && (shape(10, b'T') || shape(10, b't'));
+    if !(dashes && shape(13, b':') && shape(16, b':')) {
         return None;
     }
     let small = |from: usize| i8::try_from(number(from, from + 2)?).ok();
