@@ -11,6 +11,8 @@ pub(super) struct Rule {
     pub(super) when: When,
     pub(super) turn: Option<u64>,
     pub(super) attempt: Option<u64>,
+    /// Which time the whole step is run.
+    pub(super) pass: Option<u64>,
     pub(super) replies: Replies,
 }
 
@@ -89,7 +91,7 @@ const FAULTS: [(&str, Fault); 3] =
 
 pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
     let mut object = Object::read(node, "a model rule", out)?;
-    let (when, turn, attempt) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
+    let (when, [turn, attempt, pass]) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
     let replies = object.take_entry("replies");
     let reply = reply(&mut object, out);
     let span = object.span();
@@ -114,7 +116,7 @@ pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
         }
         (Some((_, node)), None) => Replies::Turns(turns(node, out)),
     };
-    Some(Rule { when, turn, attempt, replies })
+    Some(Rule { when, turn, attempt, pass, replies })
 }
 
 fn turns(node: &Node, out: &mut Diagnostics) -> Vec<Vec<Reply>> {
@@ -214,7 +216,7 @@ fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut
     found
 }
 
-fn when(node: &Node, out: &mut Diagnostics) -> (When, Option<u64>, Option<u64>) {
+fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
     let Some(mut object) = Object::read(node, "`when`", out) else { return Default::default() };
     let mut text = |name: &'static str| {
         let node = object.take(name)?;
@@ -232,9 +234,9 @@ fn when(node: &Node, out: &mut Diagnostics) -> (When, Option<u64>, Option<u64>) 
         let node = object.take(name)?;
         whole(node, &format!("`{name}`"), 1..=i64::MAX, out)
     };
-    let (turn, attempt) = (count("turn"), count("attempt"));
+    let counts = ["turn", "attempt", "pass"].map(&mut count);
     object.finish(UNKNOWN_KEY, "`when`", out);
-    (when, turn, attempt)
+    (when, counts)
 }
 
 fn usage(node: &Node, out: &mut Diagnostics) -> Option<Usage> {
