@@ -160,6 +160,8 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
         Value::Str(text) => text.to_string(),
         other => to_json(&other),
     });
+    // One that cannot be read is there all the same, and says enough by itself.
+    let is_there = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
     let text = object.take("text").and_then(|node| expect_text(node, "`text`", out)).map(|text| text.text.clone());
     let calls = object.take("calls").map(|node| each(node, "`calls`", out, call));
     let usage = object.take("usage").and_then(|node| usage(node, out));
@@ -172,7 +174,7 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
     let retry_after = retry_after.and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
     let text = text.or(data);
     let is_refusal = code.is_some_and(|code| !code.is_success());
-    if text.is_none() && calls.is_none() && fault.is_none() && !is_refusal {
+    if !is_there && !is_refusal {
         return None;
     }
     Some(Reply {
