@@ -198,11 +198,12 @@ impl Inner {
         let tools = self.tools(&question).await?;
         let price = question.price.or_else(|| self.options.prices.of(name));
         let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools };
-        let asked = exchange.run(self.options.timeout, self.options.deltas).await;
+        let mut cancelled = call.cancelled.clone();
+        let asked = exchange.run(self.options.timeout, self.options.deltas, cancelled.wait()).await;
         let outcome = match asked {
             Ok(answer) => {
                 let checked = question.result.as_ref().map(|result| result.tool).zip(check);
-                answer.outcome(price, checked).await
+                answer.outcome(price, checked, &chosen.redaction).await
             }
             Err(failed) => failed.outcome(price),
         };
@@ -250,3 +251,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(all(test, feature = "mock"))]
+mod tests;

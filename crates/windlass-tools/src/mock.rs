@@ -21,7 +21,7 @@
 //! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the request:
 //!   method, path, query, headers, body.
 //! - `model` answers `POST …/chat/completions` and `POST …/v1/messages`, in one piece or as a stream. The first rule that
-//!   fits answers: `step` and `model` (with `*` for anything), `role`, `turn`, `attempt`, `contains` (any message),
+//!   fits answers: `step` and `model` (with `*` for anything), `role`, `turn`, `attempt`, `pass`, `contains` (any message),
 //!   `lastContains` (since the model last spoke), `tool` (one that is offered). Step, role, turn and attempt come from the
 //!   headers that agents send; without them, `turn` counts the requests that fit the rest of the rule, from 1.
 //! - A reply has `reply` (what is no text is sent as the text of its JSON) or `text`, `calls [{name, arguments}]`, `usage`,

@@ -7,6 +7,7 @@ use windlass_value::{Map, Value, parse_json};
 
 use super::price::Price;
 use super::schema::Schema;
+use crate::secret::Redaction;
 
 /// Malformed arguments are kept up to here, so that the model can be told what it has sent.
 const RAW_CHARS: usize = 2_000;
@@ -98,7 +99,12 @@ fn whole(count: u64) -> i64 {
 
 impl Answer {
     /// `checked` is the tool whose arguments must fit a schema.
-    pub(super) async fn outcome(self, price: Option<Price>, checked: Option<(&str, Schema)>) -> TaskOutcome {
+    pub(super) async fn outcome(
+        self,
+        price: Option<Price>,
+        checked: Option<(&str, Schema)>,
+        redaction: &Redaction,
+    ) -> TaskOutcome {
         let stop = self.stop.unwrap_or(Stop::End);
         // Not every service says that it calls tools.
         let stop = if stop == Stop::End && !self.calls.is_empty() { Stop::Tools } else { stop };
@@ -107,7 +113,8 @@ impl Answer {
         let mut calls = Vec::with_capacity(self.calls.len());
         for (index, call) in self.calls.into_iter().enumerate() {
             let id = own_id(call.id, index, &mut taken);
-            let (arguments, mut problem) = arguments(&call.arguments, stop);
+            // Problems show a part of them: half of a secret is still one.
+            let (arguments, mut problem) = arguments(&redaction.text(&call.arguments), stop);
             if let Some((_, schema)) = checked.as_ref().filter(|(tool, _)| problem.is_none() && *tool == call.name) {
                 problem = schema.check(&arguments).await;
             }

@@ -53,6 +53,10 @@ fn messages(question: &Question<'_>) -> Value {
             Message::Assistant { content, calls } => ("assistant", assistant(content, calls)),
             Message::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
         };
+        // Who said nothing has not spoken.
+        if role == "assistant" && blocks.is_empty() {
+            continue;
+        }
         match messages.last_mut() {
             Some((last, content)) if *last == role => content.extend(blocks),
             _ => messages.push((role, blocks)),

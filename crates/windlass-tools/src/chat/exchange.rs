@@ -1,5 +1,6 @@
 //! One question, one answer: sent, read in one piece or as a stream, given up when the time is over or nobody wants it.
 
+use std::future::Future;
 use std::time::Duration as StdDuration;
 
 use hyper::Method;
@@ -28,6 +29,7 @@ pub(super) struct Exchange<'a> {
 }
 
 /// No answer, and what it has cost all the same.
+#[derive(Debug)]
 pub(super) struct Failed {
     error: ErrorInfo,
     usage: Usage,
@@ -61,13 +63,20 @@ const END: StdDuration = StdDuration::from_millis(50);
 const TASK: &str = ".ask";
 
 impl Exchange<'_> {
-    pub(super) async fn run(&self, timeout: Duration, tells: bool) -> Result<Answer, Failed> {
+    /// Asks, unless `stop` comes first; gives up when the time is over.
+    pub(super) async fn run(
+        &self,
+        timeout: Duration,
+        tells: bool,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Answer, Failed> {
+        let publish = |data: Value| self.call.publish.send("agent.output", data);
+        let deltas = Deltas::new(if tells { Some(&publish) } else { None }, &self.chosen.redaction);
         let limit = self.call.timeout.into_iter().chain([timeout]).min().unwrap_or(timeout).to_std();
-        let mut cancelled = self.call.cancelled.clone();
         tokio::select! {
             biased;
-            () = cancelled.wait() => Err(self.gave_up("Cancelled", "cancelled", "the question was called off".to_owned())),
-            answer = self.ask(tells) => answer,
+            () = stop => Err(self.gave_up("Cancelled", "cancelled", "the question was called off".to_owned())),
+            answer = self.ask(deltas) => answer,
             () = tokio::time::sleep(limit) => Err(self.too_late(limit)),
         }
     }
@@ -84,7 +93,7 @@ impl Exchange<'_> {
         ErrorInfo::new(code.to_owned(), kind.to_owned(), message).into()
     }
 
-    async fn ask(&self, tells: bool) -> Result<Answer, Failed> {
+    pub(super) async fn ask(&self, deltas: Deltas<'_>) -> Result<Answer, Failed> {
         let chosen = self.chosen;
         let body = match chosen.protocol {
             Protocol::OpenAi => openai::body(chosen, self.question, self.tools),
@@ -99,7 +108,7 @@ impl Exchange<'_> {
             body: Some(&body),
             timeout: None,
         };
-        let opened = self.http.open_stream(self.call, &request).await?;
+        let opened = self.http.open(self.call, &request).await?;
         let status = opened.status();
         if !status.is_success() {
             let retry_after_ms = opened.retry_after_ms();
@@ -107,8 +116,6 @@ impl Exchange<'_> {
             let body = opened.whole().await.unwrap_or_default();
             return Err(Failed { retry_after_ms, ..failure::refused(chosen, status, &body).into() });
         }
-        let publish = |data: Value| self.call.publish.send("agent.output", data);
-        let deltas = Deltas::new(if tells { Some(&publish) } else { None }, &chosen.redaction);
         if opened.media_type() == "text/event-stream" && opened.is_plain() {
             return self.stream(opened, deltas).await;
         }
@@ -247,8 +254,7 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let data = parse_json(data).map_err(|error| {
-            let problem =
-                format!("sent an event `{}` that is {error}", event.name.chars().take(40).collect::<String>());
+            let problem = format!("sent an event that is {error}");
             self.failed(failure::bad_reply(self.chosen, &problem))
         })?;
         if let Some(error) = failure::reported(self.chosen, &data) {

@@ -10,6 +10,8 @@ const KIND: &str = "model";
 /// A service's own words may be long; beyond this nobody reads them.
 const MESSAGE_CHARS: usize = 1_000;
 const EXCERPT_CHARS: usize = 120;
+/// How much of it is looked at for that.
+const READ_CHARS: usize = 16 << 10;
 /// The code of a scripted service that no rule fits.
 pub(crate) const SCRIPT_UNMATCHED: &str = "ScriptUnmatched";
 
@@ -32,7 +34,7 @@ struct Told {
 }
 
 impl Told {
-    fn of(body: &Value) -> Option<Told> {
+    fn of(chosen: &Chosen, body: &Value) -> Option<Told> {
         let error = body.get("error").filter(|error| !error.is_null());
         let text = |value: Option<&Value>| match value {
             Some(Value::Str(text)) => text.to_string(),
@@ -50,7 +52,7 @@ impl Told {
             (None, Some(other), _) | (None, None, Some(other)) => to_json(other),
             (None, None, None) => return None,
         };
-        let message = one_line(&message, MESSAGE_CHARS);
+        let message = one_line(chosen, &message, MESSAGE_CHARS);
         Some(Told { message, code: part("code"), kind: part("type") })
     }
 }
@@ -61,8 +63,8 @@ pub(super) fn refused(chosen: &Chosen, status: StatusCode, body: &[u8]) -> Error
     let body = parse_json(text.trim()).unwrap_or_default();
     // Google gives its errors in a list.
     let body = body.as_list().and_then(<[Value]>::first).cloned().unwrap_or(body);
-    let told = Told::of(&body);
-    let words = told.as_ref().map_or_else(|| one_line(&text, EXCERPT_CHARS), |told| told.message.clone());
+    let told = Told::of(chosen, &body);
+    let words = told.as_ref().map_or_else(|| one_line(chosen, &text, EXCERPT_CHARS), |told| told.message.clone());
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let message = format!("{} answered {}{reason}{words}", place(chosen), status.as_str());
@@ -73,7 +75,7 @@ pub(super) fn refused(chosen: &Chosen, status: StatusCode, body: &[u8]) -> Error
 /// The service has said with a success, or in the middle of a stream, that it has failed.
 pub(super) fn reported(chosen: &Chosen, body: &Value) -> Option<ErrorInfo> {
     body.get("error").filter(|error| !error.is_null())?;
-    let told = Told::of(body)?;
+    let told = Told::of(chosen, body)?;
     let message = format!("{} answered with an error: {}", place(chosen), told.message);
     let status = told.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(match told.kind.as_str() {
         "invalid_request_error" => 400,
@@ -163,8 +165,8 @@ pub(super) fn bad_reply(chosen: &Chosen, problem: &str) -> ErrorInfo {
 
 /// A reply that is not even what the protocol says.
 pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
-    let start = String::from_utf8_lossy(&body[..body.len().min(4 * EXCERPT_CHARS)]);
-    let problem = format!("answered with no JSON object; it begins: {}", one_line(&start, EXCERPT_CHARS));
+    let start = String::from_utf8_lossy(&body[..body.len().min(READ_CHARS)]);
+    let problem = format!("answered with no JSON object; it begins: {}", one_line(chosen, &start, EXCERPT_CHARS));
     let hint = format!("is it the address of a service that speaks the `{}` protocol?", chosen.protocol.name());
     bad_reply(chosen, &problem).hint(hint)
 }
@@ -175,6 +177,9 @@ pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
     ErrorInfo::new("connection", "connection", message)
 }
 
-fn one_line(text: &str, most: usize) -> String {
-    text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+/// Cut only after secrets are taken out: half of one is still one.
+fn one_line(chosen: &Chosen, text: &str, most: usize) -> String {
+    let read: String = text.trim().chars().take(READ_CHARS).collect();
+    let clean = chosen.redaction.text(&read);
+    clean.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
 }

@@ -17,7 +17,7 @@ use super::Served;
 use super::asked::Asked;
 use super::body::Pieces;
 use super::log::Log;
-use super::model::{Question, Said, Turns};
+use super::model::{Memory, Question, Said};
 use super::rules::{Fault, Rule};
 use super::script::{Route, Script, Scripted};
 use super::wire::Sent;
@@ -30,7 +30,7 @@ pub(super) struct Answering {
     script: Script,
     /// How often each route has answered.
     answered: Vec<AtomicU64>,
-    turns: Mutex<Turns>,
+    memory: Mutex<Memory>,
     pub(super) model_requests: AtomicU64,
     pub(super) log: Log,
     watch: Box<dyn Fn(&Served) + Send + Sync>,
@@ -39,7 +39,7 @@ pub(super) struct Answering {
 impl Answering {
     pub(super) fn new(script: Script, log: Log, watch: Box<dyn Fn(&Served) + Send + Sync>) -> Answering {
         let answered = script.routes.iter().map(|_| AtomicU64::new(0)).collect();
-        Answering { script, answered, turns: Mutex::default(), model_requests: AtomicU64::new(0), log, watch }
+        Answering { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, watch }
     }
 
     /// The route for a request, and which of its replies is due.
@@ -68,8 +68,8 @@ impl Answering {
     fn from_model(&self, rules: &[Rule], question: &Question) -> Answer {
         self.model_requests.fetch_add(1, Ordering::Relaxed);
         let said = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            question.answer(rules, &mut turns)
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            question.answer(rules, &mut memory)
         };
         let answer = match said {
             Said::Reply { reply, turn, by } => scripted_answer(question, reply, turn, by),

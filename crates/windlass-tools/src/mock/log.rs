@@ -33,13 +33,7 @@ impl Log {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.requests += 1;
         let number = state.requests;
-        let request = ModelRequest {
-            run: question.run.clone(),
-            step: question.step.clone().unwrap_or_default(),
-            turn: question.turn.unwrap_or(0),
-            attempt: question.attempt.unwrap_or(0),
-        };
-        let times = state.times.entry(request).or_default();
+        let times = state.times.entry(question.request()).or_default();
         *times += 1;
         let times = *times;
         let Some(file) = &mut state.file else { return };

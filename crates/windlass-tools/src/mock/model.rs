@@ -6,6 +6,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use windlass_value::{Value, parse_json, to_json};
 
+use super::ModelRequest;
 use super::asked::Asked;
 use super::rules::{Replies, Reply, Rule, When};
 use super::wire::Wire;
@@ -15,8 +16,14 @@ use crate::http::uri::unescape;
 /// How much of an unforeseen question is shown.
 const EXCERPT_CHARS: usize = 200;
 
-/// How often each condition of the rules was met so far, for clients that do not say which turn it is.
-pub(super) type Turns = BTreeMap<When, u64>;
+/// What a script remembers of the requests so far.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// How often each condition of the rules was met, for clients that do not say which turn it is.
+    met: BTreeMap<When, u64>,
+    /// The keys by which each turn was asked for. A step that is run again asks with another key.
+    keys: BTreeMap<ModelRequest, Vec<String>>,
+}
 
 /// A question as the rules see it.
 pub(super) struct Question {
@@ -92,18 +99,20 @@ impl Question {
             && when.tool.as_ref().is_none_or(|tool| self.tools.contains(tool))
     }
 
-    pub(super) fn answer<'a>(&self, rules: &'a [Rule], turns: &mut Turns) -> Said<'a> {
+    pub(super) fn answer<'a>(&self, rules: &'a [Rule], memory: &mut Memory) -> Said<'a> {
         if self.body.is_null() {
             let message = "the request is not JSON".to_owned();
             let by = "no rule: the request is not JSON".to_owned();
             return Said::Refused { status: StatusCode::BAD_REQUEST, message, code: "mock", by };
         }
-        self.count(rules, turns);
+        self.count(rules, memory);
+        let pass = self.pass(memory);
         let attempt = self.attempt.unwrap_or(1);
         for (index, rule) in rules.iter().enumerate().filter(|(_, rule)| self.fits(&rule.when)) {
-            let turn = self.turn.or_else(|| turns.get(&rule.when).copied()).unwrap_or(1);
+            let turn = self.turn.or_else(|| memory.met.get(&rule.when).copied()).unwrap_or(1);
             let is_due = rule.turn.is_none_or(|wanted| wanted == turn);
-            if !is_due || rule.attempt.is_some_and(|wanted| wanted != attempt) {
+            let other = |wanted: Option<u64>, found: u64| wanted.is_some_and(|wanted| wanted != found);
+            if !is_due || other(rule.attempt, attempt) || other(rule.pass, pass) {
                 continue;
             }
             let (attempts, by) = match &rule.replies {
@@ -120,26 +129,46 @@ impl Question {
                 return Said::Reply { reply, turn, by };
             }
         }
-        let message = self.unmatched(turns);
+        let message = self.unmatched(memory);
         let by = "no model rule fits".to_owned();
         Said::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, message, code: SCRIPT_UNMATCHED, by }
     }
 
+    pub(super) fn request(&self) -> ModelRequest {
+        ModelRequest {
+            run: self.run.clone(),
+            step: self.step.clone().unwrap_or_default(),
+            turn: self.turn.unwrap_or(0),
+            attempt: self.attempt.unwrap_or(0),
+        }
+    }
+
+    /// Which time the step is run that asks for this turn, from 1. A request that is sent again is the same time.
+    fn pass(&self, memory: &mut Memory) -> u64 {
+        let keys = memory.keys.entry(self.request()).or_default();
+        let known = keys.iter().position(|key| *key == self.key);
+        let at = known.unwrap_or_else(|| {
+            keys.push(self.key.clone());
+            keys.len() - 1
+        });
+        at as u64 + 1
+    }
+
     /// Every condition that this request meets.
-    fn count(&self, rules: &[Rule], turns: &mut Turns) {
-        *turns.entry(When::default()).or_default() += 1;
+    fn count(&self, rules: &[Rule], memory: &mut Memory) {
+        *memory.met.entry(When::default()).or_default() += 1;
         let mut conditions: Vec<&When> = rules.iter().map(|rule| &rule.when).filter(|when| self.fits(when)).collect();
         conditions.sort_unstable();
         conditions.dedup();
         for when in conditions.into_iter().filter(|when| **when != When::default()) {
-            *turns.entry(when.clone()).or_default() += 1;
+            *memory.met.entry(when.clone()).or_default() += 1;
         }
     }
 
-    fn unmatched(&self, turns: &Turns) -> String {
+    fn unmatched(&self, memory: &Memory) -> String {
         let end = last_chars(&self.all, EXCERPT_CHARS);
         let Some(step) = &self.step else {
-            let turn = turns.get(&When::default()).copied().unwrap_or(0);
+            let turn = memory.met.get(&When::default()).copied().unwrap_or(0);
             return format!("no rule of the script fits request {turn} to the model, which ends: {end}");
         };
         let role = self.role.as_deref().unwrap_or("step");

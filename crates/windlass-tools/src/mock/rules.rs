@@ -11,6 +11,8 @@ pub(super) struct Rule {
     pub(super) when: When,
     pub(super) turn: Option<u64>,
     pub(super) attempt: Option<u64>,
+    /// Which time the whole step is run.
+    pub(super) pass: Option<u64>,
     pub(super) replies: Replies,
 }
 
@@ -89,7 +91,7 @@ const FAULTS: [(&str, Fault); 3] =
 
 pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
     let mut object = Object::read(node, "a model rule", out)?;
-    let (when, turn, attempt) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
+    let (when, [turn, attempt, pass]) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
     let replies = object.take_entry("replies");
     let reply = reply(&mut object, out);
     let span = object.span();
@@ -114,7 +116,7 @@ pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
         }
         (Some((_, node)), None) => Replies::Turns(turns(node, out)),
     };
-    Some(Rule { when, turn, attempt, replies })
+    Some(Rule { when, turn, attempt, pass, replies })
 }
 
 fn turns(node: &Node, out: &mut Diagnostics) -> Vec<Vec<Reply>> {
@@ -158,6 +160,8 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
         Value::Str(text) => text.to_string(),
         other => to_json(&other),
     });
+    // One that cannot be read is there all the same, and says enough by itself.
+    let is_there = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
     let text = object.take("text").and_then(|node| expect_text(node, "`text`", out)).map(|text| text.text.clone());
     let calls = object.take("calls").map(|node| each(node, "`calls`", out, call));
     let usage = object.take("usage").and_then(|node| usage(node, out));
@@ -170,7 +174,7 @@ fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
     let retry_after = retry_after.and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
     let text = text.or(data);
     let is_refusal = code.is_some_and(|code| !code.is_success());
-    if text.is_none() && calls.is_none() && fault.is_none() && !is_refusal {
+    if !is_there && !is_refusal {
         return None;
     }
     Some(Reply {
@@ -214,7 +218,7 @@ fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut
     found
 }
 
-fn when(node: &Node, out: &mut Diagnostics) -> (When, Option<u64>, Option<u64>) {
+fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
     let Some(mut object) = Object::read(node, "`when`", out) else { return Default::default() };
     let mut text = |name: &'static str| {
         let node = object.take(name)?;
@@ -232,9 +236,9 @@ fn when(node: &Node, out: &mut Diagnostics) -> (When, Option<u64>, Option<u64>) 
         let node = object.take(name)?;
         whole(node, &format!("`{name}`"), 1..=i64::MAX, out)
     };
-    let (turn, attempt) = (count("turn"), count("attempt"));
+    let counts = ["turn", "attempt", "pass"].map(&mut count);
     object.finish(UNKNOWN_KEY, "`when`", out);
-    (when, turn, attempt)
+    (when, counts)
 }
 
 fn usage(node: &Node, out: &mut Diagnostics) -> Option<Usage> {
