@@ -39,7 +39,7 @@ pub(crate) struct WrittenDown {
 /// What the reducer would otherwise work out again and again.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
-    /// The loop or net place whose scope the node's outcome is kept in; None is the run.
+    /// The loop, net place or node with a scope in which the node's outcome is kept; None is the run.
     pub home: Option<NodeId>,
     /// Nothing inside leaves the reducer: no job, no wait, no child run.
     pub computes_only: bool,
@@ -350,6 +350,7 @@ fn find_written_down(plan: &Plan, facts: &[NodeFacts]) -> Result<ByHome<Option<W
 fn home_of_child(plan: &Plan, facts: &[NodeFacts], parent: NodeId) -> Option<NodeId> {
     match &plan.node(parent).kind {
         NodeKind::Loop(_) => Some(parent),
+        _ if plan.node(parent).scope => Some(parent),
         _ if plan.node(parent).parent.is_some_and(|above| matches!(plan.node(above).kind, NodeKind::Net(_))) => {
             Some(parent)
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Timestamp, Value};
 
 use crate::plan::{Check, NodeKind};
+use crate::reduce::usage;
 use crate::state::{Body, Frame, FrameId, JUDGE, State, WaitFrame};
 use crate::{Program, Reason};
 
@@ -21,6 +22,8 @@ pub struct FrameView {
     pub attempt: u32,
     pub turn: Option<u64>,
     pub looping: Option<LoopView>,
+    /// What the jobs inside have used so far, if it counts that; else null.
+    pub usage: Value,
     pub children: Vec<FrameView>,
 }
 
@@ -71,6 +74,7 @@ fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner
         attempt: frame.attempt,
         turn,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
+        usage: frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)),
         children: children.collect(),
     }]
 }

@@ -311,3 +311,71 @@ fn an_operation_that_goes_on_is_one_call() {
     assert_eq!((sim.loop_end("loop"), effects(&sim)), (("count".to_owned(), 2), 6));
     assert_eq!(sim.output().get("usage"), Some(&json(r#"{"calls": 2, "tokens": 30}"#)));
 }
+
+/// A graph of two agents, each with one call that reserves; the outer node has the budget.
+fn reserving(most_tokens: u64, each: u64) -> Program {
+    let mut b = Builder::new();
+    let root = b.node(None, "root", |b, id| {
+        let children = ["one", "two"].map(|name| {
+            let (input, reserves) = (b.expr("1"), b.value(Value::object([("tokens", Value::from(each))])));
+            let effect = Effect { reserves: Some(reserves), ..Effect::new("0", input) };
+            let node = b.node(Some(id), name, |_, _| NodeKind::lone(Action::Effect(effect)));
+            b.at(node).meters = true;
+            Child { node, after: Vec::new(), condition: None, group: None }
+        });
+        NodeKind::Graph(Graph { ending: Ending::Any, ..graph(children.to_vec()) })
+    });
+    let node = b.at(root);
+    (node.meters, node.budget) = (true, vec![most("tokens", most_tokens)]);
+    b.load()
+}
+
+#[test]
+fn what_is_reserved_is_given_back_and_who_lacks_it_waits() {
+    // Budget, reserved by each call, calls at once, calls in all, how the run ends.
+    for (budget, each, at_once, calls, status) in [
+        (100, 40, 2, 2, Status::Succeeded),
+        (60, 40, 1, 2, Status::Succeeded),
+        (40, 40, 1, 1, Status::Failed),
+        (30, 40, 0, 0, Status::Failed),
+    ] {
+        let program = reserving(budget, each);
+        let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
+        sim.start().settle();
+        assert_eq!(sim.state.jobs.len(), at_once, "{budget} {each}");
+        let mut done = 0;
+        while let Some(job) = sim.state.jobs.keys().next().copied() {
+            sim.reply_to(job, using(10)).settle();
+            done += 1;
+        }
+        assert_eq!((done, sim.status()), (calls, status), "{budget} {each}");
+        let finished = sim.events_of("workflow.finished")[0];
+        assert_eq!(usage(&finished.data, "tokens"), (calls > 0).then_some(10 * calls as i64), "{budget} {each}");
+        if status == Status::Failed {
+            assert_eq!(error_code(&sim), "BudgetExceeded");
+        }
+    }
+}
+
+#[test]
+fn a_budget_of_time_ends_what_it_belongs_to() {
+    let program = looped(|b, id| {
+        let body = two_calls(b, id);
+        let limits = LoopLimits { budget: vec![most(TIME, 2_500)], ..repeat(9, body).limits };
+        Loop { limits, on_exhausted: Exhausted::Succeed, ..repeat(9, body) }
+    });
+    let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::After(Duration::from_ms(1_000), using(1))));
+    sim.start().run();
+    assert_eq!(sim.loop_end("loop").0, Reason::Budget.as_str());
+    assert_eq!(sim.status(), Status::Succeeded);
+}
+
+#[test]
+fn usage_is_told_with_every_end_that_counts_it() {
+    let program = reserving(1_000, 1);
+    let mut sim = Sim::new(&program, hungry(7));
+    sim.start().run();
+    let of = |path: &str| sim.events_of("step.done").into_iter().find(|event| &*event.path == path).unwrap();
+    assert_eq!(usage(&of("root.one").data, "tokens"), Some(7));
+    assert_eq!(usage(&of("root").data, "tokens"), Some(14));
+}

@@ -38,7 +38,8 @@ pub const ENCODING_VERSION: u16 = 1;
 /// 2: events tell of every task and of all that is known of its outcome; adding to nothing begins at 0.
 /// 3: a pipeline is one job, whose lease lasts from task to task; events tell what a token carries and where a run comes
 /// from; a task's errors and events have the task's own path.
-pub const SEMANTICS_VERSION: u16 = 3;
+/// 4: events tell what judges say.
+pub const SEMANTICS_VERSION: u16 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -240,6 +241,11 @@ impl Plan {
     /// Events tell what a token carries and where a run comes from.
     pub(crate) fn tells_tokens(&self) -> bool {
         self.semantics >= 3
+    }
+
+    /// Events tell what judges say.
+    pub(crate) fn tells_verdicts(&self) -> bool {
+        self.semantics >= 4
     }
 
     /// An error as this plan's authors know it.

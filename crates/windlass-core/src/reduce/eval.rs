@@ -33,6 +33,15 @@ pub(crate) struct Locals<'a> {
     pub turn_ended: bool,
 }
 
+/// What a condition says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Holds {
+    Yes,
+    No,
+    /// No, because of something that is not there.
+    Missing(String),
+}
+
 impl Reducer<'_> {
     pub(crate) fn eval(&mut self, expression: ExprId, scope: ScopeId) -> Result<Value, Stop> {
         self.eval_with(expression, scope, Locals::default())
@@ -86,12 +95,17 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {
+        Ok(self.holds(expression, scope, locals)? == Holds::Yes)
+    }
+
+    pub(crate) fn holds(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<Holds, Stop> {
         let guards = self.program.plan.expressions[expression.0 as usize].mode == Mode::Guard;
         let value = match self.try_eval(expression, scope, locals) {
-            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(false),
+            Err(error) if guards && error.kind == EvalErrorKind::Missing => return Ok(Holds::Missing(error.message)),
             evaluated => evaluated.map_err(|error| self.stop(error))?,
         };
-        value.as_bool().ok_or_else(|| {
+        let holds = value.as_bool().map(|holds| if holds { Holds::Yes } else { Holds::No });
+        holds.ok_or_else(|| {
             ErrorInfo::new(
                 "NotBoolean",
                 "expression",
@@ -185,10 +199,17 @@ impl<'a> View<'a> {
         if own.is_some() {
             return own;
         }
-        self.chain().find_map(|scope| {
-            let node = self.program.named(scope.owner, name)?;
-            scope.outcome(node).map(|outcome| (node, outcome))
-        })
+        for scope in self.chain() {
+            let Some(node) = self.program.named(scope.owner, name) else { continue };
+            if let Some(outcome) = scope.outcome(node) {
+                return Some((node, outcome));
+            }
+            // Where a node has opened a scope, its names hide those further out, whether they have ended or not.
+            if scope.owner.is_some_and(|owner| self.program.node(owner).scope) {
+                return None;
+            }
+        }
+        None
     }
 
     fn node_view(&self, node: NodeId, outcome: &Outcome) -> NodeView {

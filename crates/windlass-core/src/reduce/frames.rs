@@ -5,10 +5,12 @@ use std::sync::Arc;
 use windlass_value::{Duration, Timestamp, Value};
 
 use super::eval::Locals;
+use super::nodes::EXCEEDED;
 use super::retry::Tried;
+use super::usage;
 use super::{Reducer, Stop};
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, ScopeId, Timer};
+use crate::state::{Body, Closing, Ended, Firing, Frame, FrameId, Item, Phase, Scope, ScopeId, Timer};
 use crate::{Command, ErrorInfo, Outcome, RunResult, Status};
 
 impl Reducer<'_> {
@@ -42,6 +44,10 @@ impl Reducer<'_> {
         generation: u32,
         quiet: bool,
     ) -> FrameId {
+        let scope = match self.program.node(node).scope {
+            true => self.state.scopes.insert(Scope::new(Some(scope), Some(node))),
+            false => scope,
+        };
         let frame = self.state.frames.insert(Frame {
             node,
             parent,
@@ -56,6 +62,7 @@ impl Reducer<'_> {
             alarm: None,
             closing: None,
             body: Body::New,
+            account: None,
         });
         self.state.agenda.push_back(Item::Enter(frame));
         frame
@@ -71,6 +78,7 @@ impl Reducer<'_> {
             Some(timeout) => Some(self.duration(&timeout.after, scope)?),
             None => None,
         };
+        self.open_account(id)?;
         match &node.kind {
             NodeKind::Pipeline(_) => self.enter_pipeline(id)?,
             NodeKind::Graph(graph) => self.enter_graph(id, graph)?,
@@ -168,6 +176,7 @@ impl Reducer<'_> {
         let node = self.program.node(node_id);
         let tried = Tried { tries, since: Some(started_at), asked: Duration::ZERO };
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
+            && &*error.code != EXCEEDED
             && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error);
@@ -176,7 +185,8 @@ impl Reducer<'_> {
         let mut ended = ended.clone();
         if let (Some(expression), Status::Succeeded | Status::Failed) = (node.output, ended.status) {
             // The node's own outcome is there under its name, before it is kept.
-            let own = Arc::new(ended.clone().outcome(started_at, self.now()));
+            let own = ended.clone().outcome(started_at, self.now());
+            let own = Arc::new(Outcome { usage: self.used_inside(id), ..own });
             let locals = Locals { own: Some((node_id, &own)), ..Locals::default() };
             ended.output = self.eval_with(expression, scope, locals)?;
         }
@@ -196,7 +206,12 @@ impl Reducer<'_> {
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
         let output = self.slim(ended.output);
-        let outcome = Arc::new(Ended { output, ..ended }.outcome(started_at, ended_at));
+        // While the frame is there, so are those around it that have to know what its job has used.
+        if let Some(job) = self.job_of_frame(id) {
+            self.settle_job(job, None);
+        }
+        let outcome = Ended { output, ..ended }.outcome(started_at, ended_at);
+        let outcome = Arc::new(Outcome { usage: self.used_inside(id), ..outcome });
         if !node.hidden {
             if !quiet {
                 self.tell_ended(id, &outcome);
@@ -204,19 +219,50 @@ impl Reducer<'_> {
             self.record(id, node_id, outcome.clone());
         }
         let Some(frame) = self.state.frames.remove(id) else { return };
-        for key in [frame.deadline, frame.alarm].into_iter().flatten() {
+        let budget_time = frame.account.as_ref().and_then(|account| account.time);
+        for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
             self.state.timers.remove(&key);
         }
         self.forget(id, &frame.body);
+        let scope = self.leave_scope(&frame);
         match frame.parent {
             Some(parent) => {
-                let (slot, scope) = (frame.slot, frame.scope);
+                let slot = frame.slot;
                 self.state.agenda.push_back(Item::ChildEnded { parent, slot, outcome, scope });
             }
             None => {
                 self.state.root = None;
                 self.state.agenda.push_back(Item::EndRun(outcome));
             }
+        }
+    }
+
+    fn job_of_frame(&self, id: FrameId) -> Option<u64> {
+        match &self.state.frames.get(id)?.body {
+            Body::Pipeline(pipeline) => pipeline.job,
+            _ => None,
+        }
+    }
+
+    fn used_inside(&self, id: FrameId) -> Value {
+        let account = self.state.frames.get(id).and_then(|frame| frame.account.as_ref());
+        account.map_or(Value::Null, |account| usage(&account.usage))
+    }
+
+    /// The scope around a frame that is gone. One that it has opened goes with it.
+    fn leave_scope(&mut self, frame: &Frame) -> ScopeId {
+        if !self.program.node(frame.node).scope {
+            return frame.scope;
+        }
+        let opened = self.state.scopes.remove(frame.scope);
+        opened.and_then(|scope| scope.parent).unwrap_or(self.state.root_scope)
+    }
+
+    /// What is entered anew finds nothing of what it left behind.
+    pub(crate) fn clear_scope(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get(id).filter(|frame| self.program.node(frame.node).scope) else { return };
+        if let Some(scope) = self.state.scopes.get_mut(frame.scope) {
+            *scope = Scope::new(scope.parent, scope.owner);
         }
     }
 
@@ -257,6 +303,8 @@ impl Reducer<'_> {
         let mut fields = vec![("status", Value::from(status.as_str())), ("reason", Value::Str(error.code.clone()))];
         if status == Status::Failed {
             fields.push(("error", error.to_value()));
+        } else if &*error.code == "MissingData" {
+            fields.push(("message", Value::Str(error.message.clone())));
         }
         let outcome = Arc::new(Outcome {
             status,
@@ -394,7 +442,8 @@ impl Reducer<'_> {
         if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
             output = self.returned(&name)?;
         }
-        self.close_run(RunResult { status, output, error, reply: self.state.reply.clone() });
+        let usage = outcome.usage.clone();
+        self.close_run(RunResult { status, output, error, reply: self.state.reply.clone() }, usage);
         Ok(())
     }
 
@@ -410,16 +459,20 @@ impl Reducer<'_> {
 
     pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
         let reply = self.state.reply.clone();
-        self.close_run(RunResult { status: Status::Failed, output: Value::Null, error: Some(error), reply });
+        self.close_run(
+            RunResult { status: Status::Failed, output: Value::Null, error: Some(error), reply },
+            Value::Null,
+        );
     }
 
-    fn close_run(&mut self, result: RunResult) {
+    fn close_run(&mut self, result: RunResult, usage: Value) {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();
         self.state.waits.clear();
         self.state.agenda.clear();
         let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
         fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
+        fields.extend((!usage.is_null()).then_some(("usage", usage)));
         self.publish("".into(), "workflow.finished", fields);
         self.work.output.commands.push(match result.status {
             Status::Succeeded | Status::Skipped => Command::CompleteRun(result),

@@ -17,6 +17,7 @@ mod write;
 use windlass_value::{BlobHash, Timestamp};
 
 pub use admit::{Admitted, Refused, Unmet, admit};
+pub(crate) use nodes::usage;
 
 use crate::state::{FrameId, Item, Phase, State};
 use crate::tick::START_EVENT;

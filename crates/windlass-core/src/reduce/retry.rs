@@ -96,6 +96,7 @@ impl Reducer<'_> {
             let before = std::mem::replace(&mut frame.body, Body::Backoff);
             self.forget(id, &before);
         }
+        self.clear_scope(id);
         self.unsend(id);
         self.park(id);
     }

@@ -31,6 +31,22 @@ pub struct Frame {
     /// Set while the frame is being called off: how it will end.
     pub closing: Option<Box<Closing>>,
     pub body: Body,
+    /// What is counted of what goes on inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Box<Account>>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
+    /// What may be used up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget: Vec<Used>,
+    /// What was used, by name, of a node that counts it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub usage: BTreeMap<Arc<str>, u64>,
+    /// When the time that is its budget is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimerKey>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -153,7 +169,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GraphFrame {
     pub children: Vec<ChildState>,
     pub ended: u32,
@@ -161,6 +177,12 @@ pub struct GraphFrame {
     /// Children that could start but for the limit on how many at once.
     pub ready: VecDeque<u32>,
     pub error: Option<ErrorInfo>,
+    /// Groups that have had a turn, the longest ago first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Option<Arc<str>>>,
+    /// How many children of each group are running.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub busy: BTreeMap<Option<Arc<str>>, u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -219,6 +241,13 @@ pub struct LoopFrame {
     /// What its history is kept under, if it was entered before under its path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Arc<str>>,
+    /// Turns whose judge gave no verdict.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub unjudged: u64,
+}
+
+fn is_none_yet(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How much of a budget is gone.
@@ -227,6 +256,9 @@ pub struct Used {
     pub what: Arc<str>,
     pub used: u64,
     pub most: u64,
+    /// Taken by calls that are out.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub reserved: u64,
 }
 
 impl LoopFrame {
@@ -268,6 +300,7 @@ impl LoopFrame {
             record: Value::Null,
             records: Results::default(),
             history: None,
+            unjudged: 0,
         }
     }
 }

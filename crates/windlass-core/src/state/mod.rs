@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use frame::{
-    Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame, Member,
-    NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
+    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame,
+    Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
 };
 pub use slab::{Id, Slab};
 
@@ -78,6 +78,9 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<Arc<str>>,
     pub idle_told: bool,
+    /// Pipelines whose next call waits for what others have reserved.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub short: VecDeque<FrameId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,11 +91,11 @@ pub enum Phase {
     Ended(RunResult),
 }
 
-/// The variables a frame can see: one for the run, one for each loop turn.
+/// The variables a frame can see: one for the run, one for each loop turn and each node that opens one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Scope {
     pub parent: Option<ScopeId>,
-    /// The loop or net place this scope belongs to; None for the run.
+    /// The loop, net place or node this scope belongs to; None for the run.
     pub owner: Option<NodeId>,
     pub variables: BTreeMap<Arc<str>, Variable>,
     /// Ends of the nodes that belong to this scope, sorted by node.
@@ -161,6 +164,9 @@ pub struct OpenJob {
     pub resumed: Option<Arc<Resumed>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Arc<TriedBefore>>,
+    /// What the call has taken from the budgets around it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reserved: Vec<(Arc<str>, u64)>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -193,6 +199,8 @@ pub enum Timer {
     Alarm(FrameId),
     /// A cancelled job has not confirmed.
     Grace(u64),
+    /// A node has had the time that is its budget.
+    Budget(FrameId),
     /// The run has had its time.
     Run,
 }
@@ -283,6 +291,7 @@ impl State {
             reply: None,
             returns: None,
             idle_told: false,
+            short: VecDeque::new(),
         }
     }
 
@@ -323,7 +332,7 @@ impl State {
                 _ => true,
             },
             Timer::Grace(_) => true,
-            Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Run => false,
+            Timer::Deadline(_) | Timer::LoopTime(_) | Timer::Budget(_) | Timer::Run => false,
         };
         !self.jobs.is_empty() || !self.calls.is_empty() || self.timers.values().any(delayed)
     }

@@ -1,6 +1,7 @@
 //! What must hold of every state, between any two ticks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use windlass_core::State;
 use windlass_core::plan::{CALLS, Net, NodeKind};
@@ -14,6 +15,7 @@ pub fn check_state(program: &Program, state: &State) {
     check_timers(state);
     check_jobs(state);
     check_indexes(state);
+    check_reserved(state);
     check_scopes(state);
     check_caps(program, state);
     if state.result().is_some() {
@@ -69,12 +71,14 @@ fn check_timers(state: &State) {
             Timer::Alarm(id) => frame(state, *id).alarm == Some(*key),
             Timer::LoopTime(id) => matches!(&frame(state, *id).body, Body::Loop(body) if body.time_key == Some(*key)),
             Timer::Grace(job) => state.jobs[job].cancelled == Some(*key),
+            Timer::Budget(id) => frame(state, *id).account.as_ref().is_some_and(|account| account.time == Some(*key)),
             Timer::Run => true,
         };
         assert!(known, "an orphaned timer: {timer:?}");
     }
     for (_, frame) in state.frames.iter() {
-        for key in [frame.deadline, frame.alarm].into_iter().flatten() {
+        let budget = frame.account.as_ref().and_then(|account| account.time);
+        for key in [frame.deadline, frame.alarm, budget].into_iter().flatten() {
             assert!(state.timers.contains_key(&key), "a frame waits for a timer that is gone");
         }
     }
@@ -126,6 +130,31 @@ fn check_indexes(state: &State) {
     let nets: BTreeSet<FrameId> = state.nets.iter().copied().collect();
     assert_eq!(nets.len(), state.nets.len(), "a net is listed twice");
     assert!(state.nets.iter().all(|id| matches!(frame(state, *id).body, Body::Net(_))), "a net that is none");
+}
+
+/// What budgets have reserved is what the jobs inside have taken.
+fn check_reserved(state: &State) {
+    let mut taken: BTreeMap<(FrameId, Arc<str>), u64> = BTreeMap::new();
+    for open in state.jobs.values() {
+        let mut around = Some(open.frame);
+        while let Some(id) = around {
+            for (what, amount) in &open.reserved {
+                *taken.entry((id, what.clone())).or_default() += amount;
+            }
+            around = frame(state, id).parent;
+        }
+    }
+    for (id, frame) in state.frames.iter() {
+        let own = frame.account.iter().flat_map(|account| &account.budget);
+        let of_loop = if let Body::Loop(body) = &frame.body { body.budget.as_slice() } else { &[] };
+        for budget in own.chain(of_loop) {
+            let taken = taken.get(&(id, budget.what.clone())).copied().unwrap_or(0);
+            let counted = if &*budget.what == CALLS { 0 } else { taken };
+            assert_eq!(budget.reserved, counted, "`{}` is reserved for nobody", budget.what);
+        }
+    }
+    assert!(state.short.iter().all(|id| state.frames.get(*id).is_some()), "a frame that is gone waits for a budget");
+    assert!(state.short.is_empty() || state.jobs.values().any(|open| !open.reserved.is_empty()), "it waits for ever");
 }
 
 /// Every scope is somebody's.

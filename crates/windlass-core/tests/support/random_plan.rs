@@ -125,7 +125,27 @@ impl Maker {
         (id, name)
     }
 
+    /// What makes no difference to whoever is not asked for it, and what ends things early.
+    fn accounts(&mut self, id: NodeId) {
+        let node = self.b.at(id);
+        node.scope = self.rng.chance(15);
+        node.meters = self.rng.chance(20);
+        if self.rng.chance(8) {
+            let what = *self.rng.pick(&[CALLS, TIME, "tokens"]);
+            let most = Amount::Fixed(1 + self.rng.below(if what == TIME { 9_000 } else { 12 }));
+            self.b.at(id).budget.push(Budget { what: what.into(), most });
+        }
+        if let NodeKind::Loop(looping) = &mut self.b.at(id).kind
+            && self.rng.chance(50)
+        {
+            looping.turn_path = TurnPath::Dots;
+        }
+    }
+
     fn besides(&mut self, id: NodeId, around: &Around, name: &str, hangs: bool) {
+        if self.wild() {
+            self.accounts(id);
+        }
         if self.rng.chance(15) {
             self.b.at(id).retry = Some(self.retry());
         }
@@ -225,7 +245,11 @@ impl Maker {
             true => self.computed(tool, around),
             false => tool.into(),
         };
-        Action::Effect(Effect::new(tool, self.value(around)))
+        let reserves = (self.wild() && self.rng.chance(30)).then(|| {
+            let tokens = 1 + self.rng.below(6);
+            self.b.value(Value::object([("tokens", Value::from(tokens))]))
+        });
+        Action::Effect(Effect { reserves, ..Effect::new(tool, self.value(around)) })
     }
 
     /// A name that is often the one it should be, sometimes not among those allowed, sometimes no name at all.
@@ -373,13 +397,19 @@ impl Maker {
             let condition = self.rng.chance(25).then(|| self.truth(&inner));
             let (node, name) = self.any(&inner);
             names.push(name);
-            children.push(Child { node, after, condition, group: None });
+            let group = self.wild().then(|| (*self.rng.pick(&["a", "b"])).into());
+            children.push(Child { node, after, condition, group });
         }
         let cancels = self.wild() && self.rng.chance(40);
         NodeKind::Graph(Graph {
             in_flight: self.rng.chance(30).then(|| 1 + self.rng.below(2) as u32),
             ending: *self.rng.pick(&[Ending::Leaves, Ending::Any]),
             on_failure: if cancels { OnFailure::CancelRest } else { OnFailure::Continue },
+            spreads: self.wild() && self.rng.chance(30),
+            pick: match self.wild() {
+                true => *self.rng.pick(&[Pick::Ready, Pick::RoundRobin, Pick::LeastBusy]),
+                false => Pick::Ready,
+            },
             ..graph(children)
         })
     }

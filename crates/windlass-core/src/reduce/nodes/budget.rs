@@ -1,11 +1,30 @@
-//! What the turns of a loop may use up together. Counted in the state, so that no crash forgets what was spent.
+//! What may be used up inside a node, and what was. Counted in the state, so that no crash forgets what was spent.
+//!
+//! A call that says beforehand how much it may use takes that much from every budget around it, and gives back what it did
+//! not need. Where only the calls that are out stand in its way, it waits for them.
 
-use windlass_value::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::plan::{CALLS, Loop};
+use windlass_value::{Duration, Map, Value};
+
+use crate::plan::{Budget, CALLS, ExprId, Loop, TIME};
+use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, LoopFrame, ScopeId, Used};
-use crate::{ErrorInfo, Reason, TaskOutcome};
+use crate::state::{Account, Body, Closing, FrameId, Item, LoopFrame, ScopeId, Timer, Used};
+use crate::{ErrorInfo, Reason, Status, TaskOutcome};
+
+/// Amounts by the name of the budget they come from.
+pub(super) type Amounts = Vec<(Arc<str>, u64)>;
+
+/// Whether the budgets around a call allow it.
+pub(super) enum Affords {
+    Yes,
+    /// When calls that are out have ended, perhaps.
+    Later,
+    /// This frame has not enough left.
+    No(FrameId),
+}
 
 impl Used {
     fn counts_calls(&self) -> bool {
@@ -21,55 +40,205 @@ impl Used {
     pub(super) fn ends_turns(&self) -> bool {
         self.is_spent() && !self.counts_calls()
     }
+
+    fn lacks(&self, amount: u64) -> bool {
+        self.is_spent() || self.used.saturating_add(amount) > self.most
+    }
 }
 
 impl Reducer<'_> {
-    pub(super) fn budget_of(&mut self, looping: &Loop, scope: ScopeId) -> Result<Vec<Used>, Stop> {
-        let mut budget = Vec::with_capacity(looping.limits.budget.len());
-        for limit in &looping.limits.budget {
-            budget.push(Used { what: limit.what.clone(), used: 0, most: self.count(&limit.most, scope)? });
+    /// A loop's own budget.
+    pub(super) fn budget_of(&mut self, id: FrameId, looping: &Loop, scope: ScopeId) -> Result<Vec<Used>, Stop> {
+        let budget = self.worked_out(&looping.limits.budget, scope)?;
+        if let Some(most) = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.most) {
+            self.limit_time(id, most);
         }
         Ok(budget)
     }
 
-    /// Takes one call from every loop around. False: one of them has nothing left, and ends; the innermost of them, since
-    /// a call that it refuses is none that those further out would have to pay.
-    pub(super) fn may_call(&mut self, id: FrameId) -> bool {
+    fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<Used>, Stop> {
+        let used = |limit: &Budget| {
+            Ok(Used { what: limit.what.clone(), used: 0, most: self.count(&limit.most, scope)?, reserved: 0 })
+        };
+        limits.iter().map(used).collect()
+    }
+
+    /// A node that is entered for the first time begins to count; entered anew, it counts on.
+    pub(in crate::reduce) fn open_account(&mut self, id: FrameId) -> Result<(), Stop> {
+        let Some(frame) = self.state.frames.get(id).filter(|frame| frame.account.is_none()) else { return Ok(()) };
+        let (node, scope) = (self.program.node(frame.node), frame.scope);
+        if !node.meters && node.budget.is_empty() {
+            return Ok(());
+        }
+        let budget = self.worked_out(&node.budget, scope)?;
+        let time = budget.iter().find(|budget| &*budget.what == TIME).map(|budget| budget.most);
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.account = Some(Box::new(Account { budget, ..Account::default() }));
+        }
+        if let Some(most) = time {
+            self.limit_time(id, most);
+        }
+        Ok(())
+    }
+
+    fn limit_time(&mut self, id: FrameId, most_ms: u64) {
+        let after = Duration(most_ms.saturating_mul(1_000));
+        let key = self.set_timer(self.now() + after, Timer::Budget(id));
+        if let Some(frame) = self.state.frames.get_mut(id)
+            && let Some(before) = frame.account.get_or_insert_default().time.replace(key)
+        {
+            self.state.timers.remove(&before);
+        }
+    }
+
+    /// A frame has had the time that it was given as a budget.
+    pub(in crate::reduce) fn budget_time_over(&mut self, id: FrameId) {
+        if let Some(account) = self.state.frames.get_mut(id).and_then(|frame| frame.account.as_mut()) {
+            account.time = None;
+        }
+        for budget in self.budgets_mut(id).filter(|budget| &*budget.what == TIME) {
+            budget.used = budget.most;
+        }
+        self.exhaust(id);
+    }
+
+    /// What a call says that it may use.
+    pub(super) fn reservation(
+        &mut self,
+        expression: Option<ExprId>,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<Amounts, Stop> {
+        let Some(expression) = expression else { return Ok(Amounts::new()) };
+        let reserved = self.eval_with(expression, scope, locals)?;
+        Ok(amounts(&reserved))
+    }
+
+    /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
+    pub(super) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Affords {
         let around = self.budgets_around(id);
-        let spent = |id: &FrameId| self.loop_of(*id).is_some_and(|(_, body)| body.budget.iter().any(Used::is_spent));
-        if let Some(innermost) = around.iter().copied().find(spent) {
-            self.cut_loop(innermost, Reason::Budget);
-            return false;
+        let mut later = false;
+        for frame in &around {
+            for budget in self.budgets_mut(*frame) {
+                let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
+                if budget.lacks(amount) {
+                    return Affords::No(*frame);
+                }
+                later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
+            }
         }
-        for id in around {
-            self.spend(id, |budget| u64::from(budget.counts_calls()));
+        if later {
+            return Affords::Later;
         }
-        true
+        for frame in around {
+            for budget in self.budgets_mut(frame) {
+                match budget.counts_calls() {
+                    true => budget.used = budget.used.saturating_add(1),
+                    false => budget.reserved = budget.reserved.saturating_add(amount_of(reserved, &budget.what)),
+                }
+            }
+        }
+        Affords::Yes
     }
 
-    /// Adds what a job says that it has used, also one that failed or was called off.
-    pub(in crate::reduce) fn note_usage(&mut self, id: FrameId, outcome: &TaskOutcome) {
-        let Some(usage) = outcome.meta.get("usage").and_then(Value::as_map).cloned() else { return };
-        let amount = |what: &str| usage.get(what).and_then(Value::as_int).and_then(|used| u64::try_from(used).ok());
-        for id in self.budgets_around(id) {
-            self.spend(id, |budget| if budget.counts_calls() { 0 } else { amount(&budget.what).unwrap_or(0) });
+    /// The task begins when a call that is out gives back what it did not need.
+    pub(super) fn wait_for_budget(&mut self, id: FrameId) {
+        self.leave_worker(id);
+        self.state.short.push_back(id);
+    }
+
+    /// Nothing is left: a loop ends where it is, anything else fails.
+    pub(super) fn exhaust(&mut self, id: FrameId) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        if matches!(frame.body, Body::Loop(_)) {
+            return self.cut_loop(id, Reason::Budget);
+        }
+        let name = self.program.node(frame.node).name.clone();
+        let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
+        let budget: Vec<Used> = self.budgets_mut(id).map(|budget| budget.clone()).collect();
+        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} has used up its budget{}", gone(&budget)))
+            .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
+        self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own: true });
+    }
+
+    /// A job has ended: what it has used is counted, what was reserved for it is free again.
+    pub(in crate::reduce) fn settle_job(&mut self, job: u64, outcome: Option<&TaskOutcome>) {
+        let Some(open) = self.state.jobs.get_mut(&job) else { return };
+        let (frame, reserved) = (open.frame, std::mem::take(&mut open.reserved));
+        let used = outcome.and_then(|outcome| outcome.meta.get("usage")).map(amounts).unwrap_or_default();
+        if reserved.is_empty() && used.is_empty() {
+            return;
+        }
+        for id in self.around(frame) {
+            for budget in self.budgets_mut(id).filter(|budget| !budget.counts_calls()) {
+                budget.reserved = budget.reserved.saturating_sub(amount_of(&reserved, &budget.what));
+                budget.used = budget.used.saturating_add(amount_of(&used, &budget.what));
+            }
+            self.meter(id, &used);
+        }
+        if !reserved.is_empty() {
+            let waiting = std::mem::take(&mut self.state.short);
+            self.state.agenda.extend(waiting.into_iter().map(Item::Task));
         }
     }
 
-    fn spend(&mut self, id: FrameId, amount: impl Fn(&Used) -> u64) {
-        for budget in self.loop_mut(id).into_iter().flat_map(|body| &mut body.budget) {
-            budget.used = budget.used.saturating_add(amount(budget));
+    fn meter(&mut self, id: FrameId, used: &Amounts) {
+        let Some(frame) = self.state.frames.get_mut(id).filter(|frame| self.program.node(frame.node).meters) else {
+            return;
+        };
+        let account = frame.account.get_or_insert_default();
+        for (what, amount) in used {
+            let total = account.usage.entry(what.clone()).or_default();
+            *total = total.saturating_add(*amount);
         }
     }
 
-    /// The loops around a frame that have a budget, from the inside out.
+    fn budgets_mut(&mut self, id: FrameId) -> impl Iterator<Item = &mut Used> {
+        let frame = self.state.frames.get_mut(id).map(|frame| (&mut frame.account, &mut frame.body));
+        let (account, body) = frame.unzip();
+        let of_loop = body.and_then(|body| if let Body::Loop(looping) = body { Some(looping) } else { None });
+        let of_node = account.and_then(Option::as_mut).into_iter().flat_map(|account| &mut account.budget);
+        of_node.chain(of_loop.into_iter().flat_map(|looping| &mut looping.budget))
+    }
+
+    /// A frame and those around it, from the inside out.
+    fn around(&self, id: FrameId) -> Vec<FrameId> {
+        let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
+        std::iter::successors(Some(id), above).collect()
+    }
+
+    /// Those that have a budget.
     fn budgets_around(&self, id: FrameId) -> Vec<FrameId> {
         let above = |id: &FrameId| self.state.frames.get(*id).and_then(|frame| frame.parent);
         let limited = |id: &FrameId| {
-            let body = self.state.frames.get(*id).map(|frame| &frame.body);
-            matches!(body, Some(Body::Loop(body)) if !body.budget.is_empty())
+            let Some(frame) = self.state.frames.get(*id) else { return false };
+            let of_loop = matches!(&frame.body, Body::Loop(looping) if !looping.budget.is_empty());
+            of_loop || frame.account.as_ref().is_some_and(|account| !account.budget.is_empty())
         };
-        std::iter::successors(above(&id), above).filter(limited).collect()
+        std::iter::successors(Some(id), above).filter(limited).collect()
+    }
+}
+
+/// The code of an error that another try would only repeat.
+pub(in crate::reduce) const EXCEEDED: &str = "BudgetExceeded";
+
+/// Whole numbers from 0 on; anything else is no amount.
+fn amounts(value: &Value) -> Amounts {
+    let amount = |(what, amount): (&Arc<str>, &Value)| {
+        amount.as_int().and_then(|amount| u64::try_from(amount).ok()).map(|amount| (what.clone(), amount))
+    };
+    value.as_map().into_iter().flat_map(Map::iter).filter_map(amount).collect()
+}
+
+fn amount_of(amounts: &Amounts, what: &str) -> u64 {
+    amounts.iter().find(|(name, _)| **name == *what).map_or(0, |(_, amount)| *amount)
+}
+
+/// `{inputTokens: 900, outputTokens: 300}`; null if nothing was used.
+pub(crate) fn usage(usage: &BTreeMap<Arc<str>, u64>) -> Value {
+    match usage.is_empty() {
+        true => Value::Null,
+        false => Value::object(usage.iter().map(|(what, amount)| (what.clone(), Value::from(*amount)))),
     }
 }
 
@@ -81,9 +250,19 @@ pub(super) fn told(budget: &[Used], amount: impl Fn(&Used) -> u64) -> Option<Val
 
 /// Names the budget that is gone.
 pub(super) fn exceeded(body: &LoopFrame, turns: &str) -> ErrorInfo {
-    let spent = body.budget.iter().find(|budget| budget.ends_turns());
-    let spent = spent.or_else(|| body.budget.iter().find(|budget| budget.is_spent()));
-    let told = spent.map_or_else(String::new, |Used { what, used, most }| format!(": {used} of {most} {what}"));
+    let told = gone(&body.budget);
     ErrorInfo::new("LoopBudget", "limit", format!("the loop has used up its budget after {turns}{told}"))
         .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
+}
+
+/// The one that is spent; else the one of which the least is left.
+fn gone(budget: &[Used]) -> String {
+    let spent = budget.iter().find(|budget| budget.ends_turns());
+    let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
+    let left = |budget: &&Used| (budget.most.saturating_sub(budget.used)) * 1_000 / budget.most.max(1);
+    let scarce = spent.or_else(|| budget.iter().min_by_key(left));
+    scarce.map_or_else(String::new, |Used { what, used, most, .. }| match used >= most {
+        true => format!(": {used} of {most} {what}"),
+        false => format!(": {used} of {most} {what} are gone, and the next call may need more than is left"),
+    })
 }

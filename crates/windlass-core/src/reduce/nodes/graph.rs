@@ -1,11 +1,12 @@
 //! Children that wait for each other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{Ending, Graph, NodeKind, OnFailure};
-use crate::reduce::eval::Locals;
+use crate::plan::{Ending, Graph, NodeKind, OnFailure, Pick};
+use crate::reduce::eval::{Holds, Locals};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
 use crate::{ErrorInfo, Outcome, Status};
@@ -20,7 +21,7 @@ impl<'a> Reducer<'a> {
         let empty = children.is_empty();
         let ready = (0..children.len() as u32).filter(|child| children[*child as usize].missing == 0).collect();
         let Some(frame) = self.state.frames.get_mut(id) else { return Ok(()) };
-        frame.body = Body::Graph(GraphFrame { children, ended: 0, running: 0, ready, error: None });
+        frame.body = Body::Graph(GraphFrame { children, ready, ..GraphFrame::default() });
         self.tell_started(id);
         match empty {
             true => self.end_with(id, Status::Succeeded, Value::map(Map::new()), None),
@@ -51,10 +52,7 @@ impl<'a> Reducer<'a> {
             if graph.in_flight.is_some_and(|limit| body.running >= limit.max(1)) {
                 return;
             }
-            let Some(child) = self.graph_mut(id).and_then(|body| body.ready.pop_front()) else { return };
-            if let Some(body) = self.graph_mut(id) {
-                body.running += 1;
-            }
+            let Some(child) = self.graph_mut(id).and_then(|body| picked(graph, body)) else { return };
             match graph.children[child as usize].condition {
                 Some(_) => self.state.agenda.push_back(Item::StartChild { graph: id, child }),
                 None => self.begin_graph_child(id, graph, child),
@@ -76,16 +74,23 @@ impl<'a> Reducer<'a> {
         let scope = frame.scope;
         let Some((graph, _)) = self.graph_of(id) else { return Ok(()) };
         let holds = match graph.children[child as usize].condition {
-            Some(condition) => self.condition(condition, scope, Locals::default())?,
-            None => true,
+            Some(condition) => self.holds(condition, scope, Locals::default())?,
+            None => Holds::Yes,
         };
+        let node = graph.children[child as usize].node;
         match holds {
-            true => self.begin_graph_child(id, graph, child),
-            false => {
-                self.record_skipped(id, graph.children[child as usize].node, "ConditionFalse");
-                self.settle(id, child, Status::Skipped, None);
+            Holds::Yes => {
+                self.begin_graph_child(id, graph, child);
+                return Ok(());
+            }
+            Holds::No => self.record_skipped(id, node, "ConditionFalse"),
+            Holds::Missing(what) => {
+                let error =
+                    ErrorInfo::new("MissingData", "skipped", format!("its condition needs what is not there: {what}"));
+                self.record_unrun(id, node, Status::Skipped, error);
             }
         }
+        self.settle(id, child, Status::Skipped, None);
         Ok(())
     }
 
@@ -107,6 +112,9 @@ impl<'a> Reducer<'a> {
         let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
         if let Some(body) = self.graph_mut(id) {
             body.running -= 1;
+            if let Some(busy) = body.busy.get_mut(&graph.children[child as usize].group) {
+                *busy -= 1;
+            }
             if status.is_bad() && body.error.is_none() {
                 body.error = error;
             }
@@ -149,6 +157,7 @@ impl<'a> Reducer<'a> {
         let accepted = after.iter().filter(|after| after.child == child).all(|after| after.accepts.contains(status));
         let edges = after.iter().filter(|after| after.child == child).count() as u32;
         let body = self.graph_mut(id)?;
+        let accepted = accepted && !(graph.spreads && body.children[child as usize].unmet);
         let state = &mut body.children[dependent as usize];
         state.missing -= edges;
         state.unmet |= !accepted;
@@ -222,6 +231,38 @@ impl<'a> Reducer<'a> {
         }
         Value::map(map)
     }
+}
+
+/// Takes the next of the children that could start.
+fn picked(graph: &Graph, body: &mut GraphFrame) -> Option<u32> {
+    let group = |child: u32| &graph.children[child as usize].group;
+    let at = match graph.pick {
+        Pick::Ready => 0,
+        // The group whose turn was longest ago; those that had none yet come first.
+        Pick::RoundRobin => {
+            let last_turn = |child: &u32| body.turns.iter().position(|had| had == group(*child)).map_or(0, |at| at + 1);
+            first_with_least(&body.ready, last_turn)?
+        }
+        Pick::LeastBusy => {
+            let busy = |child: &u32| body.busy.get(group(*child)).copied().unwrap_or(0);
+            first_with_least(&body.ready, busy)?
+        }
+    };
+    let child = body.ready.remove(at)?;
+    body.running += 1;
+    match graph.pick {
+        Pick::Ready => {}
+        Pick::RoundRobin => {
+            body.turns.retain(|had| had != group(child));
+            body.turns.push(group(child).clone());
+        }
+        Pick::LeastBusy => *body.busy.entry(group(child).clone()).or_default() += 1,
+    }
+    Some(child)
+}
+
+fn first_with_least<K: Ord>(ready: &VecDeque<u32>, key: impl Fn(&u32) -> K) -> Option<usize> {
+    ready.iter().enumerate().min_by_key(|(_, child)| key(child)).map(|(at, _)| at)
 }
 
 /// The children nobody waits for decide; a skipped one hands the decision to those it waited for. One that was cut off

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Value};
 
+use super::budget::Amounts;
 use super::pipeline::with_label;
 use crate::reduce::Reducer;
 use crate::state::{Body, FrameId, OpenJob, Timer};
@@ -19,7 +20,14 @@ struct Lease {
 
 impl Reducer<'_> {
     /// Hands the current task to the pipeline's worker; to the next free one, if it has none.
-    pub(super) fn hand_out(&mut self, id: FrameId, tool: Arc<str>, input: Value, timeout: Option<Duration>) {
+    pub(super) fn hand_out(
+        &mut self,
+        id: FrameId,
+        tool: Arc<str>,
+        input: Value,
+        timeout: Option<Duration>,
+        reserved: Amounts,
+    ) {
         let path = self.path(id);
         let input = self.slim(input);
         let Some((label, hidden)) = self.program_task(id).map(|task| (task.label.clone(), task.hidden)) else { return };
@@ -56,6 +64,7 @@ impl Reducer<'_> {
             at,
             resumed,
             tried,
+            reserved,
         };
         if !hidden {
             let mut fields = vec![
@@ -169,6 +178,7 @@ impl Reducer<'_> {
 
     /// Takes a job out of the state; its worker's number is free again.
     pub(in crate::reduce) fn close_job(&mut self, job: u64) -> Option<FrameId> {
+        self.settle_job(job, None);
         let open = self.state.jobs.remove(&job)?;
         self.state.free_workers.insert(open.worker);
         if let Some(key) = open.cancelled {

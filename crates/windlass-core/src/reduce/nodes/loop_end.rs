@@ -48,8 +48,8 @@ impl Reducer<'_> {
     fn loop_summary(&mut self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
         let records = self.turn_records(id, looping.records.as_ref().map(|records| records.keep));
         let (_, body) = self.loop_of(id)?;
-        let (kind, usage) = (looping.kind.clone(), body.budget.clone());
-        Some(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records, unjudged: 0 })
+        let (kind, usage, unjudged) = (looping.kind.clone(), body.budget.clone(), body.unjudged);
+        Some(LoopSummary { kind, turns: body.ended, failed: body.failed, reason, usage, records, unjudged })
     }
 
     fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
@@ -68,6 +68,9 @@ impl Reducer<'_> {
             ("stats", stats),
         ];
         fields.extend(budget::told(&body.budget, |budget| budget.used).map(|used| ("usage", used)));
+        fields.extend(
+            (body.unjudged > 0 && self.program.plan.tells_verdicts()).then(|| ("unjudged", Value::from(body.unjudged))),
+        );
         self.publish_at(id, "loop.done", fields);
     }
 

@@ -12,6 +12,7 @@ use super::looks::{Found, judged};
 use super::loop_end::called_off_because;
 use crate::plan::{Check, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
+use crate::reduce::publish::push_turn;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, FrameId, Item, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn, Used};
 use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
@@ -23,7 +24,7 @@ impl<'a> Reducer<'a> {
         let turns_max = looping.limits.turns.as_ref().map(|amount| self.count(amount, scope)).transpose()?;
         let time = looping.limits.time.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
         let in_flight = self.count(&looping.in_flight, scope)?;
-        let budget = self.budget_of(looping, scope)?;
+        let budget = self.budget_of(id, looping, scope)?;
         refuse_beyond(looping, turns_max, time, in_flight)?;
         let items = match looping.source {
             Source::Repeat => None,
@@ -337,7 +338,8 @@ impl<'a> Reducer<'a> {
     ) {
         let Some(frame) = self.state.frames.get(id) else { return };
         let Body::Loop(body) = &frame.body else { return };
-        let path = format!("{}[{index}]", body.path);
+        let mut path = body.path.to_string();
+        push_turn(&mut path, looping.turn_path, index);
         let mut fields = vec![
             ("actionName", Value::Str(self.program.node(frame.node).name.clone())),
             ("iteration", Value::from(index)),
@@ -348,6 +350,7 @@ impl<'a> Reducer<'a> {
             ("duration", Value::from(duration.as_ms())),
         ];
         fields.extend(budget::told(&body.budget, |budget| budget.used).map(|used| ("usage", used)));
+        fields.extend((!outcome.usage.is_null()).then(|| ("turnUsage", outcome.usage.clone())));
         fields.extend(outcome.error.as_ref().map(|error| ("error", error.to_value())));
         self.publish(path.into(), "loop.iteration.done", fields);
     }
@@ -436,7 +439,8 @@ impl<'a> Reducer<'a> {
         let verdict = self.resolve(&outcome.output)?;
         let Some((looping, _)) = self.loop_of(id) else { return Ok(()) };
         let closing = self.state.frames.get(id).is_some_and(|frame| frame.closing.is_some());
-        let done = verdict.get("done").and_then(Value::as_bool) == Some(true);
+        let said = verdict.get("done").and_then(Value::as_bool);
+        let done = said == Some(true);
         let mut found = Found { stop: done.then_some(Reason::Judge), ..Found::default() };
         if !closing {
             let rested = self.look_at_delay(id, looping, scope, &mut found);
@@ -445,6 +449,11 @@ impl<'a> Reducer<'a> {
         self.child_gone(id);
         if let Some(body) = self.loop_mut(id) {
             body.turns.remove(&slot);
+            body.unjudged += u64::from(said.is_none());
+        }
+        if self.program.plan.tells_verdicts() {
+            let fields = [("iteration", Value::from(slot & !JUDGE)), ("done", Value::from(said)), ("verdict", verdict)];
+            self.publish_at(id, "loop.judged", fields);
         }
         self.state.scopes.remove(scope);
         match closing {

@@ -21,4 +21,6 @@ mod results;
 mod rules;
 mod wait;
 
+pub(in crate::reduce) use budget::EXCEEDED;
+pub(crate) use budget::usage;
 pub(in crate::reduce) use names::TaskNames;

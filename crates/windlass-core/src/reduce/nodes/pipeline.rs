@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Level, Map, Value};
 
+use super::budget::Affords;
 use super::effect::Call;
 use super::names::{self, TaskNames};
 use super::rules::{Next, because, ruled, written};
@@ -84,15 +85,23 @@ impl<'a> Reducer<'a> {
                     task.timeout.as_ref().map(|timeout| self.duration_with(timeout, scope, locals)).transpose()?;
                 match call {
                     Ok(Call::Begins { tool, input }) => {
-                        self.task_begun(id);
-                        if self.may_call(id) {
-                            self.hand_out(id, tool, input, timeout);
+                        let reserved = self.reservation(effect.reserves, scope, locals)?;
+                        match self.affords(id, &reserved) {
+                            Affords::Yes => {
+                                self.task_begun(id);
+                                self.hand_out(id, tool, input, timeout, reserved);
+                            }
+                            Affords::Later => self.wait_for_budget(id),
+                            Affords::No(frame) => {
+                                self.task_begun(id);
+                                self.exhaust(frame);
+                            }
                         }
                     }
                     // What the operation may cost was taken when it began.
                     Ok(Call::GoesOn { tool, input }) => {
                         self.task_goes_on(id);
-                        self.hand_out(id, tool, input, timeout);
+                        self.hand_out(id, tool, input, timeout, Vec::new());
                     }
                     Err(error) => {
                         self.task_begun(id);

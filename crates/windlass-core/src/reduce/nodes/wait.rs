@@ -103,6 +103,7 @@ impl Reducer<'_> {
             }
             Body::Pipeline(pipeline) => {
                 self.forget_await(id, body);
+                self.state.short.retain(|frame| *frame != id);
                 if let Some(job) = pipeline.job {
                     self.close_job(job);
                 }

@@ -11,7 +11,7 @@ impl Reducer<'_> {
             return self.refuse("StepResult", job, Some(dispatch));
         };
         let (frame, cancelled) = (open.frame, open.cancelled.is_some());
-        self.note_usage(frame, outcome);
+        self.settle_job(job, Some(outcome));
         if cancelled {
             return self.job_gone(job);
         }

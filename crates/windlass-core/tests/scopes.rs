@@ -1,0 +1,201 @@
+//! Nodes with a scope of their own, how graphs end and choose, and how turns are written.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::looped::*;
+use support::world::World;
+use support::*;
+use windlass_core::plan::*;
+use windlass_core::{Program, Status, StatusSet, TaskOutcome};
+use windlass_value::{Duration, Level, Value};
+
+fn write(b: &mut Builder, op: WriteOp, value: &str) -> Task {
+    let write = Write::new(Level::Step, "v", op, Some(b.expr(value)));
+    Task { label: "w".into(), ..Task::new(Action::Write(write)) }
+}
+
+/// A pipeline with a scope: sets `v`, asks somebody, then gives `v`.
+fn keeper(b: &mut Builder, parent: Option<NodeId>, name: &str, value: &str) -> NodeId {
+    let id = b.node(parent, name, |b, _| {
+        let set = write(b, WriteOp::Set, value);
+        let (input, read) = (b.expr("1"), b.expr(r#"{"$var": "v"}"#));
+        let ask = Task { label: "ask".into(), ..Task::new(Action::Effect(Effect::new("0", input))) };
+        let give = Task { label: "give".into(), ..Task::new(Action::Evaluate(read)) };
+        NodeKind::Pipeline(Pipeline { tasks: vec![set, ask, give] })
+    });
+    b.at(id).scope = true;
+    id
+}
+
+fn at_once<'p>() -> World<'p> {
+    Box::new(|_, _, _| Reply::After(Duration::ZERO, TaskOutcome::success(0u32)))
+}
+
+fn output(program: &Program) -> Value {
+    let mut sim = Sim::new(program, at_once());
+    sim.start().run();
+    sim.output()
+}
+
+fn child(node: NodeId) -> Child {
+    Child { node, after: Vec::new(), condition: None, group: None }
+}
+
+fn after(node: NodeId, before: u32) -> Child {
+    Child { after: vec![After { child: before, accepts: StatusSet::of([Status::Succeeded]) }], ..child(node) }
+}
+
+#[test]
+fn two_nodes_side_by_side_have_variables_of_their_own() {
+    let mut b = Builder::new();
+    b.node(None, "both", |b, id| {
+        let (one, two) = (keeper(b, Some(id), "one", "1"), keeper(b, Some(id), "two", "2"));
+        NodeKind::Graph(graph(vec![child(one), child(two)]))
+    });
+    assert_eq!(output(&b.load()), json(r#"{"one": 1, "two": 2}"#));
+}
+
+#[test]
+fn what_a_node_leaves_in_its_scope_goes_with_it_and_before_another_try() {
+    let mut b = Builder::new();
+    let root = b.node(None, "counter", |b, _| {
+        let add = write(b, WriteOp::Add, "1");
+        let fail = b.expr(r#"{"$fail": "x"}"#);
+        let fails = Task { label: "fails".into(), ..Task::new(Action::Evaluate(fail)) };
+        NodeKind::Pipeline(Pipeline { tasks: vec![add, fails] })
+    });
+    let retry = retry(3, secs(1));
+    let read = b.expr(r#"{"$var": "v"}"#);
+    let node = b.at(root);
+    (node.scope, node.retry, node.output) = (true, Some(retry), Some(read));
+    let program = b.load();
+    let mut sim = Sim::new(&program, at_once());
+    sim.start().run();
+    let result = sim.state.result().unwrap();
+    assert_eq!((result.status, &result.output), (Status::Failed, &Value::Int(1)), "the third try began with nothing");
+    assert_eq!(sim.state.scopes.len(), 1);
+}
+
+#[test]
+fn names_inside_a_scope_hide_those_around_it() {
+    let mut b = Builder::new();
+    b.node(None, "root", |b, id| {
+        let outer = b.evaluate(Some(id), "same", "1");
+        let inner = b.node(Some(id), "inside", |b, id| {
+            let reads = b.evaluate(Some(id), "reads", r#"{"$node": "same"}"#);
+            let same = b.evaluate(Some(id), "same", "2");
+            NodeKind::Graph(graph(vec![child(reads), after(same, 0)]))
+        });
+        b.at(inner).scope = true;
+        NodeKind::Graph(graph(vec![child(outer), after(inner, 0)]))
+    });
+    let program = b.load();
+    let mut sim = Sim::new(&program, at_once());
+    sim.start().run();
+    assert_eq!(
+        sim.state.result().unwrap().status,
+        Status::Failed,
+        "its own `same` has not ended: {:?}",
+        sim.state.result()
+    );
+}
+
+fn skips_on(spreads: bool, unmet: Status) -> Vec<(String, Status)> {
+    let mut b = Builder::new();
+    b.node(None, "root", |b, id| {
+        let bad = b.evaluate(Some(id), "bad", r#"{"$fail": "x"}"#);
+        let one = b.evaluate(Some(id), "one", "1");
+        let two = b.evaluate(Some(id), "two", "2");
+        let accepts = StatusSet::of([Status::Succeeded, Status::Skipped]);
+        let after = |node, before| Child { after: vec![After { child: before, accepts }], ..child(node) };
+        NodeKind::Graph(Graph {
+            ending: Ending::Any,
+            unmet,
+            spreads,
+            ..graph(vec![child(bad), after(one, 0), after(two, 1)])
+        })
+    });
+    let program = b.load();
+    let mut sim = Sim::new(&program, at_once());
+    sim.start().run();
+    let scope = sim.state.scopes.get(sim.state.root_scope).unwrap();
+    let named = |(id, outcome): &(NodeId, std::sync::Arc<windlass_core::Outcome>)| {
+        (program.node(*id).name.to_string(), outcome.status)
+    };
+    scope.outcomes.iter().map(named).filter(|(name, _)| name != "root").collect()
+}
+
+#[test]
+fn what_is_not_run_spreads_only_where_it_should() {
+    let table = [
+        (false, Status::Skipped, Status::Skipped, Status::Succeeded),
+        (true, Status::Skipped, Status::Skipped, Status::Skipped),
+        (false, Status::Cancelled, Status::Cancelled, Status::Cancelled),
+        (true, Status::Cancelled, Status::Cancelled, Status::Cancelled),
+    ];
+    for (spreads, unmet, one, two) in table {
+        let named = |name: &str, status| (name.to_owned(), status);
+        let expected = vec![named("bad", Status::Failed), named("one", one), named("two", two)];
+        assert_eq!(skips_on(spreads, unmet), expected, "{spreads} {unmet:?}");
+    }
+}
+
+/// The order in which six steps of two groups begin, two at a time. Those of group a take longer.
+fn order(pick: Pick) -> String {
+    let mut b = Builder::new();
+    b.node(None, "root", |b, id| {
+        let children = ["a1", "a2", "a3", "a4", "b1", "b2"].map(|name| {
+            let node = b.effect(Some(id), name, "1");
+            Child { group: Some(name[..1].into()), ..child(node) }
+        });
+        NodeKind::Graph(Graph { in_flight: Some(2), pick, ..graph(children.to_vec()) })
+    });
+    let program = b.load();
+    let world: World = Box::new(|job, _, _| {
+        let ms = if job.key.path.starts_with('a') { 1_000 } else { 100 };
+        Reply::After(Duration::from_ms(ms), TaskOutcome::success(0u32))
+    });
+    let mut sim = Sim::new(&program, world);
+    sim.start().run();
+    sim.dispatched.iter().map(|job| job.key.path.rsplit('.').next().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn groups_take_turns_as_the_graph_says() {
+    assert_eq!(order(Pick::Ready), "a1 a2 a3 a4 b1 b2");
+    assert_eq!(order(Pick::RoundRobin), "a1 b1 a2 b2 a3 a4");
+    assert_eq!(order(Pick::LeastBusy), "a1 b1 b2 a2 a3 a4");
+}
+
+#[test]
+fn turns_are_written_as_the_loop_says() {
+    for (turn_path, expected) in [(TurnPath::Brackets, "loop[1].body.step"), (TurnPath::Dots, "loop.1.body.step")] {
+        let program = looped(|b, id| {
+            let body = b.sequence(id, "body", |b, id| vec![b.effect(id, "step", "1")]);
+            Loop { turn_path, ..repeat(2, body) }
+        });
+        let mut sim = Sim::new(&program, at_once());
+        sim.start().run();
+        let told: Vec<&str> =
+            sim.events.iter().map(|event| &*event.path).filter(|path| path.ends_with("step")).collect();
+        assert!(told.iter().any(|path| path.ends_with(expected)), "{told:?}");
+    }
+}
+
+#[test]
+fn a_condition_over_what_is_not_there_skips_and_says_so() {
+    let mut b = Builder::new();
+    b.node(None, "root", |b, id| {
+        let node = b.evaluate(Some(id), "never", "1");
+        let condition = b.guard(json(r#"{"$node": "nobody"}"#));
+        NodeKind::Graph(graph(vec![Child { condition: Some(condition), ..child(node) }]))
+    });
+    let program = b.load();
+    let mut sim = Sim::new(&program, at_once());
+    sim.start().run();
+    let skipped = sim.events.iter().find(|event| &*event.kind == "step.skipped").unwrap();
+    assert_eq!(skipped.data.get("reason").and_then(Value::as_str), Some("MissingData"));
+    assert!(skipped.data.get("message").is_some());
+}
