@@ -166,3 +166,14 @@ fn argument_of(reader: &mut Reader<'_>, name: &str, of: Option<&Arc<str>>) -> Re
     let arguments = reader.part(&call, "arguments")?;
     reader.part(&arguments, name)
 }
+
+/// All arguments of the call at hand.
+pub(super) fn arguments(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (call, _) = reader.item()?;
+        match reader.part(&call, "arguments")? {
+            arguments @ Value::Map(_) => Ok(arguments),
+            _ => Ok(Value::map(Default::default())),
+        }
+    }))
+}

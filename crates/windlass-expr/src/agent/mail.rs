@@ -1,12 +1,12 @@
 //! Letters between agents and their coordinator.
 
-use windlass_value::{EvalError, Value, to_json};
+use windlass_value::{EvalError, Value};
 
 use super::Made;
 use super::acts::told;
 use super::config::Config;
 use super::prompt::{Sections, flow_context};
-use super::read::Reader;
+use super::read::{Reader, word};
 use super::reply::replied_calls;
 
 /// Kinds of letters; any other is one of the first.
@@ -32,9 +32,16 @@ pub(super) fn posted(_: &Config<'_>) -> Result<Made, String> {
         if text("status") == "queued" {
             return Ok(told(format!("queued: {}", text("id")), false));
         }
-        let known = given.get("known").filter(|known| known.as_list().is_some_and(|known| !known.is_empty()));
-        let known = known.map(|known| format!("; there are: {}", to_json(known))).unwrap_or_default();
-        Ok(told(format!("dropped: {}{known}", text("reason")), true))
+        let mut said = format!("dropped: {}", text("reason"));
+        if !text("message").is_empty() {
+            said.push_str(&format!(": {}", text("message")));
+        }
+        let known = given.get("known").and_then(Value::as_list).unwrap_or_default();
+        if !known.is_empty() {
+            let known: Vec<&str> = known.iter().filter_map(Value::as_str).collect();
+            said.push_str(&format!("; there are: {}", known.join(", ")));
+        }
+        Ok(told(said, true))
     }))
 }
 
@@ -54,23 +61,48 @@ pub(super) fn letters(_: &Config<'_>) -> Result<Made, String> {
 
 fn written(reader: &mut Reader<'_>, letter: &Value) -> Result<String, EvalError> {
     let from = reader.text(letter, "from")?;
-    let text = reader.text(letter, "text")?;
-    if !text.is_empty() {
-        reader.pay(text.len())?;
-        return Ok(format!("[{from}]: {text}"));
+    if is_report(letter) {
+        return report(reader, letter, &from);
     }
-    // What nodes say of themselves has no text: all that is known of it.
-    let mut facts = letter.as_map().cloned().unwrap_or_default();
-    facts.remove("id");
-    facts.remove("from");
-    let facts = reader.json(&Value::map(facts))?;
-    Ok(format!("[{from}]: {facts}"))
+    let from = if from.is_empty() { "user" } else { &*from };
+    let text = reader.text(letter, "text")?;
+    reader.pay(text.len())?;
+    Ok(format!("[{from}]: {text}"))
 }
 
-/// What kind of mail has come: `cancel`, `some`, `none`.
+/// What a node says of itself has no text.
+fn is_report(letter: &Value) -> bool {
+    letter.get("text").is_none() && letter.get("step").is_some()
+}
+
+/// Counters, and never what a step has given.
+fn report(reader: &mut Reader<'_>, letter: &Value, from: &str) -> Result<String, EvalError> {
+    let (who, what) = if from.is_empty() { ("workflow", "the workflow") } else { (from, "the step") };
+    if &*reader.text(letter, "kind")? == "started" {
+        return Ok(format!("[{who}]: {what} has started"));
+    }
+    let mut said = format!("[{who}]: {what} has ended as {}", word(&reader.text(letter, "status")?));
+    for (key, name) in [("attempts", "attempts"), ("duration_ms", "milliseconds")] {
+        if let Some(amount) = letter.get(key).and_then(Value::as_int) {
+            said.push_str(&format!(", {name}: {amount}"));
+        }
+    }
+    let usage = reader.part(letter, "usage")?;
+    if let Some(tokens) = usage.get("tokens").and_then(Value::as_int) {
+        said.push_str(&format!(", tokens: {tokens}"));
+    }
+    let error = reader.part(letter, "error")?;
+    if !error.is_null() {
+        said.push_str(&format!(", error: {}", reader.text(&error, "message")?));
+    }
+    Ok(said)
+}
+
+/// What kind of mail has come: `cancel`, `some` other, `any` at all. With `turns`, mail counts only while that many turns
+/// have not been had.
 pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
-    let is = config.text("is")?;
-    if !["cancel", "some", "none"].contains(&&*is) {
+    let (is, turns) = (config.text("is")?, config.count("turns")?);
+    if !["cancel", "some", "any"].contains(&&*is) {
         return Err(format!("there is no mail that is `{is}`"));
     }
     Ok(Box::new(move |reader| {
@@ -80,24 +112,20 @@ pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
         let mail = reader.given()?;
         let mail = reader.list(&mail)?;
         let cancels = mail.iter().any(|letter| letter.get("kind").and_then(Value::as_str) == Some("cancel"));
-        let kind = match (mail.is_empty(), cancels) {
-            (true, _) => "none",
-            (_, true) => "cancel",
-            _ => "some",
+        let is = match &*is {
+            "cancel" => cancels,
+            "some" => !mail.is_empty() && !cancels,
+            _ => !mail.is_empty(),
         };
-        Ok(Value::Bool(kind == &*is))
+        Ok(Value::Bool(is && turns_left(reader, turns)?))
     }))
 }
 
-/// Whether the letter at hand goes to one of these.
-pub(super) fn goes_to(config: &Config<'_>) -> Result<Made, String> {
-    let steps = config.texts("steps")?;
-    Ok(Box::new(move |reader| {
-        let (call, _) = reader.item()?;
-        let arguments = reader.part(&call, "arguments")?;
-        let target = reader.text(&arguments, "target_step_id")?;
-        Ok(Value::Bool(steps.iter().any(|step| **step == *target)))
-    }))
+fn turns_left(reader: &mut Reader<'_>, turns: Option<usize>) -> Result<bool, EvalError> {
+    let Some(turns) = turns else { return Ok(true) };
+    let talk = reader.own("talk")?;
+    let replies = |message: &&Value| message.get("role").and_then(Value::as_str) == Some("assistant");
+    Ok(reader.list(&talk)?.iter().filter(replies).count() < turns)
 }
 
 /// What the coordinator does next: `act`, `over`, `wait`.
@@ -122,14 +150,15 @@ pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// Whether the mail, or mail before it, says that the steps have all ended.
-pub(super) fn ending(config: &Config<'_>) -> Result<Made, String> {
-    let flow = config.text("flow")?;
-    Ok(Box::new(move |reader| {
+pub(super) fn ending(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
         let before = reader.own("ending")?.as_bool() == Some(true);
         let mail = reader.given()?;
+        let text = |letter: &Value, key: &str| letter.get(key).and_then(Value::as_str).map(str::to_owned);
+        // Of the steps as a whole, which have no name.
         let ends = |letter: &Value| {
-            let text = |key: &str| letter.get(key).and_then(Value::as_str);
-            text("from") == Some(&*flow) && text("kind").is_some_and(|kind| kind.ends_with("ended"))
+            let whole = text(letter, "from").is_none_or(|from| from.is_empty());
+            is_report(letter) && whole && text(letter, "kind").as_deref() == Some("ended")
         };
         let ended = reader.list(&mail)?.iter().any(ends);
         Ok(Value::Bool(before || ended))

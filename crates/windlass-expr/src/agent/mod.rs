@@ -39,6 +39,7 @@ type Makes = fn(&Config<'_>) -> Result<Made, String>;
 const FUNCTIONS: &[(&str, Makes)] = &[
     ("value", value),
     ("ok", ok),
+    ("given", given),
     ("first", prompt::first),
     ("judge", judge::prompt),
     ("request", request::request),
@@ -59,11 +60,11 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("answers", acts::answers),
     ("finished", acts::finished),
     ("argument", acts::argument),
+    ("arguments", acts::arguments),
     ("letter", mail::letter),
     ("posted", mail::posted),
     ("letters", mail::letters),
     ("mailed", mail::mailed),
-    ("goes_to", mail::goes_to),
     ("coordinated", mail::coordinated),
     ("ending", mail::ending),
     ("welcome", mail::welcome),
@@ -125,4 +126,9 @@ fn value(config: &Config<'_>) -> Result<Made, String> {
 /// Whether a task has ended well.
 fn ok(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(|reader| Ok(Value::Bool(!reader.has_failed()))))
+}
+
+/// What a task has given.
+fn given(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| reader.given()))
 }
