@@ -3,6 +3,8 @@
 #[cfg(feature = "dialects")]
 pub mod agent;
 #[cfg(feature = "dialects")]
+pub mod cel;
+#[cfg(feature = "dialects")]
 pub mod jinja;
 pub mod steps;
 #[cfg(feature = "dialects")]
