@@ -3,6 +3,7 @@
 //! What is absent here is the point: no async, no I/O, no clock, no randomness, no hash-map order. Time and entropy come
 //! in the tick; values that live elsewhere are asked for and come by content hash.
 
+mod addresses;
 mod command;
 mod limits;
 mod outcome;
@@ -25,6 +26,6 @@ pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{Admitted, Impossible, Output, Reduced, Refused, Resume, Unmet, admit, reduce};
 pub use state::State;
 pub use status::{Status, StatusSet};
-pub use tick::{Origin, START_EVENT, Tick, TickKind};
+pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree};

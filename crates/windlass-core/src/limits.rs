@@ -61,6 +61,8 @@ limits! {
     call_depth_max: u64 = 32,
     /// Tokens in one run, over all its time: a loop of steps may go round for days, one that never stops is still found.
     net_tokens_max: u64 = 100_000_000,
+    /// Mail that waits for one node: what comes on top is dropped.
+    mailbox_max: u64 = 10_000,
     /// The most tries a retry may ask for.
     retry_attempts_max: u64 = 1_000,
     /// Turns that one tick computes before it yields.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Expression, Language, Map, Value};
 
 use crate::Limits;
+use crate::addresses::Addresses;
 use crate::plan::{
     Action, Child, Directive, ENCODING_VERSION, ExprId, FAILED_KIND, Graph, Join, Net, Node, NodeId, NodeKind,
     Pipeline, Plan, Rule, SEMANTICS_VERSION, Task, VariableKind,
@@ -26,6 +27,7 @@ pub struct Program {
     /// Nodes that loops write down, folded to lower case, by the scope that the loop belongs to. None is a name that two
     /// loops have.
     written_down: ByHome<Option<WrittenDown>>,
+    addresses: Addresses,
 }
 
 /// A node inside a loop, and which entry of the loop's records it is.
@@ -69,7 +71,8 @@ impl Program {
             folded.entry(home).or_default().entry(node.name.to_lowercase()).or_insert(id);
         }
         let written_down = find_written_down(&plan, &facts)?;
-        Ok(Program { plan, limits, expressions, facts, names, folded, written_down })
+        let addresses = Addresses::of(&plan)?;
+        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -82,6 +85,11 @@ impl Program {
 
     pub fn expression(&self, id: ExprId) -> &dyn Expression {
         &*self.expressions[id.0 as usize]
+    }
+
+    /// Who can be written to.
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// A node by name in one scope: the exact name first, then in any letter case.

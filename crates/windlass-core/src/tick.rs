@@ -10,6 +10,9 @@ use crate::{Status, TaskOutcome};
 /// The name of the event that starts a run.
 pub const START_EVENT: &str = "start";
 
+/// The name of an event that is mail to a node, `{to, text}`, if any node of the plan has a mailbox.
+pub const MAIL_EVENT: &str = "mail";
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
     /// Never earlier than the tick before.

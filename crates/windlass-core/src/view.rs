@@ -85,7 +85,7 @@ fn doing(frame: &Frame) -> &'static str {
         Body::Backoff => "retrying",
         Body::Pipeline(pipeline) if pipeline.again.is_some() => "waiting",
         Body::Pipeline(_) if frame.alarm.is_some() => "retrying",
-        Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. }) | Body::Call { .. } => "waiting",
+        Body::Wait(WaitFrame::Time | WaitFrame::Signal { .. } | WaitFrame::Mail(_)) | Body::Call { .. } => "waiting",
         Body::Loop(_) if frame.alarm.is_some() => "waiting",
         Body::New | Body::Pipeline(_) | Body::Graph(_) | Body::Branch { .. } | Body::Loop(_) | Body::Net(_) => {
             "running"

@@ -65,6 +65,7 @@ impl Reducer<'_> {
             account: None,
         });
         self.state.agenda.push_back(Item::Enter(frame));
+        self.mail_begins(frame);
         frame
     }
 
@@ -218,6 +219,7 @@ impl Reducer<'_> {
             }
             self.record(id, node_id, outcome.clone());
         }
+        self.mail_ends(id, &outcome);
         let Some(frame) = self.state.frames.remove(id) else { return };
         let budget_time = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {
@@ -317,6 +319,7 @@ impl Reducer<'_> {
             turns: None,
             usage: Value::Null,
         });
+        self.mail_unrun(near, node, &outcome);
         self.record(near, node, outcome);
         if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
             let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
@@ -469,6 +472,7 @@ impl Reducer<'_> {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();
         self.state.waits.clear();
+        self.mail_is_over();
         self.state.agenda.clear();
         let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
         fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));

@@ -59,7 +59,7 @@ pub fn reduce(
     if !reducer.work.begun {
         reducer.begin(tick)?;
     }
-    match reducer.work_off() {
+    match reducer.work_off(tick.more) {
         Ok(()) => {
             reducer.conclude(tick.more);
             Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
@@ -135,8 +135,17 @@ impl Reducer<'_> {
         self.apply(&tick.kind)
     }
 
-    /// Works the agenda off. Err: values are needed first.
-    fn work_off(&mut self) -> Result<(), Vec<BlobHash>> {
+    /// Works the agenda off, until nothing moves that could. Err: values are needed first.
+    fn work_off(&mut self, more: bool) -> Result<(), Vec<BlobHash>> {
+        loop {
+            self.work_off_agenda()?;
+            if more || !self.give_up_on_mail() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn work_off_agenda(&mut self) -> Result<(), Vec<BlobHash>> {
         while !self.state.paused && self.work.items_left > 0 {
             let Some(item) = self.state.agenda.pop_front() else { break };
             if self.work.turns_left == 0 && matches!(item, Item::NextTurn(_)) {
@@ -169,6 +178,7 @@ impl Reducer<'_> {
             Item::EndRun(outcome) => self.end_run(outcome),
             Item::Parameters => self.compute_parameters(),
             Item::Token(net, token) => self.token_fetched(*net, token),
+            Item::Mail(mail) => self.mail_from_outside(mail),
         };
         match worked {
             Ok(()) => Ok(()),
@@ -196,6 +206,8 @@ impl Reducer<'_> {
                     self.fail(root, error);
                 }
             }
+            // It asks for nothing but values.
+            Item::Mail(_) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Stored, Timestamp, Value};
 
-use super::{FrameId, ScopeId, TimerKey};
+use super::{FrameId, MailWait, ScopeId, TimerKey};
 use crate::plan::NodeId;
 use crate::{ErrorInfo, LoopSummary, Reason, Resumed, Sent, Status, TriedBefore};
 
@@ -339,6 +339,7 @@ pub struct Results {
 pub enum WaitFrame {
     Time,
     Signal { name: Arc<str>, requirements: Value },
+    Mail(MailWait),
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! reducer changes it; everybody else reads.
 
 mod frame;
+mod mail;
 mod slab;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +17,7 @@ pub use frame::{
     Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame,
     Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
 };
+pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
@@ -81,6 +83,8 @@ pub struct State {
     /// Pipelines whose next call waits for what others have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub short: VecDeque<FrameId>,
+    #[serde(default, skip_serializing_if = "MailState::is_unused")]
+    pub mail: MailState,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -233,6 +237,8 @@ pub enum Item {
     Parameters,
     /// A token from outside, of which a part has to be fetched before its way is known.
     Token(FrameId, Box<Token>),
+    /// Mail from outside, which may have to be fetched before its way is known.
+    Mail(Value),
 }
 
 /// How a frame is about to end.
@@ -292,6 +298,7 @@ impl State {
             returns: None,
             idle_told: false,
             short: VecDeque::new(),
+            mail: MailState::default(),
         }
     }
 
@@ -325,9 +332,19 @@ impl State {
 
     /// A worker, a child run or a delay will bring it on, whatever is on the agenda. (A wait's deadline is not work.)
     pub fn moves_by_itself(&self) -> bool {
+        self.moves_without(|_| false)
+    }
+
+    /// The same, when waits for mail do not count that let somebody come to rest: nobody does, if nothing else moves.
+    pub(crate) fn moves_besides_mail(&self) -> bool {
+        self.moves_without(|wait| matches!(wait, WaitFrame::Mail(_)))
+    }
+
+    fn moves_without(&self, left_out: impl Fn(&WaitFrame) -> bool) -> bool {
         let delayed = |timer: &Timer| match timer {
             Timer::Alarm(frame) => match self.frames.get(*frame).map(|frame| &frame.body) {
                 Some(Body::Wait(WaitFrame::Signal { .. })) => false,
+                Some(Body::Wait(wait)) => !left_out(wait),
                 Some(Body::Pipeline(body)) => !matches!(body.awaits.as_deref(), Some(Awaiting::Event { .. })),
                 _ => true,
             },

@@ -116,9 +116,10 @@ impl<'a> Reducer<'a> {
                 Ok(())
             }
             Action::Post(post) => {
-                let computed = caught(self.post(id, post, scope, locals))?;
+                let written = caught(self.written_mail(post, scope, locals))?;
                 self.computing_begun(id);
-                self.computed(id, computed)
+                let told = written.map(|(to, mail)| self.post(id, &to, mail));
+                self.computed(id, told)
             }
             Action::Tell { kind, data } => {
                 let computed = caught(self.eval_with(*data, scope, locals))?;

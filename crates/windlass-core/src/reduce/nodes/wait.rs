@@ -13,7 +13,7 @@ impl Reducer<'_> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let scope = frame.scope;
         let (body, until) = match wait {
-            Wait::Mail { .. } => return self.enter_mail(id, wait),
+            Wait::Mail { blocks, settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
             Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
             Wait::Signal { name, requirements, deadline } => {
@@ -76,6 +76,7 @@ impl Reducer<'_> {
                     ErrorInfo::new("WaitTimedOut", "timeout", message).hint("send it with `windlass signal RUN NAME`");
                 self.end_with(id, Status::TimedOut, Value::Null, Some(error));
             }
+            WaitFrame::Mail(wait) => self.held_long_enough(id, *wait),
         }
     }
 
@@ -92,6 +93,7 @@ impl Reducer<'_> {
     pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) {
         match body {
             Body::Wait(WaitFrame::Signal { name, .. }) => self.forget_wait(id, name),
+            Body::Wait(WaitFrame::Mail(wait)) => self.forget_mail_wait(id, *wait),
             Body::Call { call } => {
                 self.state.calls.remove(call);
             }

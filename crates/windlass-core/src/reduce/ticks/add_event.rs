@@ -5,7 +5,7 @@ use windlass_value::Value;
 use crate::program::laid_over;
 use crate::reduce::{Impossible, Reducer, Stop};
 use crate::state::{Awaiting, Body, FrameId, Item, Phase, WaitFrame};
-use crate::tick::START_EVENT;
+use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
 
@@ -30,6 +30,9 @@ impl Reducer<'_> {
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
             }
             (Phase::Running, true) => self.late("start"),
+            (Phase::Running, false) if &**name == MAIL_EVENT && to.is_none() && self.program.addresses().in_use() => {
+                self.state.agenda.push_back(Item::Mail(payload.clone()));
+            }
             (Phase::Running, false) => self.signal(name, payload, to),
             (Phase::Ended(_), _) => self.late("AddEvent"),
         }

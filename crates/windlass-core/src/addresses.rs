@@ -1,0 +1,155 @@
+//! Addresses of nodes, as a plan knows them before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::plan::{NodeId, NodeKind, Plan, TurnPath, Wait};
+use crate::program::PlanError;
+
+/// Stands for any turn of a loop.
+const TURN: &str = "#";
+
+/// Whom mail can be sent to. Empty for a plan without mailboxes.
+#[derive(Default)]
+pub(crate) struct Addresses {
+    /// Nodes with a mailbox and nodes that people can see, outside of nets, by address: last part first, `#` for turns.
+    by_end: BTreeMap<String, Vec<NodeId>>,
+    /// How the address is shown, `N` for turns.
+    shown: BTreeMap<NodeId, Arc<str>>,
+    /// Nodes inside loops: there may be several of them, so nothing is kept for one that is yet to come.
+    in_loop: BTreeSet<NodeId>,
+    /// Nodes with a mailbox, outside of loops and nets, inside each node; itself included.
+    inside: BTreeMap<NodeId, Vec<NodeId>>,
+    in_use: bool,
+}
+
+impl Addresses {
+    pub fn of(plan: &Plan) -> Result<Addresses, PlanError> {
+        check(plan)?;
+        let mut all = Addresses { in_use: plan.nodes.iter().any(|node| node.mailbox.is_some()), ..Addresses::default() };
+        if !all.in_use {
+            return Ok(all);
+        }
+        let mut paths: Vec<Option<String>> = Vec::with_capacity(plan.nodes.len());
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let id = NodeId(index as u32);
+            let around = node.parent.map_or(Some(String::new()), |parent| paths[parent.0 as usize].clone());
+            let path = around.and_then(|around| path(plan, id, around));
+            if node.parent.is_some_and(|parent| {
+                all.in_loop.contains(&parent) || matches!(plan.node(parent).kind, NodeKind::Loop(_))
+            }) {
+                all.in_loop.insert(id);
+            }
+            if let Some(path) = path.as_ref().filter(|_| node.mailbox.is_some() || !node.hidden) {
+                let key = kept_under(&last_first(&normalised(path)));
+                all.by_end.entry(key).or_default().push(id);
+                all.shown.insert(id, path.as_str().into());
+            }
+            if path.is_some() && node.mailbox.is_some() && !all.in_loop.contains(&id) {
+                let mut around = Some(id);
+                while let Some(node) = around {
+                    all.inside.entry(node).or_default().push(id);
+                    around = plan.node(node).parent;
+                }
+            }
+            paths.push(path);
+        }
+        Ok(all)
+    }
+
+    /// Somebody can be written to.
+    pub fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// Nodes at this address, which has its last part first.
+    pub fn at(&self, last_first: &str) -> &[NodeId] {
+        self.by_end.get(&kept_under(last_first)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Nodes whose address ends like this one, which has its last part first.
+    pub fn ending(&self, last_first: &str) -> impl Iterator<Item = NodeId> {
+        let start = kept_under(last_first) + ".";
+        let from = self.by_end.range(start.clone()..);
+        from.take_while(move |(key, _)| key.starts_with(&start)).flat_map(|(_, nodes)| nodes.iter().copied())
+    }
+
+    /// Nodes with a mailbox, outside of loops, inside a node or it itself.
+    pub fn inside(&self, node: NodeId) -> &[NodeId] {
+        self.inside.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn in_loop(&self, node: NodeId) -> bool {
+        self.in_loop.contains(&node)
+    }
+
+    pub fn shown(&self, node: NodeId) -> Option<&Arc<str>> {
+        self.shown.get(&node)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Arc<str>)> {
+        self.shown.iter().map(|(node, shown)| (*node, shown))
+    }
+}
+
+/// The path as events will show it, after what is around. None inside of nets, whose bodies come as often as they like.
+fn path(plan: &Plan, id: NodeId, around: String) -> Option<String> {
+    let (node, mut path) = (plan.node(id), around);
+    let above = node.parent.map(|parent| &plan.node(parent).kind);
+    let mut label = None;
+    match above {
+        Some(NodeKind::Net(_)) => return None,
+        Some(NodeKind::Loop(looping)) => path.push_str(match looping.turn_path {
+            TurnPath::Brackets => "[N]",
+            TurnPath::Dots => ".N",
+        }),
+        Some(NodeKind::Pipeline(pipeline)) => {
+            let task = pipeline.tasks.iter().find(|task| task.action.node() == Some(id));
+            label = task.map(|task| &task.label).filter(|label| !label.is_empty());
+        }
+        _ => {}
+    }
+    if let Some(name) = if node.hidden { label } else { Some(&node.name) } {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+    }
+    Some(path)
+}
+
+/// One spelling for `a[0].b` and `a.0.b`.
+pub(crate) fn normalised(address: &str) -> String {
+    let parts: Vec<&str> =
+        address.split(['.', '[', ']']).map(str::trim).filter(|part| !part.is_empty()).collect();
+    parts.join(".")
+}
+
+/// `b.0.a` for `a.0.b`.
+pub(crate) fn last_first(normalised: &str) -> String {
+    let parts: Vec<&str> = normalised.rsplit('.').collect();
+    parts.join(".")
+}
+
+/// The numbers in an address, in order: which turns are meant.
+pub(crate) fn turns(normalised: &str) -> impl Iterator<Item = u64> {
+    normalised.split('.').filter_map(|part| part.parse().ok())
+}
+
+fn kept_under(last_first: &str) -> String {
+    let is_turn = |part: &str| part == "N" || part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts: Vec<&str> = last_first.split('.').map(|part| if is_turn(part) { TURN } else { part }).collect();
+    parts.join(".")
+}
+
+/// Who waits for mail has a mailbox.
+fn check(plan: &Plan) -> Result<(), PlanError> {
+    for node in plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Wait(Wait::Mail { .. }))) {
+        let around = std::iter::successors(Some(node), |node| node.parent.map(|parent| plan.node(parent)));
+        if !around.into_iter().any(|node| node.mailbox.is_some()) {
+            let message = format!("`{}` waits for mail, and neither it nor a node around it has a mailbox", node.name);
+            return Err(PlanError(message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Mail between nodes of a run: it is written, finds its way, lies in a mailbox, and is read.
+//!
+//! Whatever becomes of a mail is told once: it is delivered, or it is dropped for a reason.
+
+mod life;
+mod reading;
+mod ways;
+
+use std::sync::Arc;
+
+use windlass_value::{Map, Value};
+
+use crate::ErrorInfo;
+use crate::plan::Post;
+use crate::reduce::eval::Locals;
+use crate::reduce::{Reducer, Stop};
+use crate::state::{FrameId, ScopeId};
+use ways::{Nowhere, Way};
+
+/// Nobody can be written to under this address, or several can.
+const UNKNOWN: &str = "unknown-step";
+const FULL: &str = "mailbox-full";
+const WAKES: &str = "max-wake-cycles";
+/// The run has ended, or this part of it.
+const TERMINAL: &str = "target-terminal";
+/// The run is called off, whatever the mailbox would say.
+const CANCELLED: &str = "workflow-cancelled";
+
+/// A mail that is on its way.
+struct Letter {
+    id: Arc<str>,
+    from: Arc<str>,
+    /// What the receiver gets.
+    mail: Value,
+}
+
+impl Reducer<'_> {
+    /// Address and content of what a task sends; nothing has changed so far.
+    pub(super) fn written_mail(
+        &mut self,
+        post: &Post,
+        scope: ScopeId,
+        locals: Locals<'_>,
+    ) -> Result<(Arc<str>, Map), Stop> {
+        let to = self.eval_with(post.to, scope, locals)?;
+        let mail = self.eval_with(post.mail, scope, locals)?;
+        let (to, mail) = (self.resolve(&to)?, self.resolve(&mail)?);
+        let wrong = |what: &str, value: &Value, kind: &str| {
+            let message = format!("{what} must be {kind}; it is {} {value:?}", value.kind());
+            ErrorInfo::new("BadMail", "mail", message)
+        };
+        match (&to, &mail) {
+            (Value::Str(to), Value::Map(mail)) => Ok((to.clone(), Map::clone(mail))),
+            (Value::Str(_), other) => Err(wrong("what is sent", other, "an object").into()),
+            (other, _) => Err(wrong("the address of mail", other, "a text").into()),
+        }
+    }
+
+    /// Sends what a task has written. The answer is the task's output.
+    pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> Value {
+        let sender = self.mailbox_around(id).and_then(|owner| self.state.mail.boxes.get(&owner));
+        let from = sender.map_or_else(|| "".into(), |sender| sender.address.clone());
+        let path = self.path(id);
+        self.send(path, from, to, mail)
+    }
+
+    /// Mail that somebody outside has written: `{to, text, kind?}`.
+    pub(in crate::reduce) fn mail_from_outside(&mut self, payload: &Value) -> Result<(), Stop> {
+        let payload = self.resolve(payload)?;
+        let to = payload.get("to").map(|to| self.resolve(to)).transpose()?;
+        let to: Arc<str> = to.as_ref().and_then(Value::as_str).unwrap_or_default().into();
+        let mut mail = payload.as_map().cloned().unwrap_or_default();
+        mail.remove("to");
+        self.send("".into(), "".into(), &to, mail);
+        Ok(())
+    }
+
+    /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known}`.
+    fn send(&mut self, path: Arc<str>, from: Arc<str>, to: &Arc<str>, mail: Map) -> Value {
+        let way = self.way_to(to);
+        let letter = self.letter(from, mail);
+        let told = |to: Arc<str>| {
+            let Letter { id, from, .. } = &letter;
+            [("id", Value::Str(id.clone())), ("from", Value::Str(from.clone())), ("to", Value::Str(to))]
+        };
+        let answer = |status: &str| [("status", Value::from(status)), ("id", Value::Str(letter.id.clone()))];
+        let refused = match &way {
+            Way::Living(owner) => self.refuses(*owner),
+            Way::Early(node) => {
+                let waiting = self.state.mail.early.get(node).map_or(0, |early| early.len() as u64);
+                (waiting >= self.program.limits.mailbox_max).then(|| full(to, waiting))
+            }
+            Way::Nowhere(_) => None,
+        };
+        match refused.map_or(way, Way::Nowhere) {
+            Way::Living(owner) => {
+                self.publish(path, "message.sent", told(self.address_of(owner)));
+                self.put(owner, letter.mail.clone());
+            }
+            Way::Early(node) => {
+                let address = self.program.addresses().shown(node).unwrap_or(to).clone();
+                self.publish(path, "message.sent", told(address));
+                self.state.mail.early.entry(node).or_default().push_back(letter.mail.clone());
+            }
+            Way::Nowhere(Nowhere { reason, message, known }) => {
+                let known = Value::list(known.into_iter().map(Value::Str).collect());
+                let why = [("reason", Value::Str(reason)), ("message", Value::from(message)), ("known", known)];
+                self.publish(path, "message.dropped", told(to.clone()).into_iter().chain(why.clone()));
+                return Value::object(answer("dropped").into_iter().chain(why));
+            }
+        }
+        Value::object(answer("queued"))
+    }
+
+    /// A number, a sender and a time for what was written. Large parts of it are kept elsewhere.
+    fn letter(&mut self, from: Arc<str>, mail: Map) -> Letter {
+        self.state.mail.numbers += 1;
+        let id: Arc<str> = format!("msg-{}", self.state.mail.numbers).into();
+        let mut whole: Map = mail.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
+        whole.insert("id", id.clone());
+        whole.insert("from", from.clone());
+        whole.insert("at", self.now().to_string());
+        Letter { id, from, mail: Value::map(whole) }
+    }
+
+    /// Why a living mailbox takes no mail.
+    fn refuses(&self, owner: FrameId) -> Option<Nowhere> {
+        let open = self.state.mail.boxes.get(&owner)?;
+        let waiting = open.waiting.len() as u64;
+        if open.wakes >= self.wakes_most(owner) {
+            let message = format!("`{}` was given mail {} times, and may be no more often", open.address, open.wakes);
+            return Some(Nowhere::because(WAKES, message));
+        }
+        (waiting >= self.program.limits.mailbox_max).then(|| full(&open.address, waiting))
+    }
+
+    /// Into a mailbox that takes it, or right into the hands of who waits for it.
+    fn put(&mut self, owner: FrameId, mail: Value) {
+        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
+        match open.readers.front().copied() {
+            Some(reader) => self.hand_over(reader, owner, vec![mail]),
+            None => open.waiting.push_back(mail),
+        }
+    }
+
+    /// One that was sent and will not be read.
+    fn drop_mail(&mut self, path: &Arc<str>, to: &Arc<str>, mail: &Value, reason: &Arc<str>) {
+        let field = |name: &str| mail.get(name).cloned().unwrap_or_default();
+        let (to, reason) = (Value::Str(to.clone()), Value::Str(reason.clone()));
+        let fields = [("id", field("id")), ("from", field("from")), ("to", to), ("reason", reason)];
+        self.publish(path.clone(), "message.dropped", fields);
+    }
+
+    fn address_of(&self, owner: FrameId) -> Arc<str> {
+        self.state.mail.boxes.get(&owner).map(|open| open.address.clone()).unwrap_or_default()
+    }
+
+    /// The innermost node with a mailbox around a frame, itself included.
+    fn mailbox_around(&self, id: FrameId) -> Option<FrameId> {
+        let mut around = Some(id);
+        while let Some(id) = around {
+            let frame = self.state.frames.get(id)?;
+            if self.program.node(frame.node).mailbox.is_some() {
+                return Some(id);
+            }
+            around = frame.parent;
+        }
+        None
+    }
+}
+
+fn full(to: &str, waiting: u64) -> Nowhere {
+    Nowhere::because(FULL, format!("{waiting} mails wait for `{to}` already"))
+}

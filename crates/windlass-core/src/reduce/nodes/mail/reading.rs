@@ -1,0 +1,166 @@
+//! Waits for mail: when they begin, what they bring, and what is done when nobody is left who could write.
+
+use std::sync::Arc;
+
+use windlass_value::{Duration, Value};
+
+use crate::reduce::{Reducer, Stop};
+use crate::state::{Body, FrameId, MailWait, Phase, Timer, WaitFrame};
+use crate::{ErrorInfo, Status};
+
+impl Reducer<'_> {
+    pub(in crate::reduce::nodes) fn enter_mail(
+        &mut self,
+        id: FrameId,
+        blocks: bool,
+        settles: Option<&(Arc<str>, Duration)>,
+    ) -> Result<(), Stop> {
+        let owner = self.mailbox_around(id).ok_or_else(|| {
+            let message = "it waits for mail, and nothing around it has a mailbox";
+            ErrorInfo::new("NoMailbox", "mail", message)
+        })?;
+        self.tell_started(id);
+        self.state.mail.waits += 1;
+        let number = self.state.mail.waits;
+        let restless = settles.and_then(|(address, time)| Some((self.restless(address, owner)?, *time)));
+        let wait = MailWait { number, owner, blocks, settles: restless.map(|(other, _)| other) };
+        self.set_mail_wait(id, wait);
+        let Some((other, time)) = restless else {
+            self.take_mail(id, wait);
+            return Ok(());
+        };
+        let alarm = self.set_timer(self.now() + time, Timer::Alarm(id));
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.alarm = Some(alarm);
+        }
+        self.state.mail.settling.insert(number, id);
+        if let Some(open) = self.state.mail.boxes.get_mut(&other) {
+            open.settlers.push_back(id);
+        }
+        Ok(())
+    }
+
+    fn set_mail_wait(&mut self, id: FrameId, wait: MailWait) {
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.body = Body::Wait(WaitFrame::Mail(wait));
+        }
+    }
+
+    fn mail_wait(&self, id: FrameId) -> Option<MailWait> {
+        match self.state.frames.get(id)?.body {
+            Body::Wait(WaitFrame::Mail(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Whoever is alive at this address and has something left to do. Nobody waits for himself.
+    fn restless(&self, address: &str, owner: FrameId) -> Option<FrameId> {
+        let other = self.living_at(address).filter(|other| *other != owner)?;
+        self.state.mail.boxes.get(&other).filter(|open| !open.rests()).map(|_| other)
+    }
+
+    /// The other has come to rest, or is gone, or is waited for no longer.
+    pub(super) fn settled(&mut self, id: FrameId) {
+        let Some(wait) = self.mail_wait(id) else { return };
+        self.clear_alarm(id);
+        self.forget_mail_wait(id, wait);
+        let wait = MailWait { settles: None, ..wait };
+        self.set_mail_wait(id, wait);
+        self.take_mail(id, wait);
+    }
+
+    /// The time in which the other should have come to rest is over.
+    pub(in crate::reduce::nodes) fn held_long_enough(&mut self, id: FrameId, wait: MailWait) {
+        if let Some(other) = wait.settles {
+            let address = Value::Str(self.address_of(other));
+            self.publish_at(id, "mail.hold_timeout", [("to", address)]);
+        }
+        self.settled(id);
+    }
+
+    /// All that is there, or whatever comes next.
+    fn take_mail(&mut self, id: FrameId, wait: MailWait) {
+        let most = self.wakes_most(wait.owner);
+        let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) else { return self.read(id, wait, Vec::new()) };
+        if !open.waiting.is_empty() {
+            let mails = std::mem::take(&mut open.waiting).into();
+            return self.hand_over(id, wait.owner, mails);
+        }
+        // Who will be given no more mail need not wait for it.
+        if !wait.blocks || open.wakes >= most {
+            return self.read(id, wait, Vec::new());
+        }
+        open.readers.push_back(id);
+        self.state.mail.blocked.insert(wait.number, id);
+        self.comes_to_rest(wait.owner);
+    }
+
+    /// How often it may be given mail.
+    pub(super) fn wakes_most(&self, owner: FrameId) -> u64 {
+        let frame = self.state.frames.get(owner);
+        frame.and_then(|frame| self.program.node(frame.node).mailbox.as_ref()).map_or(0, |mailbox| mailbox.wakes)
+    }
+
+    fn comes_to_rest(&mut self, owner: FrameId) {
+        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
+        for settler in std::mem::take(&mut open.settlers) {
+            self.settled(settler);
+        }
+    }
+
+    pub(super) fn hand_over(&mut self, id: FrameId, owner: FrameId, mails: Vec<Value>) {
+        let Some(wait) = self.mail_wait(id) else { return };
+        let most = self.wakes_most(owner);
+        let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
+        open.wakes += 1;
+        let (address, wakes) = (open.address.clone(), open.wakes);
+        let ids = mails.iter().map(|mail| mail.get("id").cloned().unwrap_or_default()).collect();
+        let to = Value::Str(address.clone());
+        self.publish(address.clone(), "message.delivered", [("to", to.clone()), ("ids", Value::list(ids))]);
+        // Once, when four fifths are used up.
+        if wakes == most - most / 5 {
+            let fields = [("to", to), ("wakes", Value::from(wakes)), ("most", Value::from(most))];
+            self.publish(address, "mail.wakes_warning", fields);
+        }
+        self.read(id, wait, mails);
+    }
+
+    /// From here on the wait is nobody's any more, even if its end has to be worked out first.
+    fn read(&mut self, id: FrameId, wait: MailWait, mails: Vec<Value>) {
+        self.forget_mail_wait(id, wait);
+        self.end_with(id, Status::Succeeded, Value::list(mails), None);
+    }
+
+    pub(in crate::reduce::nodes) fn forget_mail_wait(&mut self, id: FrameId, wait: MailWait) {
+        self.state.mail.settling.remove(&wait.number);
+        self.state.mail.blocked.remove(&wait.number);
+        if let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) {
+            open.readers.retain(|other| *other != id);
+        }
+        if let Some(open) = wait.settles.and_then(|other| self.state.mail.boxes.get_mut(&other)) {
+            open.settlers.retain(|other| *other != id);
+        }
+    }
+
+    /// Nothing in the run moves, nor can anybody outside move it but by writing: whoever waits for mail waits in vain. The
+    /// oldest wait that lets another come to rest goes on; when there is none, the oldest wait for mail ends without any.
+    /// What they then do may help the others. True: there is something to do again.
+    pub(in crate::reduce) fn give_up_on_mail(&mut self) -> bool {
+        let mail = &self.state.mail;
+        let oldest = mail.settling.first_key_value().or(mail.blocked.first_key_value());
+        let Some(id) = oldest.map(|(_, id)| *id) else { return false };
+        let stands = self.state.agenda.is_empty() && !self.state.paused && self.state.phase == Phase::Running;
+        if !stands || self.state.moves_besides_mail() || !self.state.waits.is_empty() {
+            return false;
+        }
+        if self.kinds_from_outside().next().is_some() {
+            return false;
+        }
+        let Some(wait) = self.mail_wait(id) else { return false };
+        match wait.settles {
+            Some(_) => self.settled(id),
+            None => self.read(id, wait, Vec::new()),
+        }
+        true
+    }
+}

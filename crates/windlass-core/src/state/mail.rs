@@ -1,0 +1,91 @@
+//! Mail that waits for its reader, and readers that wait for mail.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::Value;
+
+use super::FrameId;
+use crate::plan::NodeId;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MailState {
+    /// How many there have been: the newest mail has this number.
+    pub numbers: u64,
+    /// How many waits there have been.
+    pub waits: u64,
+    /// The mailboxes of nodes that are alive.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub boxes: BTreeMap<FrameId, MailboxFrame>,
+    /// Whose they are, by address. In a net several may have the same.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_address: BTreeMap<Arc<str>, Vec<FrameId>>,
+    /// The same with the last part of the address first: those that end alike stand together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_end: BTreeMap<Arc<str>, Vec<FrameId>>,
+    /// What has come for nodes that have not begun.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub early: BTreeMap<NodeId, VecDeque<Value>>,
+    /// Waits that let somebody else come to rest first, by their number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settling: BTreeMap<u64, FrameId>,
+    /// Waits for mail that has not come, by their number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blocked: BTreeMap<u64, FrameId>,
+}
+
+/// The mailbox of a node that is alive.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MailboxFrame {
+    /// As events show it.
+    pub address: Arc<str>,
+    /// Oldest first: what was sent, with `id`, `from` and `at`. Empty while somebody waits for it.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub waiting: VecDeque<Value>,
+    /// How often it was emptied.
+    pub wakes: u64,
+    /// Waits inside that want what comes next, oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub readers: VecDeque<FrameId>,
+    /// Waits elsewhere that let it come to rest, oldest first.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub settlers: VecDeque<FrameId>,
+}
+
+impl MailboxFrame {
+    /// Its owner has read all and wants more.
+    pub fn rests(&self) -> bool {
+        !self.readers.is_empty()
+    }
+}
+
+/// A wait for mail.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct MailWait {
+    pub number: u64,
+    /// Whose mail.
+    pub owner: FrameId,
+    pub blocks: bool,
+    /// Whose rest comes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settles: Option<FrameId>,
+}
+
+impl MailState {
+    /// Nobody has written or waited, and nobody can be written to.
+    pub fn is_unused(&self) -> bool {
+        self.numbers == 0 && self.waits == 0 && self.is_empty()
+    }
+
+    /// Nothing lies anywhere, and nobody waits.
+    pub fn is_empty(&self) -> bool {
+        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, settling, blocked } = self;
+        boxes.is_empty()
+            && by_address.is_empty()
+            && by_end.is_empty()
+            && early.is_empty()
+            && settling.is_empty()
+            && blocked.is_empty()
+    }
+}
