@@ -235,7 +235,7 @@ impl Planner<'_> {
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
         let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
         offered.extend(mail.then(send_message));
-        let fixed = self.fixed_request(step, offered, here);
+        let fixed = self.fixed_request(step, offered);
         let size = to_json(&fixed).len();
         let price = fixed.get("price").cloned().unwrap_or_default();
         let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
@@ -283,11 +283,11 @@ impl Planner<'_> {
     }
 
     /// All of a request that is known beforehand.
-    fn fixed_request(&mut self, step: &AgentStep<'_>, offered: Vec<Value>, here: &Here<'_>) -> Value {
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
         let model = self.model(model.map(|model| model.as_str()));
-        let price = self.price(model.as_deref(), step.span, here.money);
+        let price = self.price(model.as_deref());
         let number = |number: Option<Spanned<f64>>| number.and_then(|number| Value::float(number.value));
         let tools = Value::object([("allow", allow), ("deny", deny), ("own", Value::list(offered))]);
         let fixed = [

@@ -8,8 +8,8 @@ use windlass_value::{Duration, Level, Mode, Value};
 
 use super::agent::{call_again, call_retries};
 use super::planner::{Here, Planner, own, rule, silent};
-use super::tools::{Leads, SEND_MESSAGE, text, tool};
-use crate::document::{CoordinatorMode, Document, Include};
+use super::tools::{Leads, text, tool};
+use crate::document::Document;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
@@ -37,18 +37,6 @@ const WAIT: u32 = 1;
 const ASK: u32 = 2;
 
 impl Planner<'_> {
-    pub fn has_coordinator(&self, document: &Document) -> bool {
-        let asked = match self.options.coordinator {
-            CoordinatorMode::Auto => document.extensions.coordinator.mode.map_or(CoordinatorMode::Auto, |mode| mode.value),
-            other => other,
-        };
-        match asked {
-            CoordinatorMode::On => true,
-            CoordinatorMode::Off => false,
-            CoordinatorMode::Auto => mentions_messages(document),
-        }
-    }
-
     pub fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
         let document = here.document;
         let span = document.extensions.coordinator.mode.map_or(document.span, |mode| mode.span);
@@ -89,7 +77,7 @@ impl Planner<'_> {
     fn coordinator_ask(&mut self, here: &Here<'_>, span: Span) -> Task {
         let settings = &here.document.extensions.coordinator;
         let model = self.model(settings.model.as_ref().map(|model| model.as_str()));
-        let price = self.price(model.as_deref(), span, here.money);
+        let price = self.price(model.as_deref());
         let system = match &settings.prompt {
             Some(prompt) => format!("{SYSTEM}\n\n{}", prompt.as_str()),
             None => SYSTEM.to_owned(),
@@ -216,23 +204,4 @@ fn welcome(document: &Document) -> String {
         }
     }
     text
-}
-
-/// The texts of a document, or the tools that its agents may use, speak of messages.
-fn mentions_messages(document: &Document) -> bool {
-    let says = |text: &str| text.contains(SEND_MESSAGE);
-    let agents = document.agents.iter().any(|agent| {
-        let prompt = agent.prompt.as_ref().is_some_and(|prompt| says(prompt));
-        let tools = agent.tools.iter().flatten().any(|tool| tool.value == SEND_MESSAGE);
-        says(&agent.description) || prompt || tools
-    });
-    agents
-        || document.all_steps().any(|step| {
-            let instructions = step.instructions.as_ref().is_some_and(|text| says(text));
-            let included = match &step.include {
-                Some(Include { document: Some(included), .. }) => mentions_messages(included),
-                _ => false,
-            };
-            instructions || included
-        })
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use windlass_core::plan::{Amount, Budget as PlanBudget, CALLS, TIME};
-use windlass_syntax::Span;
 use windlass_value::Value;
 
 use super::planner::{Here, Planner};
@@ -16,17 +15,9 @@ impl Planner<'_> {
         forced.or(written).or(self.options.default_model.as_deref()).map(str::to_owned)
     }
 
-    /// What the model costs, if anybody knows. Where money is counted, somebody must.
-    pub fn price(&mut self, model: Option<&str>, span: Span, counted: bool) -> Value {
-        let known = model.and_then(|model| self.options.prices.get(model)).copied();
-        if known.is_none() && counted {
-            let message = match model {
-                Some(model) => format!("money is limited here, and nobody knows what the model `{model}` costs"),
-                None => "money is limited here, and the model is not named, so nobody knows what it costs".to_owned(),
-            };
-            self.problem("unknown_price", span, message, "write its price in the configuration, or limit tokens instead");
-        }
-        known.map_or(Value::Null, |price| {
+    /// What the model costs, if anybody knows.
+    pub fn price(&self, model: Option<&str>) -> Value {
+        model.and_then(|model| self.options.price(model)).map_or(Value::Null, |price| {
             Value::object([
                 ("input", Value::from(price.input)),
                 ("output", Value::from(price.output)),
@@ -52,8 +43,7 @@ impl Planner<'_> {
 
     /// The same place, with a budget around it.
     pub fn counting<'d>(&self, here: &Here<'d>, budget: Option<&Budget>) -> Here<'d> {
-        let money = budget.is_some_and(|budget| budget.money.is_some());
         let counted = !self.budget(budget).is_empty();
-        Here { money: here.money || money, counted: here.counted || counted, ..here.clone() }
+        Here { counted: here.counted || counted, ..here.clone() }
     }
 }

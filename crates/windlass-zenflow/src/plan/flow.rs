@@ -27,7 +27,7 @@ impl Planner<'_> {
     /// The whole run: the coordinator if there is one, and the steps.
     pub fn run(&mut self, document: &Document) {
         let span = document.span;
-        self.coordinated = self.has_coordinator(document);
+        self.coordinated = document.has_coordinator(self.options);
         self.plan.metadata = metadata(document);
         self.plan.hints = HINTS.iter().map(|(code, hint)| ((*code).into(), (*hint).into())).collect();
         self.parameters(document);
@@ -39,7 +39,6 @@ impl Planner<'_> {
             depth: 0,
             context: Context::default(),
             around: None,
-            money: document.extensions.budget.as_ref().is_some_and(|budget| budget.money.is_some()),
             counted: !budget.is_empty(),
         };
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));

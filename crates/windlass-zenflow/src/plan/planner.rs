@@ -33,8 +33,6 @@ pub(super) struct Here<'d> {
     /// What steps that depend on nothing are told.
     pub context: Context,
     pub around: Option<Around>,
-    /// Somebody counts money here.
-    pub money: bool,
     /// Somebody counts something here.
     pub counted: bool,
 }
