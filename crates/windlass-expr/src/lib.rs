@@ -1,6 +1,8 @@
 //! The expression languages.
 
 #[cfg(feature = "dialects")]
+pub mod agent;
+#[cfg(feature = "dialects")]
 pub mod cel;
 #[cfg(feature = "dialects")]
 pub mod jinja;

@@ -127,13 +127,3 @@ fn finished(found: Diagnostics) -> Diagnostics {
     }
     all.sorted()
 }
-
-/// Whether a tree looks like a workflow of agents, right or wrong.
-pub fn recognise(_tree: &Node) -> bool {
-    false
-}
-
-/// The JSON Schema of its files.
-pub fn schema() -> &'static str {
-    "{}"
-}
