@@ -2,19 +2,29 @@
 
 use std::sync::Arc;
 
+use windlass_agents::{AGENT_FILES, AGENT_TOOL};
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{
     Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Secret,
-    playbook_tools, tool_infos,
+    ToolInfo, playbook_tools, tool_infos,
 };
 
+use crate::agents;
 use crate::config::{Settings, Target};
 use crate::failure::Failure;
 
 /// The tools that are always there. Activities come from the settings.
 pub fn names() -> Vec<&'static str> {
-    tool_infos().into_iter().map(|info| info.name).collect()
+    infos().into_iter().map(|info| info.name).collect()
+}
+
+/// What each of them takes and gives, by name.
+pub fn infos() -> Vec<&'static ToolInfo> {
+    let mut infos = tool_infos();
+    infos.extend([&AGENT_FILES, &AGENT_TOOL]);
+    infos.sort_by_key(|info| info.name);
+    infos
 }
 
 /// Where models are if nobody says otherwise.
@@ -27,6 +37,7 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     let model = ModelTool::new(model_options(settings), http.clone());
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
+    tools = agents::add_to(tools, settings, http.clone())?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
         let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
@@ -77,7 +88,7 @@ fn unknown_definition(plan: &Plan) -> Option<&str> {
     names.into_iter().find(|name| !whole(name))
 }
 
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

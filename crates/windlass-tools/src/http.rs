@@ -9,6 +9,7 @@ mod client;
 mod content;
 mod failure;
 mod guard;
+mod open;
 mod poll;
 mod redirect;
 mod reply;
@@ -31,9 +32,11 @@ pub(crate) use call::INFO as CALL_INFO;
 
 use crate::info::{ToolInfo, field, required};
 use client::Client;
+pub(crate) use open::Opened;
 pub(crate) use reply::Reply;
 pub(crate) use request::Configured;
 use request::Request;
+pub(crate) use request::escaped_header;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
@@ -101,7 +104,7 @@ impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
             client: Client::new(options.allow_private),
-            user_agent: request::escaped_header(&options.user_agent),
+            user_agent: escaped_header(&options.user_agent),
             reply_bytes_max: options.reply_bytes_max,
             default_timeout: options.default_timeout,
         }))

@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod chat;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
@@ -43,6 +44,7 @@ mod tls;
 
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
+pub use chat::{AgentModelTool, ChatOptions};
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{HttpCallTool, HttpOptions, HttpTool};

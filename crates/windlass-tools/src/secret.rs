@@ -116,6 +116,15 @@ impl Redaction {
         self.0.texts.iter().fold(struck, |text, secret| without_escaped(text, secret))
     }
 
+    /// How many bytes at the end of a text may be the beginning of a secret, of which the rest is still to come.
+    pub(crate) fn begun(&self, text: &str) -> usize {
+        let begun = |form: &str| {
+            let starts = form.char_indices().rev().map(|(at, _)| at).filter(|at| *at > 0);
+            starts.into_iter().find(|at| text.ends_with(&form[..*at])).unwrap_or(0)
+        };
+        self.0.forms.iter().map(|form| begun(form)).max().unwrap_or(0)
+    }
+
     /// The value without secrets.
     pub(crate) fn value(&self, value: &Value) -> Value {
         match value {

@@ -177,7 +177,7 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Any text as a header value: what is not plain ASCII is escaped as in addresses, the same way every time.
-pub(super) fn escaped_header(text: &str) -> HeaderValue {
+pub(crate) fn escaped_header(text: &str) -> HeaderValue {
     let is_plain = |byte: u8| matches!(byte, 0x20..=0x7e);
     let value = if text.bytes().all(is_plain) { text.to_owned() } else { uri::escape(text, is_plain) };
     HeaderValue::try_from(value).unwrap_or_else(|_| HeaderValue::from_static(""))
