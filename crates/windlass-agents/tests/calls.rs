@@ -1,5 +1,7 @@
 //! Calls of agents: which are made, which are refused, what is told of them, and what is left behind.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
