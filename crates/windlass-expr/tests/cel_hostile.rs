@@ -339,6 +339,11 @@ proptest! {
         run_any(&picks.into_iter().map(|pick| PIECES[pick]).collect::<String>());
     }
 
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Well-formed texts, so that evaluation is reached too.
     #[test]
     fn no_expression_panics(text in expression()) {
