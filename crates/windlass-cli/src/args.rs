@@ -59,6 +59,8 @@ pub enum Command {
     Mock(Mock),
     /// What tasks can do: the tools of this program, with their inputs and results
     Tools(Tools),
+    /// The JSON Schema of a dialect's files, for editors
+    Schema(Schema),
     /// All limits with their values
     Limits,
     /// Look for runs that are stuck and for damage
@@ -95,6 +97,7 @@ pub struct Source {
 pub enum Dialect {
     Loom,
     Noetl,
+    Zenflow,
 }
 
 #[derive(ClapArgs)]
@@ -126,7 +129,57 @@ pub struct Run {
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
+    pub agents: Agents,
+    #[command(flatten)]
+    pub permissions: Permissions,
+    #[command(flatten)]
     pub testing: Testing,
+}
+
+/// How a workflow of agents is run.
+#[derive(ClapArgs, Clone, Default)]
+#[command(next_help_heading = "Workflows of agents")]
+pub struct Agents {
+    /// The model for everything, whatever the file says: `provider/model`, or `scripted:FILE`
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// What the workflow is about this time: every agent is told
+    #[arg(long, value_name = "TEXT")]
+    pub context: Option<String>,
+    /// Where agents work; their files stay inside [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+    /// Whether there is somebody who passes messages on [default: if the file mentions send_message]
+    #[arg(long, value_name = "WHEN")]
+    pub coordinator: Option<Coordinator>,
+    /// Steps at a time, if the file says nothing [default: 5]
+    #[arg(long, value_name = "N")]
+    pub max_concurrency: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Coordinator {
+    Auto,
+    On,
+    Off,
+}
+
+/// What agents may do without being asked for. Otherwise a terminal is asked, and without one the answer is no.
+#[derive(ClapArgs, Clone, Default)]
+#[command(next_help_heading = "Permissions of agents")]
+pub struct Permissions {
+    /// Everything
+    #[arg(long)]
+    pub yolo: bool,
+    /// Only files of the work folder: read, write, glob, grep
+    #[arg(long, conflicts_with = "yolo")]
+    pub sandbox: bool,
+    /// This tool, such as `bash` or `server__tool`; may be given more than once
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// Never this tool, whatever else is allowed
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub deny: Vec<String>,
 }
 
 /// For tests and benchmarks of the program itself.
@@ -207,12 +260,24 @@ pub struct Events {
 }
 
 #[derive(ClapArgs)]
+pub struct Schema {
+    pub dialect: SchemaOf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    Zenflow,
+}
+
+#[derive(ClapArgs)]
 pub struct Resume {
     /// The run's id, its beginning, or `last`
     pub run: String,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub permissions: Permissions,
     #[command(flatten)]
     pub testing: Testing,
 }

@@ -12,7 +12,7 @@ use windlass_value::Value;
 use crate::args::Dialect;
 use crate::config::{Activity, Settings, Target};
 use crate::failure::Failure;
-use crate::standard;
+use crate::{flow, standard};
 
 /// The name a definition from standard input has in messages.
 const STDIN: &str = "<stdin>";
@@ -57,6 +57,21 @@ pub struct Compiled {
     pub warnings: Diagnostics,
     /// Definitions that this one calls by a literal name, and where it does.
     pub calls: Vec<(String, Span)>,
+    /// Files that are part of it, with warnings of their own.
+    pub others: Vec<(Source, Diagnostics)>,
+}
+
+/// What is wrong with a definition, and with files that would be part of it.
+#[derive(Default)]
+pub struct Problems {
+    pub own: Diagnostics,
+    pub others: Vec<(Source, Diagnostics)>,
+}
+
+impl From<Diagnostics> for Problems {
+    fn from(own: Diagnostics) -> Problems {
+        Problems { own, others: Vec::new() }
+    }
 }
 
 /// Compiles in the dialect that was named, or the one the content looks like. `app` are the settings that its parameters
@@ -67,7 +82,7 @@ pub fn compile(
     settings: &Settings,
     app: BTreeMap<String, String>,
     parameters: BTreeMap<String, Value>,
-) -> Result<Compiled, Diagnostics> {
+) -> Result<Compiled, Problems> {
     let mut found = Diagnostics::new();
     let limits = &settings.limits;
     let parse_limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
@@ -81,30 +96,46 @@ pub fn compile(
         (Some(Dialect::Loom), Some(tree)) => {
             let options = loom_options(source, settings, app, parameters);
             let compiled = windlass_loom::compile_tree(source, &tree, found, &options)?;
-            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls })
+            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls, others: Vec::new() })
         }
         (Some(Dialect::Noetl), Some(tree)) => {
             let compiled = windlass_noetl::compile_tree(source, &tree, found, &noetl_options(source, settings))?;
-            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls })
+            Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls, others: Vec::new() })
         }
+        (Some(Dialect::Zenflow), _) => zenflow(source, settings),
         // A broken file is most likely one of ours: its own problems come first.
         (dialect, _)
             if found.has_errors()
                 && (dialect.is_some()
                     || is_json
                     || mentions_a_playbook(source)
+                    || mentions_agents(source)
                     || source.text.len() > parse_limits.bytes) =>
         {
-            Err(found.sorted())
+            Err(found.sorted().into())
         }
-        _ => Err(unknown_dialect()),
+        _ => Err(unknown_dialect().into()),
+    }
+}
+
+/// Its YAML has other rules than that of playbooks: it is read once more.
+fn zenflow(source: &Source, settings: &Settings) -> Result<Compiled, Problems> {
+    let mut found = Diagnostics::new();
+    let Some(tree) = windlass_zenflow::read(source, &settings.limits, &mut found) else {
+        return Err(found.sorted().into());
+    };
+    match flow::compile(source, &tree, found, settings) {
+        Ok(windlass_zenflow::Compiled { plan, warnings, others, calls }) => {
+            Ok(Compiled { plan, warnings, calls, others })
+        }
+        Err(windlass_zenflow::Problems { own, others }) => Err(Problems { own, others }),
     }
 }
 
 /// What a definition with problems calls, as far as it can be read: a child that is not there is one problem more.
 pub fn calls_of(source: &Source, dialect: Option<Dialect>, settings: &Settings) -> Vec<(String, Span)> {
     match dialect {
-        Some(Dialect::Loom) => Vec::new(),
+        Some(Dialect::Loom | Dialect::Zenflow) => Vec::new(),
         _ => windlass_noetl::calls_of(source, &noetl_options(source, settings)),
     }
 }
@@ -112,6 +143,9 @@ pub fn calls_of(source: &Source, dialect: Option<Dialect>, settings: &Settings) 
 fn recognise(tree: &Node) -> Option<Dialect> {
     if windlass_noetl::recognise(tree) {
         return Some(Dialect::Noetl);
+    }
+    if windlass_zenflow::recognise(tree) {
+        return Some(Dialect::Zenflow);
     }
     windlass_loom::recognise(tree).then_some(Dialect::Loom)
 }
@@ -149,6 +183,10 @@ fn mentions_a_playbook(source: &Source) -> bool {
     lines.any(|line| line.starts_with("apiVersion:") || line.starts_with("kind:") || line.starts_with("workflow:"))
 }
 
+fn mentions_agents(source: &Source) -> bool {
+    source.text.lines().any(|line| line.starts_with("steps:") || line.starts_with("agents:"))
+}
+
 fn activity(activity: &Activity) -> windlass_loom::Activity {
     let target = match activity.target {
         Target::Endpoint { .. } => windlass_loom::Target::Tool,
@@ -165,7 +203,8 @@ fn unknown_dialect() -> Diagnostics {
     let mut found = Diagnostics::new();
     let message = "this is no definition in a dialect that is known";
     let hint = "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; noetl: YAML with \
-                `apiVersion: noetl.io/v2` and a `workflow` of steps; --dialect insists";
+                `apiVersion: noetl.io/v2` and a `workflow` of steps; zenflow: YAML or JSON with a `name` and `steps`; \
+                --dialect insists";
     found.push(Diagnostic::error("WND-0001", Span::at(0), message).hint(hint));
     found
 }

@@ -134,7 +134,7 @@ mod tests {
         let compiled = crate::definition::compile(&source, None, &settings, BTreeMap::new(), BTreeMap::new());
         match compiled {
             Ok(compiled) => compiled.warnings.iter().map(|problem| problem.code).collect(),
-            Err(problems) => problems.iter().map(|problem| problem.code).collect(),
+            Err(problems) => problems.own.iter().map(|problem| problem.code).collect(),
         }
     }
 

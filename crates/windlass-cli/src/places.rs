@@ -4,7 +4,10 @@ use windlass_core::plan::{Action, Node, NodeKind, Plan, SourceSpan};
 
 /// The line of the step or task that a path such as `pages[3].save` names; none where that is not certain.
 pub fn line_of(plan: &Plan, path: &str) -> Option<usize> {
-    let names: Vec<&str> = path.split('.').map(|part| part.split('[').next().unwrap_or(part)).collect();
+    let named = |name: &str| plan.nodes.iter().any(|node| *node.name == *name);
+    let is_turn = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && !named(part);
+    let parts = path.split('.').filter(|part| !is_turn(part));
+    let names: Vec<&str> = parts.map(|part| part.split('[').next().unwrap_or(part)).collect();
     let last = *names.last()?;
     let step = names.len().checked_sub(2).map(|at| names[at]);
     let tasks = plan.nodes.iter().filter(|node| step.is_some_and(|step| stands_in(plan, node, step)));

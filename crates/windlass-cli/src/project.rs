@@ -105,14 +105,18 @@ impl Reader<'_> {
         let mut app = around.settings;
         app.extend(self.settings.app.clone());
         let compiled = definition::compile(&source, dialect, self.settings, app, around.parameters);
-        let (plan, mut found, calls) = match compiled {
-            Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls),
-            Err(problems) => (None, problems, definition::calls_of(&source, dialect, self.settings)),
+        let (plan, mut found, calls, others) = match compiled {
+            Ok(compiled) => (Some(compiled.plan), compiled.warnings, compiled.calls, compiled.others),
+            Err(problems) => {
+                let calls = definition::calls_of(&source, dialect, self.settings);
+                (None, problems.own, calls, problems.others)
+            }
         };
         unset_credentials(&source, self.settings).into_iter().for_each(|warning| found.push(warning));
         self.open.extend(path.clone().map(same_file));
         let at = self.project.found.len();
         self.project.found.push((source, Diagnostics::new()));
+        self.project.found.extend(others);
         let mut resolved = Vec::new();
         for (name, span) in calls {
             let own = plan.as_ref().is_some_and(|plan| *plan.name == *name);

@@ -85,6 +85,7 @@ impl<'a> Ended<'a> {
         let took = took.map(|took| format!(" in {took}")).unwrap_or_default();
         let mut parts = vec![format!("{}{took}", paint.status(status, &text::sentence_case(status)))];
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
+        parts.extend(text::usage(&self.report.usage).map(|used| format!("used: {used}")));
         parts.extend(self.failed_turns(global));
         parts.extend(self.outputs());
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
@@ -174,7 +175,8 @@ pub fn steps_table(plan: &Plan, facts: &Facts, steps: &[(Arc<str>, StepReport)],
         let turns = step.looping.as_ref().map(|looping| turns_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
             step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), 100)).unwrap_or_default();
-        let more: Vec<String> = [turns, error].into_iter().filter(|part| !part.is_empty()).collect();
+        let used = text::usage(&step.usage).unwrap_or_default();
+        let more: Vec<String> = [turns, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()
     };
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))

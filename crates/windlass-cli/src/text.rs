@@ -1,6 +1,7 @@
 //! Values, times and tables in few characters. What drawings need as well is there.
 
 pub use windlass_draw::text::{count, cut, one_line, short, span};
+use windlass_value::Value;
 
 /// `15/100`, or `15` when there is no telling how many there will be.
 pub fn of(count: u64, most: Option<u64>) -> String {
@@ -57,4 +58,27 @@ mod tests {
         let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["ccc".to_owned(), "d".to_owned()]];
         assert_eq!(table(&rows), "a    bb\nccc  d");
     }
+}
+
+/// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
+pub fn usage(usage: &Value) -> Option<String> {
+    let amount = |what: &str| usage.get(what).and_then(Value::as_int).filter(|amount| *amount > 0);
+    let tokens = amount("tokens").map(|tokens| format!("{} tokens", grouped(tokens)));
+    // Kept in millionths.
+    let money = amount("money").map(|money| format!("{}.{:06}", money / 1_000_000, money % 1_000_000));
+    let money = money.map(|money| money.trim_end_matches('0').trim_end_matches('.').to_owned());
+    let parts: Vec<String> = tokens.into_iter().chain(money.map(|money| format!("cost {money}"))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn grouped(number: i64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -107,6 +107,9 @@ pub struct RunResult {
     /// What the run has answered before it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Reply>,
+    /// What its jobs have used, if its root counts that.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub usage: Value,
 }
 
 /// An observation, numbered from 1 per run without a gap.

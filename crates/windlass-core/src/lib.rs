@@ -28,4 +28,4 @@ pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
 pub use values::Values;
-pub use view::{FrameView, LoopView, frame_tree};
+pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

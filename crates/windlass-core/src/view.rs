@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
-use crate::plan::{Check, NodeKind};
+use crate::plan::{Check, NodeKind, TurnPath};
 use crate::reduce::usage;
 use crate::state::{Body, Frame, FrameId, JUDGE, State, WaitFrame};
 use crate::{Program, Reason};
@@ -21,6 +21,8 @@ pub struct FrameView {
     pub started_at: Timestamp,
     pub attempt: u32,
     pub turn: Option<u64>,
+    /// How paths write that turn.
+    pub turn_path: TurnPath,
     pub looping: Option<LoopView>,
     /// What the jobs inside have used so far, if it counts that; else null.
     pub usage: Value,
@@ -52,15 +54,23 @@ pub fn frame_tree(program: &Program, state: &State) -> Vec<FrameView> {
         }
     }
     inner.values_mut().for_each(|children| children.sort());
-    state.root.map(|root| views(program, state, root, None, &inner)).unwrap_or_default()
+    state.root.map(|root| views(program, state, root, (None, TurnPath::Brackets), &inner)).unwrap_or_default()
 }
 
-fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner: &Inner) -> Vec<FrameView> {
+fn views(
+    program: &Program,
+    state: &State,
+    id: FrameId,
+    (turn, turn_path): (Option<u64>, TurnPath),
+    inner: &Inner,
+) -> Vec<FrameView> {
     let Some(frame) = state.frames.get(id) else { return Vec::new() };
     let node = program.node(frame.node);
-    let is_loop = matches!(node.kind, NodeKind::Loop(_));
     let children = inner.get(&id).into_iter().flatten().flat_map(|(slot, child)| {
-        let turn = if is_loop { Some(*slot & !JUDGE) } else { turn.filter(|_| node.hidden) };
+        let turn = match &node.kind {
+            NodeKind::Loop(looping) => (Some(*slot & !JUDGE), looping.turn_path),
+            _ => (turn.filter(|_| node.hidden), turn_path),
+        };
         views(program, state, *child, turn, inner)
     });
     if node.hidden {
@@ -73,6 +83,7 @@ fn views(program: &Program, state: &State, id: FrameId, turn: Option<u64>, inner
         started_at: frame.started_at,
         attempt: frame.attempt,
         turn,
+        turn_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)),
         children: children.collect(),
@@ -119,4 +130,10 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
         last: body.previous.clone(),
         stopping: body.stopping,
     })
+}
+
+/// What the jobs of a live run have used so far; null if its root does not count that.
+pub fn usage_so_far(state: &State) -> Value {
+    let root = state.root.and_then(|root| state.frames.get(root));
+    root.and_then(|root| root.account.as_ref()).map_or(Value::Null, |account| usage(&account.usage))
 }

@@ -49,7 +49,7 @@ fn keys_results_and_reports_are_written_as_before() {
         error: Option<()>,
     }
     same_bytes!(
-        RunResult { status: Status::Succeeded, output: Value::Int(7), error: None, reply: None },
+        RunResult { status: Status::Succeeded, output: Value::Int(7), error: None, reply: None, usage: Value::Null },
         Result { status: Status::Succeeded, output: Value::Int(7), error: None }
     );
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use windlass_core::plan::NodeKind;
+use windlass_core::plan::{Node, NodeKind};
 use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status};
 use windlass_value::{Map, TurnRecords, Value};
 
@@ -21,6 +21,9 @@ pub struct FinalReport {
     /// How many events it has told of.
     #[serde(default)]
     pub events: u64,
+    /// What it has used, if it counts that.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub usage: Value,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,9 @@ pub struct StepReport {
     pub output: Value,
     pub error: Option<ErrorInfo>,
     pub looping: Option<LoopSummary>,
+    /// What it has used, if it counts that.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub usage: Value,
 }
 
 impl FinalReport {
@@ -38,6 +44,7 @@ impl FinalReport {
             output: Value::Null,
             error: None,
             reply: None,
+            usage: Value::Null,
         });
         FinalReport {
             status: result.status,
@@ -46,6 +53,7 @@ impl FinalReport {
             reply: result.reply,
             steps: steps_of(program, state),
             events: state.events,
+            usage: result.usage,
         }
     }
 
@@ -59,6 +67,9 @@ impl FinalReport {
         }
         if let Some(reply) = &self.reply {
             map.insert("reply", Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))]));
+        }
+        if !self.usage.is_null() {
+            map.insert("usage", self.usage.clone());
         }
         let steps = self.steps.iter().map(|(name, step)| (name.clone(), step.to_value()));
         map.insert("steps", Value::object(steps));
@@ -74,6 +85,7 @@ impl StepReport {
             error: outcome.error.clone(),
             // What a loop wrote down of its turns is for expressions; it may be long.
             looping: outcome.turns.clone().map(|turns| LoopSummary { records: TurnRecords::None, ..turns }),
+            usage: outcome.usage.clone(),
         }
     }
 
@@ -86,6 +98,9 @@ impl StepReport {
         }
         if let Some(looping) = &self.looping {
             map.insert("loop", loop_value(looping));
+        }
+        if !self.usage.is_null() {
+            map.insert("usage", self.usage.clone());
         }
         Value::map(map)
     }
@@ -100,18 +115,30 @@ fn loop_value(looping: &LoopSummary) -> Value {
     if !looping.usage.is_empty() {
         map.insert("usage", Value::object(looping.usage.iter().map(|used| (used.what.clone(), used.used))));
     }
+    if looping.unjudged > 0 {
+        map.insert("unjudged", looping.unjudged);
+    }
     Value::map(map)
 }
 
 /// The steps that have ended so far; also of a run that has not.
 pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)> {
     let root = program.node(program.plan.root);
-    let top = match (&root.kind, root.hidden) {
+    let mut top = match (&root.kind, root.hidden) {
         (NodeKind::Graph(_) | NodeKind::Net(_), _) | (_, true) => root.kind.children(),
         (_, false) => vec![program.plan.root],
     };
+    // What stands in a graph that nobody sees stands where the graph does.
+    while let Some(at) = top.iter().position(|node| is_hidden_graph(program.node(*node))) {
+        let inside = program.node(top[at]).kind.children();
+        top.splice(at..=at, inside);
+    }
     let Some(scope) = state.scopes.get(state.root_scope) else { return Vec::new() };
     top.into_iter()
         .filter_map(|node| Some((program.node(node).name.clone(), StepReport::of(scope.outcome(node)?))))
         .collect()
+}
+
+fn is_hidden_graph(node: &Node) -> bool {
+    node.hidden && matches!(node.kind, NodeKind::Graph(_))
 }

@@ -21,4 +21,4 @@ pub use registered::Registered;
 pub use render::Colour;
 pub use source::{Position, Source, Span};
 pub use tree::{Key, Kind, Node, Text, locate, to_value};
-pub use yaml::{Scalars, parse_yaml};
+pub use yaml::{Scalars, Yaml, parse_yaml};

@@ -1,6 +1,6 @@
 //! A case is a file: `yaml/ok/*.yaml` with the tree beside it, `yaml/bad/*.yaml` with what is said about it. The rules for
-//! scalars are `Core` where the file's name ends with `_core`, else `Yaml11`. `UPDATE=1 cargo test` writes what came
-//! out; then read the difference.
+//! scalars are `Core` where the file's name ends with `_core`, and all rules are those of Go where it ends with `_go`, else
+//! `Yaml11`. `UPDATE=1 cargo test` writes what came out; then read the difference.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_syntax::{
-    Colour, Diagnostics, Kind, Node, ParseLimits, Scalars, Source, Span, Text, parse_json, parse_yaml, to_value,
+    Colour, Diagnostics, Kind, Node, ParseLimits, Scalars, Source, Span, Text, Yaml, parse_json, parse_yaml, to_value,
 };
 use windlass_value::to_json;
 
@@ -28,10 +28,12 @@ fn cases(folder: &str) -> Vec<(PathBuf, Source)> {
     paths.into_iter().map(read).collect()
 }
 
-fn scalars(path: &Path) -> Scalars {
-    match path.file_stem().unwrap().to_string_lossy().ends_with("_core") {
-        true => Scalars::Core,
-        false => Scalars::Yaml11,
+fn rules(path: &Path) -> Yaml {
+    let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+    match stem.rsplit('_').next() {
+        Some("core") => Scalars::Core.into(),
+        Some("go") => Yaml::GO,
+        _ => Scalars::Yaml11.into(),
     }
 }
 
@@ -46,9 +48,9 @@ fn check(path: &Path, actual: &str, failures: &mut Vec<String>) {
     }
 }
 
-fn parse(source: &Source, scalars: Scalars) -> (Option<Node>, Diagnostics) {
+fn parse(source: &Source, rules: impl Into<Yaml>) -> (Option<Node>, Diagnostics) {
     let mut diagnostics = Diagnostics::new();
-    let node = parse_yaml(source, LIMITS, scalars, &mut diagnostics);
+    let node = parse_yaml(source, LIMITS, rules, &mut diagnostics);
     (node, diagnostics)
 }
 
@@ -89,7 +91,7 @@ fn texts<'a>(node: &'a Node, found: &mut Vec<(&'a Text, Span)>) {
 fn good_files_give_their_trees() {
     let mut failures = Vec::new();
     for (path, source) in cases("ok") {
-        let (node, diagnostics) = parse(&source, scalars(&path));
+        let (node, diagnostics) = parse(&source, rules(&path));
         let mut text = String::new();
         match node {
             Some(node) if diagnostics.is_empty() => show(&node, &source, "", 0, &mut text),
@@ -104,7 +106,7 @@ fn good_files_give_their_trees() {
 fn bad_files_are_refused_with_their_reasons() {
     let mut failures = Vec::new();
     for (path, source) in cases("bad") {
-        let (_, diagnostics) = parse(&source, scalars(&path));
+        let (_, diagnostics) = parse(&source, rules(&path));
         assert!(diagnostics.has_errors(), "{} is read", path.display());
         for problem in diagnostics.iter() {
             assert!(problem.hint.is_some(), "{}: {} has no hint", path.display(), problem.message);
@@ -117,10 +119,19 @@ fn bad_files_are_refused_with_their_reasons() {
 
 /// Every letter and digit of a text is found in the file, however the text was written.
 #[test]
+fn only_the_first_document_is_read_where_that_is_the_rule() {
+    let source = Source::new("two.yaml", "name: first\n---\nname: second\n: [ this is not even read\n");
+    let (node, diagnostics) = parse(&source, Yaml::GO);
+    assert_eq!(to_json(&to_value(&node.unwrap())), r#"{"name":"first"}"#);
+    assert!(!diagnostics.has_errors());
+    assert_eq!(diagnostics.reports(&source)[0].line, 2);
+}
+
+#[test]
 fn texts_know_where_they_were_written() {
     let mut letters = 0;
     for (path, source) in cases("ok") {
-        let (node, _) = parse(&source, scalars(&path));
+        let (node, _) = parse(&source, rules(&path));
         let node = node.unwrap();
         let mut found = Vec::new();
         texts(&node, &mut found);
@@ -243,7 +254,7 @@ fn nothing_panics_on_any_text() {
         }
         let text: String = text.into_iter().collect();
         let source = Source::new("any.yaml", text);
-        let rules = if round % 2 == 0 { Scalars::Yaml11 } else { Scalars::Core };
+        let rules: Yaml = [Scalars::Yaml11.into(), Scalars::Core.into(), Yaml::GO][round % 3];
         let (node, diagnostics) = parse(&source, rules);
         assert!(node.is_some() || diagnostics.has_errors());
         diagnostics.render(&source, Colour::Never);

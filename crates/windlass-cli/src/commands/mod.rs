@@ -13,6 +13,7 @@ mod replay;
 mod requests;
 mod resume;
 mod run;
+mod schema;
 mod status;
 mod tools;
 mod tree;
@@ -38,6 +39,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Graph(args) => graph::graph(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
+        Command::Schema(args) => schema::schema(&args),
         Command::Limits => limits::limits(global),
         Command::Doctor => doctor::doctor(global),
         Command::Clean(args) => clean::clean(global, &args),

@@ -10,6 +10,7 @@ use super::run::{interrupted, stored_program, tell_id};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure, owner_name};
+use crate::flow::Flow;
 use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
@@ -17,7 +18,7 @@ use crate::report::Ended;
 use crate::{children, image, out, stores, tools};
 
 pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+    let settings = Settings { flow: Flow::of_resume(args), ..Settings::load(global)? };
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     if let Some(report) = image::report_of(&row)? {

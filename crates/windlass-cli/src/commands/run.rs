@@ -11,6 +11,7 @@ use super::{delivery, resume};
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
+use crate::flow::{self, Flow};
 use crate::follow::look;
 use crate::host::{self, Interrupts, Watched};
 use crate::out::{self, Paint};
@@ -20,12 +21,12 @@ use crate::report::Ended;
 use crate::{children, definition, inputs, stores, text};
 
 pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
-    let settings = Settings::load(global)?;
+    let settings = Settings { flow: Flow::of_run(args)?, ..Settings::load(global)? };
     inputs::check_stdin(args)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
-    let input = inputs::gather(args, &project.plan()?.parameters)?;
+    let input = flow::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
     inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     let trigger = delivery::trigger_of(project.plan()?, args.trigger.as_deref())?;

@@ -93,6 +93,7 @@ impl<'a> View<'a> {
         ];
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
+        lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         let waits: Vec<&str> = state.waits.keys().map(|name| &**name).collect();
         if !waits.is_empty() {
             let command = stores::command(global, &format!("signal {} {}", row.run, waits[0]));
@@ -107,6 +108,13 @@ impl<'a> View<'a> {
             lines.extend([String::new(), table]);
         }
         lines.join("\n")
+    }
+
+    /// What the run has used so far; null if it does not count that.
+    fn usage(&self) -> Value {
+        let state = &self.seen.image.state;
+        let live = || windlass_core::usage_so_far(state);
+        state.result().map_or_else(live, |result| result.usage.clone())
     }
 
     fn who(&self, global: &Global) -> String {
@@ -148,6 +156,7 @@ impl<'a> View<'a> {
             ("owner", Value::from(self.owner.clone())),
             ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
             ("ticks", Value::from(state.ticks)),
+            ("usage", self.usage()),
             ("current", tree::to_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ]))

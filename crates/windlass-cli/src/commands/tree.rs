@@ -58,7 +58,8 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
     let since = text::span(now.since(view.started_at));
     let attempt = if view.attempt > 1 { format!(", attempt {}", view.attempt) } else { String::new() };
     let looping = view.looping.as_ref().map(loop_notes).unwrap_or_default();
-    format!("{turn}{}{count} ({}) {doing} {since}{attempt}{looping}", view.name, view.label)
+    let used = text::usage(&view.usage).map(|used| format!(", {used}")).unwrap_or_default();
+    format!("{turn}{}{count} ({}) {doing} {since}{attempt}{looping}{used}", view.name, view.label)
 }
 
 /// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
@@ -111,6 +112,9 @@ fn node_value(view: &FrameView, now: Timestamp) -> Value {
     }
     if let Some(looping) = &view.looping {
         map.insert("loop", loop_value(looping));
+    }
+    if !view.usage.is_null() {
+        map.insert("usage", view.usage.clone());
     }
     map.insert("children", to_value(&view.children, now));
     Value::map(map)

@@ -12,6 +12,7 @@ use windlass_value::Duration;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::flow::Flow;
 
 /// The sections a settings file may have.
 const SECTIONS: [&str; 5] = ["limits", "activities", "auth", "model", "settings"];
@@ -26,6 +27,8 @@ pub struct Settings {
     pub model: Model,
     /// What `appsetting` reads.
     pub app: BTreeMap<String, String>,
+    /// What the command line says of agents.
+    pub flow: Flow,
 }
 
 impl Settings {

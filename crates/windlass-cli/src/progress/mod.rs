@@ -102,7 +102,7 @@ impl Begun {
 /// The paths are those of the events: `pages[3].items`.
 fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopSeen)>) {
     for view in frames {
-        let turn = view.turn.map(|turn| format!("[{turn}]")).unwrap_or_default();
+        let turn = view.turn.map(|turn| view.turn_path.write(turn)).unwrap_or_default();
         let dot = if parent.is_empty() { "" } else { "." };
         let path = format!("{parent}{turn}{dot}{}", view.name);
         if let Some(looping) = &view.looping {
@@ -123,7 +123,8 @@ fn is_inside(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
-/// The path of the loop that a turn's path `sync[3]` belongs to.
+/// The path of the loop that a turn's path `sync[3]` or `sync.3` belongs to.
 fn loop_of(turn_path: &str) -> &str {
-    turn_path.rsplit_once('[').map_or(turn_path, |(path, _)| path)
+    let end = if turn_path.ends_with(']') { '[' } else { '.' };
+    turn_path.rsplit_once(end).map_or(turn_path, |(path, _)| path)
 }

@@ -132,6 +132,14 @@ pub enum TurnPath {
 }
 
 impl TurnPath {
+    /// What follows the loop's path.
+    pub fn write(self, index: u64) -> String {
+        match self {
+            TurnPath::Brackets => format!("[{index}]"),
+            TurnPath::Dots => format!(".{index}"),
+        }
+    }
+
     fn is_brackets(&self) -> bool {
         *self == TurnPath::Brackets
     }

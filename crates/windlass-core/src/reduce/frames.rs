@@ -445,8 +445,8 @@ impl Reducer<'_> {
         if let (Some(name), Status::Succeeded) = (self.state.returns.clone(), status) {
             output = self.returned(&name)?;
         }
-        let usage = outcome.usage.clone();
-        self.close_run(RunResult { status, output, error, reply: self.state.reply.clone() }, usage);
+        let (reply, usage) = (self.state.reply.clone(), outcome.usage.clone());
+        self.close_run(RunResult { status, output, error, reply, usage });
         Ok(())
     }
 
@@ -461,14 +461,11 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn run_ends_badly(&mut self, _outcome: &Arc<Outcome>, error: ErrorInfo) {
-        let reply = self.state.reply.clone();
-        self.close_run(
-            RunResult { status: Status::Failed, output: Value::Null, error: Some(error), reply },
-            Value::Null,
-        );
+        let (output, reply, usage) = (Value::Null, self.state.reply.clone(), Value::Null);
+        self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
     }
 
-    fn close_run(&mut self, result: RunResult, usage: Value) {
+    fn close_run(&mut self, result: RunResult) {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();
         self.state.waits.clear();
@@ -476,7 +473,7 @@ impl Reducer<'_> {
         self.state.agenda.clear();
         let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
         fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
-        fields.extend((!usage.is_null()).then_some(("usage", usage)));
+        fields.extend((!result.usage.is_null()).then(|| ("usage", result.usage.clone())));
         self.publish("".into(), "workflow.finished", fields);
         self.work.output.commands.push(match result.status {
             Status::Succeeded | Status::Skipped => Command::CompleteRun(result),

@@ -1,13 +1,12 @@
 //! What is seen from outside: events, paths, and values that are too large to travel.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use windlass_value::{Map, Value, known};
 
 use super::Reducer;
-use crate::plan::{NodeId, NodeKind, TurnPath};
+use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
@@ -182,7 +181,7 @@ impl Reducer<'_> {
             self.write_path(parent, text);
             let above = self.state.frames.get(parent).map(|frame| &self.program.node(frame.node).kind);
             if let Some(NodeKind::Loop(looping)) = above {
-                push_turn(text, looping.turn_path, frame.slot & !JUDGE);
+                text.push_str(&looping.turn_path.write(frame.slot & !JUDGE));
             }
         }
         let node = self.program.node(frame.node);
@@ -200,14 +199,6 @@ impl Reducer<'_> {
         let NodeKind::Pipeline(pipeline) = &self.program.node(above.node).kind else { return None };
         pipeline.tasks.get(frame.slot as usize).map(|task| &*task.label).filter(|label| !label.is_empty())
     }
-}
-
-pub(super) fn push_turn(text: &mut String, written: TurnPath, index: u64) {
-    // A text grows as long as there is memory.
-    let _ = match written {
-        TurnPath::Brackets => write!(text, "[{index}]"),
-        TurnPath::Dots => write!(text, ".{index}"),
-    };
 }
 
 fn push_name(text: &mut String, name: &str) {

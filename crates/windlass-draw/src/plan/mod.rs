@@ -61,8 +61,23 @@ impl Paths {
     }
 }
 
-/// `pages[3].save` as `pages[].save`.
+/// `pages[3].save` and `pages.3.save` as `pages[].save`.
 fn any_turn(path: &str) -> String {
+    let is_turn = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if path.split('.').skip(1).any(|part| is_turn(&part)) {
+        let mut text = String::with_capacity(path.len());
+        for (at, part) in path.split('.').enumerate() {
+            match at > 0 && is_turn(&part) {
+                true => text.push_str("[]"),
+                false => text.push_str(&format!("{}{part}", if at > 0 { "." } else { "" })),
+            }
+        }
+        return any_turn_in_brackets(&text);
+    }
+    any_turn_in_brackets(path)
+}
+
+fn any_turn_in_brackets(path: &str) -> String {
     let (mut text, mut rest) = (String::with_capacity(path.len()), path);
     while let Some((before, inside)) = rest.split_once('[') {
         let digits = inside.bytes().take_while(u8::is_ascii_digit).count();

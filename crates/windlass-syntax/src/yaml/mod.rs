@@ -1,9 +1,11 @@
-//! YAML into the spanned tree. What a definition does not need is refused with a hint: anchors, aliases, merge keys, tags
+//! YAML into the spanned tree. What a dialect does not need is refused with a hint: anchors, aliases, merge keys, tags
 //! of its own, several documents. The first syntax error ends the reading; duplicate keys do not.
 //!
-//! `scalar` says what a plain scalar means · `place` finds a text's characters in the file.
+//! `scalar` says what a plain scalar means · `place` finds a text's characters in the file · `references` anchors,
+//! aliases and merge keys, for dialects that have them.
 
 mod place;
+mod references;
 mod scalar;
 
 use std::borrow::Cow;
@@ -13,6 +15,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
 
 use crate::json::{DEPTH_CEILING, DUPLICATE_KEY, EMPTY, MALFORMED, TOO_DEEP, too_large};
 use crate::{Diagnostic, Diagnostics, Key, Kind, Node, ParseLimits, Source, Span, Text};
+use references::References;
 
 pub use scalar::Scalars;
 use scalar::{Meaning, resolve, tagged};
@@ -20,11 +23,32 @@ use scalar::{Meaning, resolve, tagged};
 const NOT_SUPPORTED: &str = "WND-1006";
 const UNQUOTED_TEMPLATE: &str = "WND-1007";
 
+/// How much of YAML a dialect has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Yaml {
+    pub scalars: Scalars,
+    /// Anchors, aliases and merge keys mean something; else they are refused.
+    pub references: bool,
+    /// Documents after the first are left unread, with a warning; else they are refused.
+    pub first_only: bool,
+}
+
+impl Yaml {
+    /// As most programs in Go read a file.
+    pub const GO: Yaml = Yaml { scalars: Scalars::Go, references: true, first_only: true };
+}
+
+impl From<Scalars> for Yaml {
+    fn from(scalars: Scalars) -> Yaml {
+        Yaml { scalars, references: false, first_only: false }
+    }
+}
+
 /// None if there is no tree at all; with a tree there may still be problems (duplicate keys).
 pub fn parse_yaml(
     source: &Source,
     limits: ParseLimits,
-    scalars: Scalars,
+    rules: impl Into<Yaml>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Node> {
     if let Some(problem) = too_large(source, limits) {
@@ -36,7 +60,8 @@ pub fn parse_yaml(
         text,
         places: Places::new(text),
         events: Parser::new_from_str(text),
-        scalars,
+        rules: rules.into(),
+        references: References::default(),
         depth_max: limits.depth.min(DEPTH_CEILING),
         diagnostics,
     };
@@ -79,13 +104,14 @@ struct Reader<'a> {
     text: &'a str,
     places: Places,
     events: Parser<'a, StrInput<'a>>,
-    scalars: Scalars,
+    rules: Yaml,
+    references: References,
     depth_max: usize,
     diagnostics: &'a mut Diagnostics,
 }
 
 /// What every node may carry in front of it.
-type Properties<'a> = (usize, Option<Cow<'a, Tag>>);
+type Tagged<'a> = Option<Cow<'a, Tag>>;
 
 impl<'a> Reader<'a> {
     fn stream(&mut self) -> Parsed<Node> {
@@ -94,6 +120,12 @@ impl<'a> Reader<'a> {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamEnd => break,
+                Event::DocumentStart(_) if root.is_some() && self.rules.first_only => {
+                    let message = "a second document begins here; only the first is read";
+                    let hint = "one file holds one definition: remove what follows";
+                    self.diagnostics.push(Diagnostic::warning(NOT_SUPPORTED, span, message).hint(hint));
+                    break;
+                }
                 Event::DocumentStart(_) if root.is_some() => {
                     return Err(not_supported(span, "a second document begins here", "one file holds one definition"));
                 }
@@ -125,22 +157,37 @@ impl<'a> Reader<'a> {
             let problem = Diagnostic::error(TOO_DEEP, Span::new(span.start, span.start + 1), message);
             return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
         }
-        match event {
-            Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, span, (anchor, tag)),
-            Event::SequenceStart(anchor, tag) => {
-                self.collection((anchor, tag), "seq", span)?;
-                self.list(span, depth)
+        let anchor = match &event {
+            Event::Scalar(_, _, anchor, _) | Event::SequenceStart(anchor, _) | Event::MappingStart(anchor, _) => {
+                *anchor
             }
-            Event::MappingStart(anchor, tag) => {
-                self.collection((anchor, tag), "map", span)?;
-                self.map(span, depth)
+            _ => 0,
+        };
+        self.allow_anchor(anchor, span)?;
+        // An anchor stands in front of its value, as a tag does; a caret belongs under the value.
+        let end = if matches!(event, Event::Scalar(..)) { span.end } else { self.text.len() };
+        let span = if anchor == 0 { span } else { place::without_properties(self.text, span, end) };
+        let node = match event {
+            Event::Scalar(text, style, _, tag) => self.scalar(&text, style, span, tag)?,
+            Event::SequenceStart(_, tag) => {
+                self.collection(tag, "seq", span)?;
+                self.list(span, depth)?
             }
-            Event::Alias(_) => Err(no_alias(span)),
+            Event::MappingStart(_, tag) => {
+                self.collection(tag, "map", span)?;
+                self.map(span, depth)?
+            }
+            Event::Alias(anchor) if self.rules.references => {
+                self.references.get(anchor, span, self.depth_max - depth)?
+            }
+            Event::Alias(_) => return Err(no_alias(span)),
             other => {
                 let problem = Diagnostic::error(MALFORMED, span, format!("a value is missing here, found {other:?}"));
-                Err(Box::new(problem))
+                return Err(Box::new(problem));
             }
-        }
+        };
+        self.references.keep(anchor, &node)?;
+        Ok(node)
     }
 
     fn list(&mut self, opening: Span, depth: usize) -> Parsed<Node> {
@@ -163,16 +210,27 @@ impl<'a> Reader<'a> {
         }
         let mut entries: Vec<(Key, Node)> = Vec::new();
         let mut seen: HashMap<String, Span> = HashMap::new();
+        let mut merged: Vec<(Key, Node)> = Vec::new();
+        let mut last = None;
         loop {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                let span = self.extent(opening, span, entries.last().map(|(_, node)| node.span));
+                let span = self.extent(opening, span, last);
+                // What the object says itself wins, wherever it says it.
+                merged.retain(|(key, _)| seen.insert(key.text.clone(), key.span).is_none());
+                entries.extend(merged);
                 return Ok(Node::new(span, Kind::Map(entries)));
             }
+            let merges = matches!(&event, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<")
+                && self.rules.references;
             let key = self.key(event, span, &mut seen)?;
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
-            entries.push((key, node));
+            last = Some(node.span);
+            match merges {
+                true => merged.extend(references::merged(node)?),
+                false => entries.push((key, node)),
+            }
         }
     }
 
@@ -180,12 +238,20 @@ impl<'a> Reader<'a> {
     fn key(&mut self, event: Event<'a>, span: Span, seen: &mut HashMap<String, Span>) -> Parsed<Key> {
         let text = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.plain_properties((anchor, tag), span)?;
-                if text == "<<" && style == ScalarStyle::Plain {
+                self.allow_anchor(anchor, span)?;
+                self.plain_properties(tag, span)?;
+                self.references.keep(anchor, &Node::text(text.clone(), span))?;
+                if text == "<<" && style == ScalarStyle::Plain && !self.rules.references {
                     let hint = "write the keys out; what several steps share goes into `workload`";
                     return Err(not_supported(span, "merge keys are not supported", hint));
                 }
                 text
+            }
+            Event::Alias(anchor) if self.rules.references => {
+                match self.references.get(anchor, span, usize::MAX)?.kind {
+                    Kind::Str(text) => Cow::Owned(text.text),
+                    _ => return Err(not_supported(span, "a key must be a text", "write `key: value`")),
+                }
             }
             Event::Alias(_) => return Err(no_alias(span)),
             Event::MappingStart(..) if self.text[..span.start].ends_with('{') => {
@@ -205,20 +271,17 @@ impl<'a> Reader<'a> {
         Ok(Key { text: text.into_owned(), span })
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span, properties: Properties<'_>) -> Parsed<Node> {
-        let (anchor, tag) = properties;
-        no_anchor(anchor, span)?;
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span, tag: Tagged<'_>) -> Parsed<Node> {
         let meaning = match tag.as_deref() {
-            None if style == ScalarStyle::Plain => resolve(text, self.scalars),
+            None if style == ScalarStyle::Plain => resolve(text, self.rules.scalars),
             None => Meaning::Text,
-            Some(tag) if tag.is_yaml_core_schema() => match tagged(&tag.suffix, text, self.scalars) {
+            Some(tag) if tag.is_yaml_core_schema() => match tagged(&tag.suffix, text, self.rules.scalars) {
                 Some(meaning) => meaning,
                 None => return Err(bad_tag(tag, span)),
             },
             Some(tag) => return Err(bad_tag(tag, span)),
         };
-        // A tag stands in front of its value; a caret belongs under the value.
-        let span = if tag.is_some() { place::without_tag(self.text, span) } else { span };
+        let span = if tag.is_some() { place::without_properties(self.text, span, span.end) } else { span };
         // A block ends with its last line, not where the next key begins.
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
         let end = if block { span.start + self.text[span.start..span.end].trim_end().len() } else { span.end };
@@ -239,19 +302,27 @@ impl<'a> Reader<'a> {
         Ok(Node::new(span, kind))
     }
 
-    fn collection(&self, (anchor, tag): Properties<'_>, name: &str, span: Span) -> Parsed<()> {
-        no_anchor(anchor, span)?;
+    fn collection(&self, tag: Tagged<'_>, name: &str, span: Span) -> Parsed<()> {
         match tag.as_deref() {
             Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == name) => Err(bad_tag(tag, span)),
             _ => Ok(()),
         }
     }
 
-    fn plain_properties(&self, (anchor, tag): Properties<'_>, span: Span) -> Parsed<()> {
-        no_anchor(anchor, span)?;
+    fn plain_properties(&self, tag: Tagged<'_>, span: Span) -> Parsed<()> {
         match tag.as_deref() {
             Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == "str") => Err(bad_tag(tag, span)),
             _ => Ok(()),
+        }
+    }
+
+    fn allow_anchor(&self, anchor: usize, span: Span) -> Parsed<()> {
+        match anchor == 0 || self.rules.references {
+            true => Ok(()),
+            false => {
+                let hint = "write the value out where it is needed";
+                Err(not_supported(span, "anchors (`&name`) are not supported", hint))
+            }
         }
     }
 
@@ -273,7 +344,14 @@ impl<'a> Reader<'a> {
         }
         let end = at + self.text[at..].chars().next().map_or(0, char::len_utf8);
         let message = format!("this is not valid YAML: {}", error.info());
-        Box::new(Diagnostic::error(MALFORMED, Span::new(at, end), message).hint(hint_for(error.info())))
+        Box::new(Diagnostic::error(MALFORMED, Span::new(at, end), message).hint(self.hint_for(error.info())))
+    }
+
+    fn hint_for(&self, info: &str) -> &'static str {
+        match info.contains("unknown anchor") && self.rules.references {
+            true => "an alias stands below the anchor of its name; a text that begins with `*` goes in quotes",
+            false => hint_for(info),
+        }
     }
 
     fn unquoted(&self, start: usize) -> Box<Diagnostic> {
@@ -298,13 +376,6 @@ fn empty(span: Span) -> Box<Diagnostic> {
 
 fn not_supported(span: Span, message: &str, hint: &str) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(NOT_SUPPORTED, span, message).hint(hint))
-}
-
-fn no_anchor(anchor: usize, span: Span) -> Parsed<()> {
-    match anchor {
-        0 => Ok(()),
-        _ => Err(not_supported(span, "anchors (`&name`) are not supported", "write the value out where it is needed")),
-    }
 }
 
 fn no_alias(span: Span) -> Box<Diagnostic> {

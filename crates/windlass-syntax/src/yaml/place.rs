@@ -20,16 +20,16 @@ pub(super) fn anchors(raw: &str, start: usize, text: &str, style: ScalarStyle) -
     places.anchors
 }
 
-/// The span of a value without the tag in front of it.
-pub(super) fn without_tag(text: &str, span: Span) -> Span {
+/// The span of a value without the tag and the anchor in front of it. They end at `end` at the latest.
+pub(super) fn without_properties(text: &str, span: Span, end: usize) -> Span {
     let mut start = span.start;
-    while text[start..span.end].starts_with('!') {
-        let rest = &text[start..span.end];
-        let tag = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let space = rest[tag..].find(|c: char| !c.is_whitespace()).unwrap_or(rest.len() - tag);
-        start += tag + space;
+    while text[start..end].starts_with(['!', '&']) {
+        let rest = &text[start..end];
+        let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let space = rest[word..].find(|c: char| !c.is_whitespace()).unwrap_or(rest.len() - word);
+        start += word + space;
     }
-    Span::new(start, span.end)
+    Span::new(start, span.end.max(start))
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,13 +1,13 @@
-//! What a plain scalar means: two tables, and nothing else differs between them.
+//! What a plain scalar means: three tables, and nothing else differs between them.
 //!
-//! | | `Yaml11` | `Core` |
-//! |---|---|---|
-//! | null | empty, `~`, `null`, `Null`, `NULL` | the same |
-//! | booleans | `true`, `false`, `yes`, `no`, `on`, `off`: lower case, capitalised, upper case | `true`, `false` |
-//! | integers | `10`, `1_000`, `0b11`, `017`, `0o17`, `0x1f` | `10`, `0o17`, `0x1f`; `017` is 17 |
-//! | floats | need a point; an exponent needs its sign: `1.5e+3` | `1.5`, `1e3`, `1.` |
+//! | | `Yaml11` | `Core` | `Go` |
+//! |---|---|---|---|
+//! | null | empty, `~`, `null`, `Null`, `NULL` | the same | the same |
+//! | booleans | `true`, `false`, `yes`, `no`, `on`, `off`: lower case, capitalised, upper case | `true`, `false` | as `Core` |
+//! | integers | `10`, `1_000`, `0b11`, `017`, `0o17`, `0x1f` | `10`, `0o17`, `0x1f`; `017` is 17 | as `Yaml11`; `08` is 8 |
+//! | floats | need a point; an exponent needs its sign: `1.5e+3` | `1.5`, `1e3`, `1.` | as `Core`, with underscores |
 //!
-//! Dates and sexagesimal numbers stay text in both.
+//! Dates and sexagesimal numbers stay text in all of them.
 
 use windlass_value::{Digits, Value};
 
@@ -22,6 +22,8 @@ pub enum Scalars {
     Yaml11,
     /// The core schema of YAML 1.2.
     Core,
+    /// As most programs in Go read it: YAML 1.2, with the integers of 1.1.
+    Go,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +94,7 @@ fn number(text: &str, scalars: Scalars) -> Meaning {
     let found = match scalars {
         Scalars::Yaml11 => yaml11(unsigned),
         Scalars::Core => core(unsigned),
+        Scalars::Go => go(unsigned),
     };
     match found {
         // Whoever writes more than that does not mean a number.
@@ -169,6 +172,22 @@ fn core(text: &str) -> Option<Written> {
         && (!whole.is_empty() || fraction.is_some_and(|fraction| !fraction.is_empty()))
         && exponent.is_none_or(|exponent| all(exponent.strip_prefix(['+', '-']).unwrap_or(exponent), 10));
     good.then(|| Written::Decimal(text.to_owned()))
+}
+
+fn go(text: &str) -> Option<Written> {
+    let plain: String = text.chars().filter(|c| *c != '_').collect();
+    let all = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    for (letter, radix) in [('x', 16), ('o', 8), ('b', 2)] {
+        if let Some(rest) = plain.strip_prefix('0')
+            && let Some(rest) = rest.strip_prefix([letter, letter.to_ascii_uppercase()])
+        {
+            return all(rest, radix).then(|| Written::Radix(rest.to_owned(), radix));
+        }
+    }
+    match plain.strip_prefix('0') {
+        Some(rest) if all(rest, 8) => Some(Written::Radix(rest.to_owned(), 8)),
+        _ => core(&plain),
+    }
 }
 
 fn with_radix(sign: &str, digits: &str, radix: u32) -> Value {

@@ -12,7 +12,6 @@ use super::looks::{Found, judged};
 use super::loop_end::called_off_because;
 use crate::plan::{Check, Loop, NodeKind, Source, TurnFailure};
 use crate::reduce::eval::Locals;
-use crate::reduce::publish::push_turn;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, FrameId, Item, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn, Used};
 use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
@@ -338,8 +337,7 @@ impl<'a> Reducer<'a> {
     ) {
         let Some(frame) = self.state.frames.get(id) else { return };
         let Body::Loop(body) = &frame.body else { return };
-        let mut path = body.path.to_string();
-        push_turn(&mut path, looping.turn_path, index);
+        let path = format!("{}{}", body.path, looping.turn_path.write(index));
         let mut fields = vec![
             ("actionName", Value::Str(self.program.node(frame.node).name.clone())),
             ("iteration", Value::from(index)),

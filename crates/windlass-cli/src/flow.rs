@@ -1,0 +1,98 @@
+//! Workflows of agents: what of the command line and the settings they are compiled with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_syntax::{Diagnostics, Node, Source};
+use windlass_value::Value;
+use windlass_zenflow::{Compiled, CoordinatorMode, Disk, Options, Problems};
+
+use crate::args::{self, Coordinator, Permissions};
+use crate::config::Settings;
+use crate::definition;
+use crate::failure::Failure;
+use crate::standard::folder_of;
+
+/// A model that follows a script.
+const SCRIPTED: &str = "scripted:";
+
+/// What the command line says of the agents of a run.
+#[derive(Clone, Default)]
+pub struct Flow {
+    /// For everything, whatever the file says.
+    model: Option<String>,
+    workdir: Option<PathBuf>,
+    coordinator: CoordinatorMode,
+    max_concurrency: Option<u64>,
+    /// It is going to run: what is missing beside the file is an error now, not a warning.
+    runs: bool,
+    pub permissions: Permissions,
+}
+
+impl Flow {
+    pub fn of_run(args: &args::Run) -> Result<Flow, Failure> {
+        let agents = &args.agents;
+        let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
+        let workdir = workdir.canonicalize().map_err(|error| {
+            Failure::usage(format!("agents cannot work in {}: {error}", workdir.display()))
+                .hint("--workdir names a folder that is there")
+        })?;
+        Ok(Flow {
+            model: agents.model.as_deref().map(absolute).transpose()?,
+            workdir: Some(workdir),
+            coordinator: match agents.coordinator {
+                None | Some(Coordinator::Auto) => CoordinatorMode::Auto,
+                Some(Coordinator::On) => CoordinatorMode::On,
+                Some(Coordinator::Off) => CoordinatorMode::Off,
+            },
+            max_concurrency: agents.max_concurrency,
+            runs: true,
+            permissions: args.permissions.clone(),
+        })
+    }
+
+    pub fn of_resume(args: &args::Resume) -> Flow {
+        Flow { permissions: args.permissions.clone(), ..Flow::default() }
+    }
+}
+
+/// Whoever goes on with the run may stand somewhere else.
+fn absolute(model: &str) -> Result<String, Failure> {
+    let Some(file) = model.strip_prefix(SCRIPTED) else { return Ok(model.to_owned()) };
+    match Path::new(file).canonicalize() {
+        Ok(path) => Ok(format!("{SCRIPTED}{}", path.display())),
+        Err(error) => Err(Failure::usage(format!("the script {file} cannot be read: {error}"))
+            .hint("--model scripted:FILE names a script of replies; docs/models.md shows one")),
+    }
+}
+
+/// What the command line adds to the input of a run.
+pub fn with_context(input: Value, args: &args::Run) -> Value {
+    let (Some(context), Value::Map(map)) = (&args.agents.context, &input) else { return input };
+    let mut map = windlass_value::Map::clone(map);
+    map.insert("context", context.as_str());
+    Value::map(map)
+}
+
+pub fn compile(source: &Source, tree: &Node, found: Diagnostics, settings: &Settings) -> Result<Compiled, Problems> {
+    windlass_zenflow::compile_tree(source, tree, found, &options(source, settings))
+}
+
+fn options(source: &Source, settings: &Settings) -> Options {
+    let flow = &settings.flow;
+    let path = (!definition::is_from_stdin(source)).then(|| folder_of(Path::new(&*source.name)));
+    Options {
+        limits: settings.limits.clone(),
+        folder: path.and_then(|folder| folder.canonicalize().ok()),
+        tools: ["read", "write", "glob", "grep", "bash", "http"].map(str::to_owned).to_vec(),
+        mcp: Vec::new(),
+        model: flow.model.clone(),
+        default_model: None,
+        prices: Default::default(),
+        coordinator: flow.coordinator,
+        max_concurrency: flow.max_concurrency,
+        work_folder: flow.workdir.clone(),
+        files: Arc::new(Disk),
+        strict_files: flow.runs,
+    }
+}

@@ -1,0 +1,106 @@
+//! Anchors, aliases and merge keys. What they copy is bounded: a few lines can stand for more than any memory holds.
+
+use std::collections::HashMap;
+
+use super::{NOT_SUPPORTED, Parsed, not_supported};
+use crate::json::{MALFORMED, TOO_DEEP};
+use crate::{Diagnostic, Key, Kind, Node, Span};
+
+/// What all copies of a file may cost together, roughly in bytes.
+const COPIED_MAX: usize = 8 << 20;
+/// A node costs this much, whatever it holds.
+const NODE_COST: usize = 64;
+
+#[derive(Default)]
+pub(super) struct References {
+    anchored: HashMap<usize, Anchored>,
+    copied: usize,
+}
+
+struct Anchored {
+    node: Node,
+    cost: usize,
+    height: usize,
+}
+
+impl References {
+    /// Nothing that has no anchor is kept: 0 is none.
+    pub fn keep(&mut self, anchor: usize, node: &Node) -> Parsed<()> {
+        if anchor == 0 {
+            return Ok(());
+        }
+        let (cost, height) = measured(node);
+        self.spend(cost, node.span)?;
+        self.anchored.insert(anchor, Anchored { node: node.clone(), cost, height });
+        Ok(())
+    }
+
+    /// What an alias stands for. A collection stands where the alias does; what is inside of it, and a scalar, stays where
+    /// it was written.
+    pub fn get(&mut self, anchor: usize, span: Span, depth_left: usize) -> Parsed<Node> {
+        let Some(found) = self.anchored.get(&anchor) else {
+            let problem = Diagnostic::error(MALFORMED, span, "this alias is inside of what it stands for");
+            return Err(Box::new(problem.hint("write the value out")));
+        };
+        let (cost, height) = (found.cost, found.height);
+        if height > depth_left {
+            let problem = Diagnostic::error(TOO_DEEP, span, "with this alias the file nests too deep");
+            return Err(Box::new(problem.hint("raise `definition_depth_max` in windlass.toml if this is meant")));
+        }
+        let node = match &found.node.kind {
+            kind @ (Kind::List(_) | Kind::Map(_)) => Node::new(span, kind.clone()),
+            _ => found.node.clone(),
+        };
+        self.spend(cost, span)?;
+        Ok(node)
+    }
+
+    fn spend(&mut self, cost: usize, span: Span) -> Parsed<()> {
+        self.copied = self.copied.saturating_add(cost);
+        match self.copied <= COPIED_MAX {
+            true => Ok(()),
+            false => {
+                let hint = "write out what is needed, without anchors";
+                Err(not_supported(span, "the aliases of this file stand for too much", hint))
+            }
+        }
+    }
+}
+
+/// What a node costs to copy, and how many levels are in it below itself.
+fn measured(node: &Node) -> (usize, usize) {
+    let over = |found: &mut dyn Iterator<Item = (usize, usize)>| {
+        found.fold((NODE_COST, 0), |(cost, height), (more, below)| (cost + more, height.max(below + 1)))
+    };
+    match &node.kind {
+        Kind::Str(text) => (NODE_COST + text.text.len(), 0),
+        Kind::List(items) => over(&mut items.iter().map(measured)),
+        Kind::Map(entries) => over(&mut entries.iter().map(|(key, node)| {
+            let (cost, height) = measured(node);
+            (cost + key.text.len(), height)
+        })),
+        _ => (NODE_COST, 0),
+    }
+}
+
+/// The entries that a merge key brings, what counts first in front.
+pub(super) fn merged(node: Node) -> Parsed<Vec<(Key, Node)>> {
+    let wrong = |span: Span| {
+        let hint = "write `<<: *name` or `<<: [*one, *two]`, each an object";
+        Box::new(Diagnostic::error(NOT_SUPPORTED, span, "only objects can be merged").hint(hint))
+    };
+    match node.kind {
+        Kind::Map(entries) => Ok(entries),
+        Kind::List(items) => {
+            let mut all = Vec::new();
+            for item in items {
+                match item.kind {
+                    Kind::Map(entries) => all.extend(entries),
+                    _ => return Err(wrong(item.span)),
+                }
+            }
+            Ok(all)
+        }
+        _ => Err(wrong(node.span)),
+    }
+}

@@ -1,0 +1,261 @@
+//! A workflow that was read and checked. Everything has its place in the file it was written in; what the author left
+//! out is still missing here, so that whoever makes the plan decides what that means.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_syntax::{Source, Span};
+use windlass_value::{Duration, Map, Value};
+
+/// Something and the bytes of the file it was written in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spanned<T> {
+    pub value: T,
+    pub span: Span,
+}
+
+impl<T> Spanned<T> {
+    pub fn new(value: T, span: Span) -> Spanned<T> {
+        Spanned { value, span }
+    }
+}
+
+impl<T> Deref for Spanned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// One file. The spans of everything in it are of its own `source`, also if another file includes it.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub source: Source,
+    /// The folder of the file, absolute, links resolved: context files are looked for in it. None if it is not known.
+    pub folder: Option<PathBuf>,
+    pub span: Span,
+    pub name: Spanned<String>,
+    pub description: Option<Spanned<String>>,
+    /// In the order of the file.
+    pub agents: Vec<Agent>,
+    /// In the order of the file, at least one.
+    pub steps: Vec<Step>,
+    pub options: FlowOptions,
+    pub extensions: Extensions,
+}
+
+impl Document {
+    pub fn agent(&self, name: &str) -> Option<&Agent> {
+        self.agents.iter().find(|agent| *agent.name == name)
+    }
+
+    pub fn step(&self, id: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| *step.id == id)
+    }
+
+    /// All steps of this file, those inside of loops after the step with the loop; included files are not looked into.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().flat_map(|step| std::iter::once(step).chain(step.inner()))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub span: Span,
+    pub name: Spanned<String>,
+    pub description: Spanned<String>,
+    /// The system prompt. `@path` is resolved to the file's text.
+    pub prompt: Option<Spanned<String>>,
+    pub model: Option<Spanned<String>>,
+    /// Only these tools. None or empty: all.
+    pub tools: Option<Vec<Spanned<String>>>,
+    pub disallowed_tools: Vec<Spanned<String>>,
+    /// Model calls. None or 0: the default.
+    pub max_turns: Option<Spanned<u64>>,
+    pub temperature: Option<Spanned<f64>>,
+    pub top_p: Option<Spanned<f64>>,
+    /// An object that is a valid JSON Schema (2020-12).
+    pub result_schema: Option<Spanned<Value>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub span: Span,
+    pub id: Spanned<String>,
+    /// The name of an agent of the same file. None: the default agent.
+    pub agent: Option<Spanned<String>>,
+    /// `@path` is resolved to the file's text.
+    pub instructions: Option<Spanned<String>>,
+    /// Ids of siblings, each once.
+    pub depends_on: Vec<Spanned<String>>,
+    /// As written: relative to the folder of the document, never out of it.
+    pub context_files: Vec<Spanned<String>>,
+    pub model: Option<Spanned<String>>,
+    pub timeout: Option<Spanned<Duration>>,
+    /// Tries of the whole step after the first.
+    pub retries: Option<Spanned<u64>>,
+    /// Tries of one model call after the first.
+    pub max_retries: Option<Spanned<u64>>,
+    pub condition: Option<Cel>,
+    pub include: Option<Include>,
+    pub repeat: Option<Loop>,
+    /// `x-windlass`
+    pub budget: Option<Budget>,
+}
+
+impl Step {
+    /// The steps inside of its loop.
+    pub fn inner(&self) -> &[Step] {
+        self.repeat.as_ref().map_or(&[], |repeat| &repeat.steps)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Include {
+    /// A key of `includes`, or a path.
+    pub target: Spanned<String>,
+    /// The file, absolute. None if the folder is not known.
+    pub path: Option<PathBuf>,
+    /// What is in it, checked. None only if the file is not there and [`Options::strict_files`](crate::Options) is off:
+    /// then nobody is going to run this.
+    pub document: Option<Arc<Document>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Loop {
+    pub span: Span,
+    pub mode: LoopMode,
+    pub output_mode: Option<Spanned<OutputMode>>,
+    /// Empty: the step itself is repeated.
+    pub steps: Vec<Step>,
+    /// `x-windlass`
+    pub budget: Option<Budget>,
+}
+
+#[derive(Clone, Debug)]
+pub enum LoopMode {
+    ForEach {
+        items: Items,
+        /// None or 0: all at once.
+        max_concurrency: Option<Spanned<u64>>,
+    },
+    Repeat {
+        /// At least 1.
+        max_iterations: Spanned<u64>,
+        until: Option<Cel>,
+        /// An agent of the same file whose result has a required boolean `done`.
+        until_agent: Option<Spanned<String>>,
+        delay: Option<Spanned<Duration>>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Items {
+    /// A list with at least one item.
+    Literal(Spanned<Value>),
+    Cel(Cel),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Also the empty text.
+    Last,
+    Cumulative,
+}
+
+/// A CEL expression that compiles, and what it can see.
+#[derive(Clone, Debug)]
+pub struct Cel {
+    pub text: String,
+    pub span: Span,
+    /// Ids that `steps.<id>` may mean: those of its own scope, the enclosing ones, and inner steps in `until`.
+    pub steps: Vec<String>,
+    /// The enclosing loop step, if there is one: in `until` that of the loop itself.
+    pub inside: Option<String>,
+    /// The bare names that mean something here: `iteration`, `item`, `index`, `content`, `result`, `status`, `inputs`.
+    pub binds: Vec<&'static str>,
+}
+
+impl Cel {
+    /// What the language `cel` compiles.
+    pub fn source(&self) -> Value {
+        let texts = |texts: &mut dyn Iterator<Item = &str>| Value::list(texts.map(Value::from).collect());
+        let entries = [
+            ("cel", Value::from(self.text.as_str())),
+            ("steps", texts(&mut self.steps.iter().map(String::as_str))),
+            ("loop", self.inside.as_deref().map_or(Value::Null, Value::from)),
+            ("binds", texts(&mut self.binds.iter().copied())),
+        ];
+        Value::map(entries.into_iter().collect::<Map>())
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct FlowOptions {
+    /// None or 0: the default.
+    pub max_concurrency: Option<Spanned<u64>>,
+    pub on_step_failure: Option<Spanned<Strategy>>,
+    /// Of the whole run. 0: none.
+    pub timeout: Option<Spanned<Duration>>,
+    /// Of each step that has none of its own. 0: none.
+    pub step_timeout: Option<Spanned<Duration>>,
+    pub isolation: Option<Spanned<String>>,
+    pub scheduler: Option<Spanned<Scheduler>>,
+    /// Of each step that says nothing of its own.
+    pub max_retries: Option<Spanned<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    Cascade,
+    SkipDependents,
+    Abort,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    DependencyFirst,
+    RoundRobin,
+    LeastBusy,
+}
+
+/// `x-windlass` of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions {
+    pub budget: Option<Budget>,
+    /// Inputs of the run, and their values if nothing is given.
+    pub inputs: Vec<(Spanned<String>, Value)>,
+    pub coordinator: Coordinator,
+    /// Context files that are not there are told to the model instead of failing the step.
+    pub lenient_files: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Coordinator {
+    pub mode: Option<Spanned<CoordinatorMode>>,
+    pub model: Option<Spanned<String>>,
+    /// `@path` is resolved to the file's text.
+    pub prompt: Option<Spanned<String>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CoordinatorMode {
+    /// If the document mentions it.
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
+/// What may be used up, each only if it is said.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    pub span: Span,
+    pub tokens: Option<Spanned<u64>>,
+    /// In millionths.
+    pub money: Option<Spanned<u64>>,
+    pub calls: Option<Spanned<u64>>,
+    pub time: Option<Spanned<Duration>>,
+}

@@ -1,0 +1,66 @@
+//! What a workflow is compiled against.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_core::Limits;
+
+use crate::document::CoordinatorMode;
+use crate::files::{Files, NoFiles};
+
+/// What a workflow is compiled against.
+#[derive(Clone)]
+pub struct Options {
+    pub limits: Limits,
+    /// The folder of the workflow's file, absolute. None: the text came from elsewhere, and no file beside it can be
+    /// looked at.
+    pub folder: Option<PathBuf>,
+    /// The tools that agents may name.
+    pub tools: Vec<String>,
+    /// The tool servers that are configured: any tool `server__name` of theirs may be named.
+    pub mcp: Vec<String>,
+    /// The model for everything, whatever the file says.
+    pub model: Option<String>,
+    /// The model where the file says nothing.
+    pub default_model: Option<String>,
+    /// What models cost, by their names.
+    pub prices: BTreeMap<String, Price>,
+    pub coordinator: CoordinatorMode,
+    /// Steps at a time if the file says nothing.
+    pub max_concurrency: Option<u64>,
+    /// Where agents work, absolute.
+    pub work_folder: Option<PathBuf>,
+    pub files: Arc<dyn Files>,
+    /// What depends on where the workflow runs is an error, as it must be before a run: files that are not there, tools
+    /// that nobody knows. Otherwise it is a warning.
+    pub strict_files: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            limits: Limits::default(),
+            folder: None,
+            tools: Vec::new(),
+            mcp: Vec::new(),
+            model: None,
+            default_model: None,
+            prices: BTreeMap::new(),
+            coordinator: CoordinatorMode::Auto,
+            max_concurrency: None,
+            work_folder: None,
+            files: Arc::new(NoFiles),
+            strict_files: true,
+        }
+    }
+}
+
+/// Millionths of money for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Price {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
