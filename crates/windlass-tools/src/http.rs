@@ -9,6 +9,7 @@ mod client;
 mod content;
 mod failure;
 mod guard;
+mod open;
 mod poll;
 mod redirect;
 mod reply;
@@ -18,6 +19,7 @@ pub(crate) mod uri;
 use std::future::Future;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
@@ -30,9 +32,11 @@ pub(crate) use call::INFO as CALL_INFO;
 
 use crate::info::{ToolInfo, field, required};
 use client::Client;
+pub(crate) use open::Opened;
 pub(crate) use reply::Reply;
 pub(crate) use request::Configured;
 use request::Request;
+pub(crate) use request::escaped_header;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",
@@ -100,7 +104,7 @@ impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
             client: Client::new(options.allow_private),
-            user_agent: request::escaped_header(&options.user_agent),
+            user_agent: escaped_header(&options.user_agent),
             reply_bytes_max: options.reply_bytes_max,
             default_timeout: options.default_timeout,
         }))
@@ -123,6 +127,12 @@ impl Tool for HttpTool {
 }
 
 impl HttpTool {
+    /// One request whose reply the caller reads, as it comes: for protocols over HTTP. The rules on addresses hold;
+    /// redirects are replies like any other. Whoever calls minds the time.
+    pub async fn open(&self, request: hyper::Request<Bytes>) -> Result<Response<Incoming>, ErrorInfo> {
+        self.0.client.send(&Request::plain(request, &self.0.user_agent)?).await
+    }
+
     /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
     /// of it is without secrets.
     pub(crate) async fn send(&self, call: &ToolCall, configured: &Configured<'_>) -> Reply {

@@ -32,7 +32,8 @@ pub(crate) const fn required(name: &'static str, kind: &'static str, what: &'sta
 
 /// All tools that this build has, by name.
 pub fn tool_infos() -> Vec<&'static ToolInfo> {
-    let mut infos = vec![&crate::http::INFO, &crate::http::CALL_INFO, &crate::model::INFO, &crate::noop::INFO];
+    let mut infos =
+        vec![&crate::chat::INFO, &crate::http::INFO, &crate::http::CALL_INFO, &crate::model::INFO, &crate::noop::INFO];
     #[cfg(feature = "duckdb")]
     infos.push(&crate::duckdb::INFO);
     #[cfg(feature = "postgres")]

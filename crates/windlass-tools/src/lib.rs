@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod chat;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
@@ -43,6 +44,7 @@ mod tls;
 
 #[cfg(feature = "duckdb")]
 pub use crate::duckdb::DuckdbTool;
+pub use chat::{AgentModelTool, ChatOptions};
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use endpoint::{Endpoint, EndpointTool};
 pub use http::{HttpCallTool, HttpOptions, HttpTool};
@@ -51,9 +53,11 @@ pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresTool};
+#[cfg(feature = "process")]
+pub use process::{Group as ProcessGroup, environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
-pub use secret::Secret;
+pub use secret::{Redaction, Secret};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]

@@ -20,18 +20,28 @@
 //!   all values of its `query`. Its replies come one after another, and the last one stays.
 //! - A body is sent as JSON, a text as text, `{"$content-type", "$content"}` as those bytes, and `"$echo"` as the request:
 //!   method, path, query, headers, body.
-//! - `model` answers `POST …/chat/completions`. `contains` looks in all messages of a request. `turn` counts from 1: the
-//!   requests with the text of `contains`, or all requests if there is none. A reply that is no text is sent as the text
-//!   of its JSON.
+//! - `model` answers `POST …/chat/completions` and `POST …/v1/messages`, in one piece or as a stream. The first rule that
+//!   fits answers: `step` and `model` (with `*` for anything), `role`, `turn`, `attempt`, `pass`, `contains` (any message),
+//!   `lastContains` (since the model last spoke), `tool` (one that is offered). Step, role, turn and attempt come from the
+//!   headers that agents send; without them, `turn` counts the requests that fit the rest of the rule, from 1.
+//! - A reply has `reply` (what is no text is sent as the text of its JSON) or `text`, `calls [{name, arguments}]`, `usage`,
+//!   `stop`, `afterMs`, `status` with `retryAfter`, or a `fault`: `truncated`, `malformed`, `hang`. `replies` has one for
+//!   each turn; one that is a list has one for each attempt.
 
 mod answer;
 pub(crate) mod asked;
+mod body;
 pub(crate) mod listener;
+mod log;
 mod model;
+mod rules;
 mod script;
+mod wire;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +49,7 @@ pub use script::Script;
 
 use answer::Answering;
 use listener::Listener;
+use log::Log;
 
 /// A running script. Dropping it closes its connections and its port.
 pub struct MockService {
@@ -57,6 +68,23 @@ pub struct Served {
     pub by: String,
 }
 
+/// Which turn of which conversation a model was asked for. Empty and 0 stand for what the client does not say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModelRequest {
+    pub run: String,
+    pub step: String,
+    pub turn: u64,
+    pub attempt: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct MockOptions {
+    /// 0 is a free one.
+    pub port: u16,
+    /// A file that gets a line of JSON for every request to the model, before it is answered.
+    pub log: Option<PathBuf>,
+}
+
 impl MockService {
     /// Listens on this port of 127.0.0.1, or on a free one if it is 0.
     pub fn start(script: Script, port: u16) -> io::Result<MockService> {
@@ -69,9 +97,20 @@ impl MockService {
         port: u16,
         watch: impl Fn(&Served) + Send + Sync + 'static,
     ) -> io::Result<MockService> {
-        let answering = Arc::new(Answering::new(script, Box::new(watch)));
+        MockService::with(script, &MockOptions { port, log: None }, watch)
+    }
+
+    /// The same, with a log.
+    pub fn with(
+        script: Script,
+        options: &MockOptions,
+        watch: impl Fn(&Served) + Send + Sync + 'static,
+    ) -> io::Result<MockService> {
+        let log = Log::open(options.log.as_deref())?;
+        let answering = Arc::new(Answering::new(script, log, Box::new(watch)));
         let shared = answering.clone();
-        let listener = Listener::start("mock-service", port, move |request| answer::answer(request, shared.clone()))?;
+        let answer = move |request| answer::answer(request, shared.clone());
+        let listener = Listener::start("mock-service", options.port, answer)?;
         Ok(MockService { listener, answering })
     }
 
@@ -97,5 +136,10 @@ impl MockService {
     /// Those to the model.
     pub fn model_requests(&self) -> u64 {
         self.answering.model_requests.load(Ordering::Relaxed)
+    }
+
+    /// How often the model was asked for each turn.
+    pub fn model_times(&self) -> BTreeMap<ModelRequest, u64> {
+        self.answering.log.times()
     }
 }

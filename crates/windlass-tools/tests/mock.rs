@@ -88,6 +88,105 @@ async fn the_model_goes_by_texts_and_turns() {
     assert_eq!((service.requests(), service.model_requests()), (5, 5));
 }
 
+/// What a model answers to a request with these headers, or the message of its refusal.
+async fn model_says(service: &MockService, headers: &[(&str, &str)], body: &str) -> String {
+    let headers: Vec<String> = headers.iter().map(|(name, value)| format!(r#""{name}": "{value}""#)).collect();
+    let headers = headers.join(", ");
+    let url = service.url("/v1/chat/completions");
+    // The tool of these tests has headers of its own for the run and the attempt.
+    let input = format!(r#"{{"method": "POST", "uri": "{url}", "headers": {{{headers}}}, "body": {body}}}"#);
+    let outcome = send(&input).await;
+    let body = outcome.output.get("body").unwrap().clone();
+    match body.get("choices") {
+        Some(choices) => to_json(choices.as_list().unwrap()[0].get("message").unwrap().get("content").unwrap()),
+        None => to_json(body.get("error").unwrap().get("message").unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn the_model_goes_by_who_asks() {
+    let source = Source::new(
+        "model.yaml",
+        r#"
+model:
+  - when: {step: "review[*].check", role: judge, turn: 2}
+    text: the judge's second
+  - when: {step: "review[*].check", attempt: 2, pass: 2}
+    text: the second time
+  - when: {step: "review*"}
+    replies:
+      - first
+      - text: second
+        calls: [{name: read}]
+  - when: {model: "big-*"}
+    reply: a big one
+  - when: {tool: submit_result}
+    reply: has a tool
+  - when: {lastContains: now}
+    reply: now
+  - when: {contains: before}
+    reply: before
+"#,
+    );
+    let service = MockService::start(Script::parse(&source).unwrap(), 0).unwrap();
+    let plain = |text: &str| format!(r#"{{"model": "m", "messages": [{{"role": "user", "content": "{text}"}}]}}"#);
+    let step = |step, role, turn| [("x-windlass-step", step), ("x-windlass-role", role), ("x-windlass-turn", turn)];
+    for (headers, body, said) in [
+        (step("review[3].check", "judge", "2").to_vec(), plain("x"), "the judge's second"),
+        (step("review[3].check", "step", "2").to_vec(), plain("x"), "second"),
+        (step("review[3].check", "step", "1").to_vec(), plain("x"), "first"),
+        (step("review", "step", "1").to_vec(), plain("x"), "first"),
+        (step("preview", "step", "1").to_vec(), plain("x now"), "now"),
+        (vec![], plain("x").replace("\"m\"", "\"big-1\""), "a big one"),
+        (
+            vec![],
+            plain("x").replace("{\"model\"", r#"{"tools": [{"type": "function", "function": {"name": "submit_result"}}], "model""#),
+            "has a tool",
+        ),
+        (
+            vec![],
+            r#"{"messages": [{"role": "system", "content": "now"}, {"role": "user", "content": "before"}]}"#.to_owned(),
+            "before",
+        ),
+        (
+            vec![],
+            r#"{"messages": [{"role": "user", "content": "now"}, {"role": "assistant", "content": "a"}, {"role": "tool", "content": "before"}]}"#
+                .to_owned(),
+            "before",
+        ),
+        (
+            vec![],
+            r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "right now"}]}]}"#.to_owned(),
+            "now",
+        ),
+    ] {
+        assert_eq!(model_says(&service, &headers, &body).await, format!("\"{said}\""), "{headers:?} {body}");
+    }
+    let none = model_says(&service, &step("review", "step", "3"), &plain("x")).await;
+    assert!(none.contains("fits step `review`, role `step`, turn 3, attempt 2"), "{none}");
+    // The same request again is the same time; with another key the step is run again.
+    let keyed = |key| [&step("review[1].check", "step", "1")[..], &[("Idempotency-Key", key)]].concat();
+    for (key, said) in [("a", "first"), ("a", "first"), ("b", "the second time"), ("a", "first")] {
+        assert_eq!(model_says(&service, &keyed(key), &plain("x")).await, format!("\"{said}\""), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn without_headers_turns_are_counted() {
+    let service = start(
+        r#"{"model": [
+            {"when": {"contains": "plan"}, "replies": ["one", [{"text": "two"}]]},
+            {"reply": "other"}
+        ]}"#,
+    );
+    let mut said = Vec::new();
+    for text in ["plan", "x", "a plan", "plan"] {
+        let body = format!(r#"{{"messages": [{{"role": "user", "content": "{text}"}}]}}"#);
+        said.push(model_says(&service, &[], &body).await);
+    }
+    assert_eq!(said, ["\"one\"", "\"other\"", "\"two\"", "\"other\""]);
+}
+
 #[tokio::test]
 async fn whoever_watches_sees_every_request() {
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -134,6 +233,25 @@ fn slips_are_refused_with_their_place() {
         (r#"{"model": [{"when": {"turn": 0}, "reply": "y"}]}"#, "1:30", "`turn` must be", "from 1"),
         (r#"{"model": [{"when": {}}]}"#, "1:12", "a model rule needs `reply`", "such as"),
         (r#"{"model": [{"reply": "y", "usage": {"tokens": 1}}]}"#, "1:37", "unknown key `tokens`", "known here"),
+        (r#"{"model": [{"reply": "y", "usage": {"inputToken": 1}}]}"#, "1:37", "unknown key", "`inputTokens`"),
+        (r#"{"model": [{"reply": "y", "when": {"steps": "x"}}]}"#, "1:36", "unknown key `steps`", "`step`"),
+        (r#"{"model": [{"reply": "y", "when": {"role": 5}}]}"#, "1:44", "`role` must be a text", "quotes"),
+        (r#"{"model": [{"reply": "y", "when": {"attempt": 0}}]}"#, "1:47", "`attempt` must be", "from 1"),
+        (r#"{"model": [{"text": 5}]}"#, "1:21", "`text` must be a text", "quotes"),
+        (r#"{"model": [{"status": 200}]}"#, "1:12", "a model rule needs `reply`", "`calls`"),
+        (r#"{"model": [{"calls": {}}]}"#, "1:22", "`calls` must be an array", "array"),
+        (r#"{"model": [{"calls": [{"arguments": {}}]}]}"#, "1:23", "a call needs `name`", "submit_result"),
+        (r#"{"model": [{"calls": [{"name": "x", "args": {}}]}]}"#, "1:37", "unknown key `args`", "`arguments`"),
+        (r#"{"model": [{"text": "x", "stop": "stopp"}]}"#, "1:34", "`stop` cannot be `stopp`", "known here: `end`"),
+        (r#"{"model": [{"fault": "hangs"}]}"#, "1:22", "`fault` cannot be `hangs`", "`hang`"),
+        (r#"{"model": [{"text": "x", "afterMs": -1}]}"#, "1:37", "`afterMs` must be", "from 0"),
+        (r#"{"model": [{"text": "x", "replies": ["y"]}]}"#, "1:26", "or one reply of its own", "among the `replies`"),
+        (r#"{"model": [{"when": {"turn": 1}, "replies": ["y"]}]}"#, "1:34", "one for each turn", "remove `turn`"),
+        (r#"{"model": [{"replies": []}]}"#, "1:24", "`replies` is empty", "each turn"),
+        (r#"{"model": [{"replies": [[]]}]}"#, "1:25", "at least one reply", "each attempt"),
+        (r#"{"model": [{"replies": [{}]}]}"#, "1:25", "a reply needs", "such as"),
+        (r#"{"model": [{"replies": ["a", {"txt": "y"}]}]}"#, "1:31", "unknown key `txt`", "`text`"),
+        (r#"{"model": [{"replies": [5]}]}"#, "1:25", "a reply must be a text", "quotes"),
     ] {
         let source = Source::new("s.json", script);
         let problems = Script::parse(&source).expect_err(script);
@@ -141,6 +259,17 @@ fn slips_are_refused_with_their_place() {
         assert_eq!(format!("{}:{}", report.line, report.column), position, "{script}");
         assert!(report.message.contains(message), "{script}: {}", report.message);
         assert!(report.hint.clone().unwrap_or_default().contains(hint), "{script}: {:?}", report.hint);
+    }
+    for (script, position, message) in [
+        ("model:\n  - when: {stp: x}\n    reply: y\n", "2:12", "unknown key `stp`"),
+        ("model:\n  - reply: y\n    fault: hangs\n", "3:12", "`fault` cannot be"),
+        ("model: [\n", "2:1", ""),
+    ] {
+        let source = Source::new("s.YAML", script);
+        let problems = Script::parse(&source).expect_err(script);
+        let report = &problems.reports(&source)[0];
+        assert_eq!(format!("{}:{}", report.line, report.column), position, "{script}");
+        assert!(report.message.contains(message), "{script}: {}", report.message);
     }
     let both = Source::new("s.json", r#"{"routes": [{"path": "x", "replies": [{"bdy": 1}]}], "extra": 1}"#);
     let problems = Script::parse(&both).unwrap_err();

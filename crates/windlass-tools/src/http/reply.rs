@@ -123,7 +123,12 @@ fn beginning(request: &Request, body: &Value) -> String {
     shown
 }
 
-async fn read(request: &Request, headers: &HeaderMap, mut body: Incoming, max: usize) -> Result<Vec<u8>, ErrorInfo> {
+pub(super) async fn read(
+    request: &Request,
+    headers: &HeaderMap,
+    mut body: Incoming,
+    max: usize,
+) -> Result<Vec<u8>, ErrorInfo> {
     let mut sink = Sink::new(text(headers, header::CONTENT_ENCODING).as_deref(), max);
     if matches!(sink, Sink::Plain(_)) && body.size_hint().lower() > max as u64 {
         return Err(failure::too_large(request, max));

@@ -8,7 +8,6 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -16,25 +15,31 @@ use windlass_value::{Value, to_json};
 
 use super::Served;
 use super::asked::Asked;
-use super::model::{self, Turns};
+use super::body::Pieces;
+use super::log::Log;
+use super::model::{Memory, Question, Said};
+use super::rules::{Fault, Rule};
 use super::script::{Route, Script, Scripted};
+use super::wire::Sent;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// A script and how far it has got.
 pub(super) struct Answering {
     script: Script,
     /// How often each route has answered.
     answered: Vec<AtomicU64>,
-    turns: Mutex<Turns>,
+    memory: Mutex<Memory>,
     pub(super) model_requests: AtomicU64,
+    pub(super) log: Log,
     watch: Box<dyn Fn(&Served) + Send + Sync>,
 }
 
 impl Answering {
-    pub(super) fn new(script: Script, watch: Box<dyn Fn(&Served) + Send + Sync>) -> Answering {
+    pub(super) fn new(script: Script, log: Log, watch: Box<dyn Fn(&Served) + Send + Sync>) -> Answering {
         let answered = script.routes.iter().map(|_| AtomicU64::new(0)).collect();
-        Answering { script, answered, turns: Mutex::default(), model_requests: AtomicU64::new(0), watch }
+        Answering { script, answered, memory: Mutex::default(), model_requests: AtomicU64::new(0), log, watch }
     }
 
     /// The route for a request, and which of its replies is due.
@@ -46,11 +51,10 @@ impl Answering {
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
-        let is_model = asked.method == Method::POST && asked.path.ends_with("/chat/completions");
-        if let Some(rules) = self.script.model.as_ref().filter(|_| is_model) {
-            self.model_requests.fetch_add(1, Ordering::Relaxed);
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            return from_model(model::answer(rules, &mut turns, &asked.body));
+        if let Some(rules) = &self.script.model
+            && let Some(question) = Question::of(asked)
+        {
+            return self.from_model(rules, &question);
         }
         match self.route(asked) {
             Some((route, reply)) => {
@@ -59,6 +63,22 @@ impl Answering {
             }
             None => self.unforeseen(asked),
         }
+    }
+
+    fn from_model(&self, rules: &[Rule], question: &Question) -> Answer {
+        self.model_requests.fetch_add(1, Ordering::Relaxed);
+        let said = {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            question.answer(rules, &mut memory)
+        };
+        let answer = match said {
+            Said::Reply { reply, turn, by } => scripted_answer(question, reply, turn, by),
+            Said::Refused { status, message, code, by } => {
+                Answer { by, ..Answer::json(status, &question.wire.error(status, &message, code)) }
+            }
+        };
+        self.log.note(question, answer.status.as_u16(), &answer.by);
+        answer
     }
 
     fn unforeseen(&self, asked: &Asked) -> Answer {
@@ -77,15 +97,17 @@ impl Answering {
 struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
-    after: Duration,
+    body: Pieces,
+    /// None: never.
+    after: Option<Duration>,
     by: String,
 }
 
 impl Answer {
     fn json(status: StatusCode, body: &Value) -> Answer {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, JSON)]);
-        Answer { status, headers, body: to_json(body).into(), after: Duration::ZERO, by: String::new() }
+        let body = Pieces::whole(to_json(body).into());
+        Answer { status, headers, body, after: Some(Duration::ZERO), by: String::new() }
     }
 }
 
@@ -112,7 +134,8 @@ fn from_script(scripted: &Scripted, asked: &Asked, by: String) -> Answer {
     if let Some(content_type) = content_type {
         headers.entry(header::CONTENT_TYPE).or_insert(content_type);
     }
-    Answer { status: scripted.status, headers, body, after: Duration::from_millis(scripted.after_ms), by }
+    let after = Some(Duration::from_millis(scripted.after_ms));
+    Answer { status: scripted.status, headers, body: Pieces::whole(body), after, by }
 }
 
 fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
@@ -121,20 +144,58 @@ fn binary(body: &Value) -> Option<(Bytes, HeaderValue)> {
     Some((bytes.into(), HeaderValue::from_str(content_type).ok()?))
 }
 
-fn from_model(said: model::Said) -> Answer {
-    let mut answer = Answer::json(said.status, &said.body);
-    if let Some(seconds) = said.retry_after {
+fn scripted_answer(question: &Question, reply: &super::rules::Reply, turn: u64, by: String) -> Answer {
+    let status = reply.status.unwrap_or(StatusCode::OK);
+    let mut answer = if status.is_success() {
+        success(question, reply, turn)
+    } else {
+        let message = reply.text.as_deref().or(status.canonical_reason()).unwrap_or_default();
+        Answer::json(status, &question.wire.error(status, message, "mock"))
+    };
+    if let Some(seconds) = reply.retry_after {
         answer.headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    answer.by = said.by;
-    answer
+    let after = (reply.fault != Some(Fault::Hang)).then(|| Duration::from_millis(reply.after_ms));
+    Answer { status, after, by, ..answer }
 }
 
-pub(super) async fn answer(request: Request<Incoming>, answering: Arc<Answering>) -> io::Result<Response<Full<Bytes>>> {
+fn success(question: &Question, reply: &super::rules::Reply, turn: u64) -> Answer {
+    let model = question.body.get("model").cloned().unwrap_or_default();
+    let sent = Sent { wire: question.wire, model, reply, turn };
+    let is_cut = reply.fault == Some(Fault::Truncated);
+    let flag = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
+    if !flag(question.body.get("stream")) {
+        let body = to_json(&sent.whole());
+        let mut answer = Answer::json(StatusCode::OK, &Value::Null);
+        answer.body = match is_cut {
+            true => Pieces::stream(vec![body.chars().take(body.chars().count() / 2).collect()]).broken(),
+            false => Pieces::whole(body.into()),
+        };
+        return answer;
+    }
+    let with_usage = question.body.get("stream_options").is_none_or(|options| flag(options.get("include_usage")));
+    let mut stream = sent.stream(with_usage);
+    if is_cut {
+        // Something has come, and never what says that it was all.
+        stream.events.truncate((stream.events.len() - stream.tail).div_ceil(2).max(1));
+    }
+    let body = Pieces::stream(stream.events);
+    Answer {
+        status: StatusCode::OK,
+        headers: HeaderMap::from_iter([(header::CONTENT_TYPE, EVENTS)]),
+        body: if is_cut { body.broken() } else { body },
+        after: Some(Duration::ZERO),
+        by: String::new(),
+    }
+}
+
+pub(super) async fn answer(request: Request<Incoming>, answering: Arc<Answering>) -> io::Result<Response<Pieces>> {
     let asked = Asked::read(request).await?;
     let answer = answering.answer(&asked);
-    if !answer.after.is_zero() {
-        tokio::time::sleep(answer.after).await;
+    match answer.after {
+        Some(after) if after.is_zero() => {}
+        Some(after) => tokio::time::sleep(after).await,
+        None => std::future::pending().await,
     }
     (answering.watch)(&Served {
         method: asked.method.to_string(),
@@ -142,7 +203,7 @@ pub(super) async fn answer(request: Request<Incoming>, answering: Arc<Answering>
         status: answer.status.as_u16(),
         by: answer.by,
     });
-    let mut response = Response::new(Full::new(answer.body));
+    let mut response = Response::new(answer.body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     Ok(response)

@@ -3,17 +3,20 @@
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use windlass_syntax::{
-    Diagnostic, Diagnostics, Kind, Node, Object, ParseLimits, Source, expect_list, expect_text, parse_json, to_value,
+    Diagnostic, Diagnostics, Kind, Node, Object, ParseLimits, Scalars, Source, expect_list, expect_text, parse_json,
+    parse_yaml, to_value,
 };
 use windlass_value::Value;
 
-const UNKNOWN_KEY: &str = "WND-1020";
-const MISSING_KEY: &str = "WND-1022";
-const BAD_VALUE: &str = "WND-1024";
+use super::rules::{Rule, rule};
+
+pub(super) const UNKNOWN_KEY: &str = "WND-1020";
+pub(super) const MISSING_KEY: &str = "WND-1022";
+pub(super) const BAD_VALUE: &str = "WND-1024";
 
 const LIMITS: ParseLimits = ParseLimits { bytes: 16 << 20, depth: 100 };
 /// A trial should not hang on a slip.
-const AFTER_MS_MAX: i64 = 600_000;
+pub(super) const AFTER_MS_MAX: i64 = 600_000;
 
 /// What a [`MockService`](super::MockService) answers.
 #[derive(Clone, Debug)]
@@ -39,21 +42,15 @@ pub(super) struct Scripted {
     pub(super) after_ms: u64,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Rule {
-    pub(super) contains: Option<String>,
-    pub(super) turn: Option<u64>,
-    pub(super) reply: Value,
-    pub(super) usage: Option<Value>,
-    pub(super) status: StatusCode,
-    pub(super) retry_after: Option<u64>,
-}
-
 impl Script {
-    /// All problems of the text at once.
+    /// All problems of the text at once. A file whose name ends in `.yaml` or `.yml` is YAML, any other JSON.
     pub fn parse(source: &Source) -> Result<Script, Diagnostics> {
         let mut diagnostics = Diagnostics::new();
-        let node = parse_json(source, LIMITS, &mut diagnostics);
+        let name = source.name.to_ascii_lowercase();
+        let node = match name.ends_with(".yaml") || name.ends_with(".yml") {
+            true => parse_yaml(source, LIMITS, Scalars::Core, &mut diagnostics),
+            false => parse_json(source, LIMITS, &mut diagnostics),
+        };
         let script = node.as_ref().and_then(|node| script(node, &mut diagnostics));
         match script {
             Some(script) if !diagnostics.has_errors() => Ok(script),
@@ -76,7 +73,12 @@ fn script(node: &Node, out: &mut Diagnostics) -> Option<Script> {
     Some(Script { routes, model })
 }
 
-fn each<T>(node: &Node, what: &str, out: &mut Diagnostics, read: fn(&Node, &mut Diagnostics) -> Option<T>) -> Vec<T> {
+pub(super) fn each<T>(
+    node: &Node,
+    what: &str,
+    out: &mut Diagnostics,
+    read: fn(&Node, &mut Diagnostics) -> Option<T>,
+) -> Vec<T> {
     let items = expect_list(node, what, out).unwrap_or_default();
     items.iter().filter_map(|item| read(item, out)).collect()
 }
@@ -170,12 +172,17 @@ fn scripted(node: &Node, out: &mut Diagnostics) -> Option<Scripted> {
     Some(Scripted { status: status.unwrap_or(StatusCode::OK), headers, body, after_ms: after_ms.unwrap_or(0) })
 }
 
-fn status(node: &Node, out: &mut Diagnostics) -> Option<StatusCode> {
+pub(super) fn status(node: &Node, out: &mut Diagnostics) -> Option<StatusCode> {
     let code = whole(node, "`status`", 200..=599, out)?;
     u16::try_from(code).ok().and_then(|code| StatusCode::from_u16(code).ok())
 }
 
-fn whole(node: &Node, what: &str, range: std::ops::RangeInclusive<i64>, out: &mut Diagnostics) -> Option<u64> {
+pub(super) fn whole(
+    node: &Node,
+    what: &str,
+    range: std::ops::RangeInclusive<i64>,
+    out: &mut Diagnostics,
+) -> Option<u64> {
     let number = match &node.kind {
         Kind::Number(Value::Int(number)) if range.contains(number) => u64::try_from(*number).ok(),
         _ => None,
@@ -207,44 +214,4 @@ fn headers(node: &Node, out: &mut Diagnostics) -> HeaderMap {
         }
     }
     headers
-}
-
-fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
-    let mut object = Object::read(node, "a model rule", out)?;
-    let (contains, turn) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
-    let reply = object.take("reply");
-    let usage = object.take("usage").and_then(|node| usage(node, out));
-    let status = object.take("status").and_then(|node| status(node, out)).unwrap_or(StatusCode::OK);
-    let retry_after = object.take("retryAfter").and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
-    let span = object.span();
-    object.finish(UNKNOWN_KEY, "a model rule", out);
-    let Some(reply) = reply else {
-        let problem = Diagnostic::error(MISSING_KEY, span, "a model rule needs `reply`");
-        out.push(problem.hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message"));
-        return None;
-    };
-    Some(Rule { contains, turn, reply: to_value(reply), usage, status, retry_after })
-}
-
-fn when(node: &Node, out: &mut Diagnostics) -> (Option<String>, Option<u64>) {
-    let Some(mut object) = Object::read(node, "`when`", out) else { return (None, None) };
-    let contains = object.take("contains").and_then(|node| expect_text(node, "`contains`", out));
-    let turn = object.take("turn").and_then(|node| whole(node, "`turn`", 1..=i64::MAX, out));
-    object.finish(UNKNOWN_KEY, "`when`", out);
-    (contains.map(|text| text.text.clone()), turn)
-}
-
-/// In the words of the service.
-fn usage(node: &Node, out: &mut Diagnostics) -> Option<Value> {
-    let mut object = Object::read(node, "`usage`", out)?;
-    let mut count =
-        |name: &'static str| object.take(name).and_then(|node| whole(node, &format!("`{name}`"), 0..=i64::MAX, out));
-    let (prompt, completion, total) = (count("promptTokens"), count("completionTokens"), count("totalTokens"));
-    object.finish(UNKNOWN_KEY, "`usage`", out);
-    let sum = prompt.unwrap_or(0).saturating_add(completion.unwrap_or(0));
-    Some(Value::object([
-        ("prompt_tokens", prompt.unwrap_or(0)),
-        ("completion_tokens", completion.unwrap_or(0)),
-        ("total_tokens", total.unwrap_or(sum)),
-    ]))
 }

@@ -1,0 +1,268 @@
+//! Messages: what is asked, and what is answered in one piece or in many.
+
+use windlass_value::{Map, Value, to_json};
+
+use super::ToolSpec;
+use super::answer::{Answer, Call, Stop, Usage, past_arguments};
+use super::openai::Said;
+use super::question::{Message, Part, Question};
+use super::service::Chosen;
+
+/// The service must be told how long an answer may be; all its newer models can do this.
+const MAX_TOKENS: u64 = 16_384;
+/// Older ones refuse more than they can.
+const MAX_TOKENS_OLDER: [(&str, u64); 4] =
+    [("claude-3-5", 8_192), ("claude-3-7", MAX_TOKENS), ("claude-3-", 4_096), ("claude-2", 4_096)];
+
+pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec]) -> Value {
+    let mut body = Map::new();
+    body.insert("model", chosen.model.as_str());
+    let usual = || {
+        let older = MAX_TOKENS_OLDER.iter().find(|(start, _)| chosen.model.starts_with(start));
+        older.map_or(MAX_TOKENS, |(_, most)| *most)
+    };
+    let most = question.max_tokens.or(chosen.max_tokens).unwrap_or_else(usual);
+    body.insert("max_tokens", i64::try_from(most).unwrap_or(i64::MAX));
+    if let Some(system) = question.system {
+        body.insert("system", system);
+    }
+    body.insert("messages", messages(question));
+    if !tools.is_empty() {
+        body.insert("tools", Value::list(tools.iter().map(tool).collect()));
+    }
+    if let Some(name) = question.require {
+        body.insert("tool_choice", Value::object([("type", "tool"), ("name", name)]));
+    }
+    for (name, value) in [("temperature", question.temperature), ("top_p", question.top_p)] {
+        if let Some(value) = value {
+            body.insert(name, value.clone());
+        }
+    }
+    if chosen.stream {
+        body.insert("stream", true);
+    }
+    Value::map(body)
+}
+
+/// Results of tools are the user's here, and nobody speaks twice in a row.
+fn messages(question: &Question<'_>) -> Value {
+    let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(question.messages.len());
+    for one in &question.messages {
+        let (role, blocks) = match one {
+            Message::User(parts) => ("user", parts.iter().filter_map(part).collect()),
+            Message::Assistant { content, calls } => ("assistant", assistant(content, calls)),
+            Message::Results(results) => ("user", results.iter().map(result).collect::<Vec<Value>>()),
+        };
+        // Who said nothing has not spoken.
+        if role == "assistant" && blocks.is_empty() {
+            continue;
+        }
+        match messages.last_mut() {
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => messages.push((role, blocks)),
+        }
+    }
+    // An empty text is refused, and so is a message without content.
+    let filled = messages.into_iter().map(|(role, mut blocks)| {
+        if blocks.is_empty() {
+            blocks.push(text("(empty)"));
+        }
+        Value::object([("role", Value::from(role)), ("content", Value::list(blocks))])
+    });
+    Value::list(filled.collect())
+}
+
+fn text(text: &str) -> Value {
+    Value::object([("type", "text"), ("text", text)])
+}
+
+fn part(part: &Part<'_>) -> Option<Value> {
+    let source = |media: &str, data: &str| Value::object([("type", "base64"), ("media_type", media), ("data", data)]);
+    match part {
+        Part::Text(words) => (!words.trim().is_empty()).then(|| text(words)),
+        Part::Image { media, data } => {
+            Some(Value::object([("type", Value::from("image")), ("source", source(media, data))]))
+        }
+        Part::File { media, data, name } => Some(Value::object([
+            ("type", Value::from("document")),
+            ("source", source(media, data)),
+            ("title", Value::from(*name)),
+        ])),
+    }
+}
+
+fn assistant(content: &str, calls: &[super::question::PastCall<'_>]) -> Vec<Value> {
+    // Blanks at the end of what was said are refused, too.
+    let said = Some(content.trim_end()).filter(|said| !said.is_empty()).map(text);
+    let calls = calls.iter().map(|call| {
+        Value::object([
+            ("type", Value::from("tool_use")),
+            ("id", Value::from(call.id)),
+            ("name", Value::from(call.name)),
+            ("input", past_arguments(call.arguments)),
+        ])
+    });
+    said.into_iter().chain(calls).collect()
+}
+
+fn result(result: &super::question::PastResult<'_>) -> Value {
+    let mut map = Map::new();
+    map.insert("type", "tool_result");
+    map.insert("tool_use_id", result.id);
+    if !result.content.is_empty() {
+        map.insert("content", result.content);
+    }
+    if result.error {
+        map.insert("is_error", true);
+    }
+    Value::map(map)
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    Value::object([
+        ("name", Value::from(spec.name.as_str())),
+        ("description", Value::from(spec.description.as_str())),
+        ("input_schema", spec.parameters.clone()),
+    ])
+}
+
+/// An answer in one piece, or what is missing in it.
+pub(super) fn whole(body: &Value) -> Result<Answer, String> {
+    let blocks = body.get("content").and_then(Value::as_list).ok_or("sent a reply without `content`")?;
+    let mut assembly = Assembly::default();
+    assembly.head(body);
+    for (index, block) in blocks.iter().enumerate() {
+        assembly.block(i64::try_from(index).ok(), block);
+    }
+    assembly.stop(body.get("stop_reason"));
+    assembly.is_done = true;
+    assembly.finish().ok_or_else(|| "sent a reply that is not complete".to_owned())
+}
+
+/// An answer that is put together from the events of a stream.
+#[derive(Default)]
+pub(super) struct Assembly {
+    content: String,
+    calls: Vec<(Option<i64>, Call)>,
+    stop: Option<Stop>,
+    model: Option<String>,
+    usage: Parts,
+    is_done: bool,
+}
+
+/// As the service counts: the cache beside the input.
+#[derive(Default)]
+struct Parts {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+}
+
+impl Assembly {
+    pub(super) fn usage(&self) -> Usage {
+        let Parts { input, output, cache_read, cache_write } = self.usage;
+        let input = input.saturating_add(cache_read).saturating_add(cache_write);
+        Usage { input, output, total: input.saturating_add(output), reasoning: 0, cache_read, cache_write }
+    }
+
+    pub(super) fn event(&mut self, event: &Value) -> Said {
+        let index = event.get("index").and_then(Value::as_int);
+        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "message_start" => {
+                self.head(event.get("message").unwrap_or(&Value::Null));
+                Said::default()
+            }
+            "content_block_start" => self.block(index, event.get("content_block").unwrap_or(&Value::Null)),
+            "content_block_delta" => self.delta(index, event.get("delta").unwrap_or(&Value::Null)),
+            "message_delta" => {
+                self.count(event.get("usage"));
+                self.stop(event.get("delta").and_then(|delta| delta.get("stop_reason")));
+                Said::default()
+            }
+            "message_stop" => {
+                self.is_done = true;
+                Said::default()
+            }
+            // Signs of life, and what later versions may add.
+            _ => Said::default(),
+        }
+    }
+
+    fn head(&mut self, message: &Value) {
+        self.model = message.get("model").and_then(Value::as_str).map(str::to_owned).or(self.model.take());
+        self.count(message.get("usage"));
+    }
+
+    /// Each number is the latest, not one more.
+    fn count(&mut self, usage: Option<&Value>) {
+        let Some(usage) = usage else { return };
+        let set = |place: &mut u64, name: &str| {
+            if let Some(count) = Usage::count(usage, &[name]) {
+                *place = count;
+            }
+        };
+        set(&mut self.usage.input, "input_tokens");
+        set(&mut self.usage.output, "output_tokens");
+        set(&mut self.usage.cache_read, "cache_read_input_tokens");
+        set(&mut self.usage.cache_write, "cache_creation_input_tokens");
+    }
+
+    fn block(&mut self, index: Option<i64>, block: &Value) -> Said {
+        let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+        match field("type") {
+            "text" => {
+                self.content.push_str(field("text"));
+                Said { text: field("text").to_owned(), ..Said::default() }
+            }
+            "tool_use" => {
+                // In a stream they follow piece by piece.
+                let input = block.get("input").filter(|input| !input.as_map().is_some_and(Map::is_empty));
+                let arguments = input.map(to_json).unwrap_or_default();
+                let call = Call { id: field("id").to_owned(), name: field("name").to_owned(), arguments };
+                self.calls.push((index, call));
+                Said::default()
+            }
+            _ => Said::default(),
+        }
+    }
+
+    fn delta(&mut self, index: Option<i64>, delta: &Value) -> Said {
+        let field = |name: &str| delta.get(name).and_then(Value::as_str).unwrap_or_default();
+        match field("type") {
+            "text_delta" => {
+                self.content.push_str(field("text"));
+                Said { text: field("text").to_owned(), ..Said::default() }
+            }
+            "input_json_delta" => {
+                if let Some((_, call)) = self.calls.iter_mut().rfind(|(at, _)| *at == index) {
+                    call.arguments.push_str(field("partial_json"));
+                }
+                Said::default()
+            }
+            "thinking_delta" => Said { reasoning: field("thinking").to_owned(), ..Said::default() },
+            _ => Said::default(),
+        }
+    }
+
+    fn stop(&mut self, reason: Option<&Value>) {
+        if let Some(reason) = reason.and_then(Value::as_str) {
+            self.stop = Some(match reason {
+                "tool_use" => Stop::Tools,
+                "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+                "refusal" => Stop::Refused,
+                _ => Stop::End,
+            });
+        }
+    }
+
+    /// None if the answer has not come to its end.
+    pub(super) fn finish(self) -> Option<Answer> {
+        if self.stop.is_none() && !self.is_done {
+            return None;
+        }
+        let usage = self.usage();
+        let calls = self.calls.into_iter().map(|(_, call)| call).collect();
+        Some(Answer { content: self.content, calls, stop: self.stop, model: self.model, usage })
+    }
+}

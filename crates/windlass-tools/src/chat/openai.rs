@@ -1,0 +1,253 @@
+//! Chat completions: what is asked, and what is answered in one piece or in many.
+
+use windlass_value::{Map, Value, to_json};
+
+use super::ToolSpec;
+use super::answer::{Answer, Call, Stop, Usage, past_arguments};
+use super::question::{Message, Part, Question};
+use super::service::Chosen;
+
+pub(super) fn body(chosen: &Chosen, question: &Question<'_>, tools: &[ToolSpec]) -> Value {
+    let mut body = Map::new();
+    body.insert("model", chosen.model.as_str());
+    let mut messages = Vec::with_capacity(question.messages.len() + 1);
+    messages.extend(question.system.map(|text| message("system", text.into())));
+    for one in &question.messages {
+        add_message(&mut messages, one);
+    }
+    body.insert("messages", Value::list(messages));
+    if !tools.is_empty() {
+        body.insert("tools", Value::list(tools.iter().map(tool).collect()));
+    }
+    if let Some(name) = question.require {
+        let function = Value::object([("name", name)]);
+        body.insert("tool_choice", Value::object([("type", Value::from("function")), ("function", function)]));
+    }
+    for (name, value) in [("temperature", question.temperature), ("top_p", question.top_p)] {
+        if let Some(value) = value {
+            body.insert(name, value.clone());
+        }
+    }
+    if let Some(most) = question.max_tokens.or(chosen.max_tokens) {
+        let name = if chosen.quirks.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+        body.insert(name, i64::try_from(most).unwrap_or(i64::MAX));
+    }
+    if chosen.stream {
+        body.insert("stream", true);
+        if !chosen.quirks.usage_unasked {
+            body.insert("stream_options", Value::object([("include_usage", true)]));
+        }
+    }
+    Value::map(body)
+}
+
+fn message(role: &str, content: Value) -> Value {
+    Value::object([("role", Value::from(role)), ("content", content)])
+}
+
+fn add_message(messages: &mut Vec<Value>, one: &Message<'_>) {
+    match one {
+        Message::User(parts) => match parts.as_slice() {
+            [Part::Text(text)] => messages.push(message("user", (*text).into())),
+            parts => messages.push(message("user", Value::list(parts.iter().map(part).collect()))),
+        },
+        Message::Assistant { content, calls } => {
+            let mut map = Map::new();
+            map.insert("role", "assistant");
+            // Beside calls, no text is none, not an empty one.
+            let none = content.is_empty() && !calls.is_empty();
+            map.insert("content", if none { Value::Null } else { Value::from(*content) });
+            if !calls.is_empty() {
+                let calls = calls.iter().map(|call| {
+                    let arguments = to_json(&past_arguments(call.arguments));
+                    let function = Value::object([("name", Value::from(call.name)), ("arguments", arguments.into())]);
+                    Value::object([("id", Value::from(call.id)), ("type", "function".into()), ("function", function)])
+                });
+                map.insert("tool_calls", Value::list(calls.collect()));
+            }
+            messages.push(Value::map(map));
+        }
+        Message::Results(results) => {
+            messages.extend(results.iter().map(|result| {
+                Value::object([("role", "tool"), ("tool_call_id", result.id), ("content", result.content)])
+            }))
+        }
+    }
+}
+
+fn part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => Value::object([("type", "text"), ("text", text)]),
+        Part::Image { media, data } => {
+            let url = Value::object([("url", data_url(media, data))]);
+            Value::object([("type", Value::from("image_url")), ("image_url", url)])
+        }
+        Part::File { media, data, name } => {
+            let file = Value::object([("filename", (*name).to_owned()), ("file_data", data_url(media, data))]);
+            Value::object([("type", Value::from("file")), ("file", file)])
+        }
+    }
+}
+
+fn data_url(media: &str, data: &str) -> String {
+    format!("data:{media};base64,{data}")
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let function = Value::object([
+        ("name", Value::from(spec.name.as_str())),
+        ("description", Value::from(spec.description.as_str())),
+        ("parameters", spec.parameters.clone()),
+    ]);
+    Value::object([("type", Value::from("function")), ("function", function)])
+}
+
+/// An answer in one piece, or what is missing in it.
+pub(super) fn whole(body: &Value) -> Result<Answer, String> {
+    let choice = body.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
+    let choice = choice.ok_or("sent a reply without `choices`")?;
+    let message = choice.get("message").filter(|message| message.as_map().is_some());
+    let message = message.ok_or("sent a choice without a `message`")?;
+    let mut assembly = Assembly::default();
+    assembly.head(body);
+    assembly.choice(choice, message);
+    assembly.is_done = true;
+    assembly.finish().ok_or_else(|| "sent a reply that is not complete".to_owned())
+}
+
+/// An answer that is put together from the pieces of a stream.
+#[derive(Default)]
+pub(super) struct Assembly {
+    content: String,
+    refusal: String,
+    calls: Vec<(Option<i64>, Call)>,
+    stop: Option<Stop>,
+    model: Option<String>,
+    usage: Usage,
+    is_done: bool,
+}
+
+/// What a piece adds to what can be told.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) reasoning: String,
+}
+
+impl Assembly {
+    pub(super) fn done(&mut self) {
+        self.is_done = true;
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub(super) fn chunk(&mut self, chunk: &Value) -> Said {
+        self.head(chunk);
+        let choice = chunk.get("choices").and_then(Value::as_list).and_then(<[Value]>::first);
+        match choice {
+            Some(choice) => self.choice(choice, choice.get("delta").unwrap_or(&Value::Null)),
+            None => Said::default(),
+        }
+    }
+
+    fn head(&mut self, chunk: &Value) {
+        if let Some(model) = chunk.get("model").and_then(Value::as_str).filter(|model| !model.is_empty()) {
+            self.model = Some(model.to_owned());
+        }
+        let own = chunk.get("usage").or_else(|| chunk.get("x_groq").and_then(|own| own.get("usage")));
+        if let Some(usage) = own.filter(|usage| usage.as_map().is_some()) {
+            self.usage = read_usage(usage);
+        }
+    }
+
+    fn choice(&mut self, choice: &Value, delta: &Value) -> Said {
+        let text = text_of(delta.get("content"));
+        self.content.push_str(&text);
+        self.refusal.push_str(&text_of(delta.get("refusal")));
+        for call in delta.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
+            self.call(call);
+        }
+        if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+            self.stop = Some(match reason {
+                "tool_calls" | "function_call" => Stop::Tools,
+                "length" => Stop::Length,
+                "content_filter" => Stop::Refused,
+                _ => Stop::End,
+            });
+        }
+        let reasoning = text_of(delta.get("reasoning_content").or_else(|| delta.get("reasoning")));
+        Said { text, reasoning }
+    }
+
+    /// A call, or a piece of one. Services number them, or give the name and id only with the first piece.
+    fn call(&mut self, piece: &Value) {
+        let index = piece.get("index").and_then(Value::as_int);
+        let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
+        let function = piece.get("function").unwrap_or(&Value::Null);
+        let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+        let is_same = |(at, call): &(Option<i64>, Call)| {
+            let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
+            same_id && (index.is_none() || *at == index) && (index.is_some() || name.is_empty())
+        };
+        let found = self.calls.iter().rposition(is_same);
+        let at = found.unwrap_or_else(|| {
+            self.calls.push((index, Call::default()));
+            self.calls.len() - 1
+        });
+        let Some((_, call)) = self.calls.get_mut(at) else { return };
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        match function.get("arguments") {
+            Some(Value::Str(text)) => call.arguments.push_str(text),
+            // Not every service knows that they are a text.
+            Some(whole @ Value::Map(_)) => call.arguments = to_json(whole),
+            _ => {}
+        }
+    }
+
+    /// None if the answer has not come to its end.
+    pub(super) fn finish(self) -> Option<Answer> {
+        if self.stop.is_none() && !self.is_done {
+            return None;
+        }
+        let refused = !self.refusal.is_empty();
+        let stop = if refused { Some(Stop::Refused) } else { self.stop };
+        let content = if refused && self.content.is_empty() { self.refusal } else { self.content };
+        let calls = self.calls.into_iter().map(|(_, call)| call).collect();
+        Some(Answer { content, calls, stop, model: self.model, usage: self.usage })
+    }
+}
+
+/// One piece, or several.
+fn text_of(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::Str(text)) => text.to_string(),
+        Some(Value::List(parts)) => parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect(),
+        _ => String::new(),
+    }
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let count = |path: &[&str]| Usage::count(usage, path);
+    let input = count(&["prompt_tokens"]).unwrap_or(0);
+    let output = count(&["completion_tokens"]).unwrap_or(0);
+    let total = count(&["total_tokens"]).unwrap_or(0);
+    let reasoning = count(&["completion_tokens_details", "reasoning_tokens"]).unwrap_or(0);
+    let cached = count(&["prompt_tokens_details", "cached_tokens"]).or_else(|| count(&["prompt_cache_hit_tokens"]));
+    // Some count reasoning only in the total: it is paid for as output.
+    let output = output.max(total.saturating_sub(input));
+    Usage {
+        input,
+        output,
+        total: total.max(input.saturating_add(output)),
+        reasoning,
+        cache_read: cached.unwrap_or(0).min(input),
+        cache_write: count(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or(0),
+    }
+}

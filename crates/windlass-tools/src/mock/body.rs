@@ -1,0 +1,51 @@
+//! Bodies of replies: whole ones, streams, and those that break off.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+pub(crate) struct Pieces {
+    pieces: VecDeque<Bytes>,
+    /// How many bytes the head announces.
+    announced: Option<u64>,
+    breaks: bool,
+}
+
+impl Pieces {
+    pub(super) fn whole(bytes: Bytes) -> Pieces {
+        Pieces { announced: Some(bytes.len() as u64), pieces: VecDeque::from([bytes]), breaks: false }
+    }
+
+    pub(super) fn stream(events: Vec<String>) -> Pieces {
+        Pieces { pieces: events.into_iter().map(Bytes::from).collect(), announced: None, breaks: false }
+    }
+
+    /// The connection is closed after these.
+    pub(super) fn broken(self) -> Pieces {
+        Pieces { announced: None, breaks: true, ..self }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.pieces.pop_front() {
+            Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
+            None if self.breaks => {
+                self.breaks = false;
+                Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())))
+            }
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,261 @@
+//! The rules of a scripted model: from a script's text.
+
+use hyper::StatusCode;
+use windlass_syntax::{Diagnostic, Diagnostics, Node, Object, Text, did_you_mean, expect_text, list_of, to_value};
+use windlass_value::{Map, Value, to_json};
+
+use super::script::{AFTER_MS_MAX, BAD_VALUE, MISSING_KEY, UNKNOWN_KEY, each, status, whole};
+
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) when: When,
+    pub(super) turn: Option<u64>,
+    pub(super) attempt: Option<u64>,
+    /// Which time the whole step is run.
+    pub(super) pass: Option<u64>,
+    pub(super) replies: Replies,
+}
+
+/// What a request must be like. In texts of `step` and `model`, `*` stands for anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct When {
+    pub(super) step: Option<String>,
+    pub(super) role: Option<String>,
+    pub(super) model: Option<String>,
+    /// In any message.
+    pub(super) contains: Option<String>,
+    /// In what has come since the model last spoke.
+    pub(super) last_contains: Option<String>,
+    pub(super) tool: Option<String>,
+}
+
+/// Each is a list with one reply for each attempt, of which the last one stays.
+#[derive(Clone, Debug)]
+pub(super) enum Replies {
+    Always(Vec<Reply>),
+    /// One for each turn, and then no more.
+    Turns(Vec<Vec<Reply>>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reply {
+    pub(super) text: Option<String>,
+    pub(super) calls: Vec<Call>,
+    pub(super) usage: Option<Usage>,
+    pub(super) stop: Option<Stop>,
+    pub(super) after_ms: u64,
+    pub(super) status: Option<StatusCode>,
+    pub(super) retry_after: Option<u64>,
+    pub(super) fault: Option<Fault>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) arguments: Value,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) total: Option<u64>,
+    pub(super) reasoning: u64,
+    pub(super) cache_read: u64,
+    pub(super) cache_write: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    End,
+    Tools,
+    Length,
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The connection breaks in the middle of the answer.
+    Truncated,
+    /// The arguments of the calls are no JSON.
+    Malformed,
+    /// Nothing ever comes.
+    Hang,
+}
+
+const STOPS: [(&str, Stop); 4] =
+    [("end", Stop::End), ("tools", Stop::Tools), ("length", Stop::Length), ("refused", Stop::Refused)];
+const FAULTS: [(&str, Fault); 3] =
+    [("truncated", Fault::Truncated), ("malformed", Fault::Malformed), ("hang", Fault::Hang)];
+
+pub(super) fn rule(node: &Node, out: &mut Diagnostics) -> Option<Rule> {
+    let mut object = Object::read(node, "a model rule", out)?;
+    let (when, [turn, attempt, pass]) = object.take("when").map(|node| when(node, out)).unwrap_or_default();
+    let replies = object.take_entry("replies");
+    let reply = reply(&mut object, out);
+    let span = object.span();
+    object.finish(UNKNOWN_KEY, "a model rule", out);
+    let replies = match (replies, reply) {
+        (None, Some(reply)) => Replies::Always(vec![reply]),
+        (None, None) => {
+            let problem = Diagnostic::error(MISSING_KEY, span, "a model rule needs `reply`");
+            out.push(problem.hint("such as \"reply\": \"yes\"; with a `status` from 400 on it is the error's message; `calls`, `fault` or `replies` do as well"));
+            return None;
+        }
+        (Some((key, _)), Some(_)) => {
+            let problem = Diagnostic::error(BAD_VALUE, key.span, "a rule has `replies`, or one reply of its own");
+            out.push(problem.hint("put the other one among the `replies`"));
+            return None;
+        }
+        (Some((key, _)), None) if turn.is_some() => {
+            let problem =
+                Diagnostic::error(BAD_VALUE, key.span, "`replies` are one for each turn: `turn` has no meaning");
+            out.push(problem.hint("remove `turn` from `when`, or give one `reply`"));
+            return None;
+        }
+        (Some((_, node)), None) => Replies::Turns(turns(node, out)),
+    };
+    Some(Rule { when, turn, attempt, pass, replies })
+}
+
+fn turns(node: &Node, out: &mut Diagnostics) -> Vec<Vec<Reply>> {
+    if node.as_list().is_some_and(<[Node]>::is_empty) {
+        let problem = Diagnostic::error(BAD_VALUE, node.span, "`replies` is empty");
+        out.push(problem.hint("give one reply for each turn of the conversation"));
+    }
+    each(node, "`replies`", out, |node, out| match node.as_list() {
+        Some([]) => {
+            let problem = Diagnostic::error(BAD_VALUE, node.span, "a turn needs at least one reply");
+            out.push(problem.hint("a list has one for each attempt, and the last one stays"));
+            None
+        }
+        Some(_) => Some(each(node, "a turn", out, one_reply)),
+        None => one_reply(node, out).map(|reply| vec![reply]),
+    })
+}
+
+/// A text, or an object with what a rule has beside `when`.
+fn one_reply(node: &Node, out: &mut Diagnostics) -> Option<Reply> {
+    if node.as_map().is_none() {
+        let text = expect_text(node, "a reply", out)?;
+        return Some(Reply { text: Some(text.text.clone()), ..Reply::default() });
+    }
+    let mut object = Object::read(node, "a reply", out)?;
+    let reply = reply(&mut object, out);
+    let span = object.span();
+    let is_whole = object.rest().next().is_none();
+    object.finish(UNKNOWN_KEY, "a reply", out);
+    if reply.is_none() && is_whole {
+        let problem = Diagnostic::error(MISSING_KEY, span, "a reply needs `text`, `calls`, `status` or `fault`");
+        out.push(problem.hint("such as {\"text\": \"yes\"}"));
+    }
+    reply
+}
+
+/// None if nothing of a reply is there.
+fn reply(object: &mut Object<'_>, out: &mut Diagnostics) -> Option<Reply> {
+    // What is no text is sent as the text of its JSON.
+    let data = object.take("reply").map(|node| match to_value(node) {
+        Value::Str(text) => text.to_string(),
+        other => to_json(&other),
+    });
+    // One that cannot be read is there all the same, and says enough by itself.
+    let is_there = ["reply", "text", "calls", "fault"].iter().any(|name| object.peek(name).is_some());
+    let text = object.take("text").and_then(|node| expect_text(node, "`text`", out)).map(|text| text.text.clone());
+    let calls = object.take("calls").map(|node| each(node, "`calls`", out, call));
+    let usage = object.take("usage").and_then(|node| usage(node, out));
+    let stop = object.take("stop").and_then(|node| word(node, "`stop`", &STOPS, out));
+    let fault = object.take("fault").and_then(|node| word(node, "`fault`", &FAULTS, out));
+    let code = object.take("status").and_then(|node| status(node, out));
+    let after_ms = object.take("afterMs").or_else(|| object.take("after_ms"));
+    let after_ms = after_ms.and_then(|node| whole(node, "`afterMs`", 0..=AFTER_MS_MAX, out));
+    let retry_after = object.take("retryAfter").or_else(|| object.take("retry_after"));
+    let retry_after = retry_after.and_then(|node| whole(node, "`retryAfter`", 0..=86_400, out));
+    let text = text.or(data);
+    let is_refusal = code.is_some_and(|code| !code.is_success());
+    if !is_there && !is_refusal {
+        return None;
+    }
+    Some(Reply {
+        text,
+        calls: calls.unwrap_or_default(),
+        usage,
+        stop,
+        after_ms: after_ms.unwrap_or(0),
+        status: code,
+        retry_after,
+        fault,
+    })
+}
+
+fn call(node: &Node, out: &mut Diagnostics) -> Option<Call> {
+    let mut object = Object::read(node, "a call", out)?;
+    let name = object.take("name");
+    let arguments = object.take("arguments");
+    let id = object.take("id").and_then(|node| expect_text(node, "`id`", out));
+    let span = object.span();
+    object.finish(UNKNOWN_KEY, "a call", out);
+    let Some(name) = name else {
+        let problem = Diagnostic::error(MISSING_KEY, span, "a call needs `name`");
+        out.push(problem.hint("such as {\"name\": \"submit_result\", \"arguments\": {\"done\": true}}"));
+        return None;
+    };
+    let name = expect_text(name, "`name`", out)?.text.clone();
+    // Whatever it is, it is sent: models err, too.
+    let arguments = arguments.map_or_else(|| Value::map(Map::new()), to_value);
+    Some(Call { id: id.map(|id| id.text.clone()), name, arguments })
+}
+
+fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut Diagnostics) -> Option<T> {
+    let text = &expect_text(node, what, out)?.text;
+    let found = words.iter().find(|(word, _)| word == text).map(|(_, meaning)| *meaning);
+    if found.is_none() {
+        let names = words.iter().map(|(word, _)| *word);
+        let hint = did_you_mean(text, names.clone()).unwrap_or_else(|| format!("known here: {}", list_of(names)));
+        out.push(Diagnostic::error(BAD_VALUE, node.span, format!("{what} cannot be `{text}`")).hint(hint));
+    }
+    found
+}
+
+fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
+    let Some(mut object) = Object::read(node, "`when`", out) else { return Default::default() };
+    let mut text = |name: &'static str| {
+        let node = object.take(name)?;
+        expect_text(node, &format!("`{name}`"), out).map(|Text { text, .. }| text.clone())
+    };
+    let when = When {
+        step: text("step"),
+        role: text("role"),
+        model: text("model"),
+        contains: text("contains"),
+        last_contains: text("lastContains"),
+        tool: text("tool"),
+    };
+    let mut count = |name: &'static str| {
+        let node = object.take(name)?;
+        whole(node, &format!("`{name}`"), 1..=i64::MAX, out)
+    };
+    let counts = ["turn", "attempt", "pass"].map(&mut count);
+    object.finish(UNKNOWN_KEY, "`when`", out);
+    (when, counts)
+}
+
+fn usage(node: &Node, out: &mut Diagnostics) -> Option<Usage> {
+    let mut object = Object::read(node, "`usage`", out)?;
+    let mut count = |names: &[&'static str]| {
+        let found = names.iter().find_map(|name| object.take(name).map(|node| (name, node)));
+        found.and_then(|(name, node)| whole(node, &format!("`{name}`"), 0..=i64::MAX, out))
+    };
+    let usage = Usage {
+        input: count(&["inputTokens", "promptTokens"]).unwrap_or(0),
+        output: count(&["outputTokens", "completionTokens"]).unwrap_or(0),
+        total: count(&["totalTokens"]),
+        reasoning: count(&["reasoningTokens"]).unwrap_or(0),
+        cache_read: count(&["cacheReadTokens"]).unwrap_or(0),
+        cache_write: count(&["cacheWriteTokens"]).unwrap_or(0),
+    };
+    object.also_known(&["promptTokens", "completionTokens"]);
+    object.finish(UNKNOWN_KEY, "`usage`", out);
+    Some(usage)
+}

@@ -1,0 +1,309 @@
+//! A scripted reply in the words of either protocol, in one piece or as a stream.
+
+use hyper::StatusCode;
+use windlass_value::{Map, Value, to_json};
+
+use super::rules::{Fault, Reply, Stop, Usage};
+
+/// How much of a text or of arguments one event of a stream holds: little, so that clients must put it together.
+const TEXT_CHARS: usize = 12;
+const ARGUMENT_CHARS: usize = 7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wire {
+    OpenAi,
+    Anthropic,
+}
+
+/// A reply with what the question adds to it.
+pub(super) struct Sent<'a> {
+    pub(super) wire: Wire,
+    pub(super) model: Value,
+    pub(super) reply: &'a Reply,
+    pub(super) turn: u64,
+}
+
+/// The events of a stream, and how many at the end say that it is one.
+pub(super) struct Stream {
+    pub(super) events: Vec<String>,
+    pub(super) tail: usize,
+}
+
+impl Wire {
+    pub(super) fn of(path: &str) -> Option<Wire> {
+        match path {
+            path if path.ends_with("/chat/completions") => Some(Wire::OpenAi),
+            path if path.ends_with("/v1/messages") => Some(Wire::Anthropic),
+            _ => None,
+        }
+    }
+
+    pub(super) fn error(self, status: StatusCode, message: &str, code: &str) -> Value {
+        match self {
+            Wire::OpenAi => {
+                let error = Value::object([("message", message), ("type", "mock"), ("code", code)]);
+                Value::object([("error", error)])
+            }
+            Wire::Anthropic => {
+                let kind = match status.as_u16() {
+                    400 => "invalid_request_error",
+                    401 => "authentication_error",
+                    403 => "permission_error",
+                    404 => "not_found_error",
+                    413 => "request_too_large",
+                    429 => "rate_limit_error",
+                    529 => "overloaded_error",
+                    _ => "api_error",
+                };
+                let error = Value::object([("type", kind), ("message", message), ("code", code)]);
+                Value::object([("type", Value::from("error")), ("error", error)])
+            }
+        }
+    }
+}
+
+impl Sent<'_> {
+    fn text(&self) -> &str {
+        self.reply.text.as_deref().unwrap_or_default()
+    }
+
+    /// Id, name and arguments of each call.
+    fn calls(&self) -> Vec<(String, &str, String)> {
+        let calls = self.reply.calls.iter().enumerate().map(|(index, call)| {
+            let id = call.id.clone().unwrap_or_else(|| format!("call_{}_{}", self.turn, index + 1));
+            let mut arguments = to_json(&call.arguments);
+            if self.reply.fault == Some(Fault::Malformed) {
+                arguments.pop();
+            }
+            (id, call.name.as_str(), arguments)
+        });
+        calls.collect()
+    }
+
+    fn stop(&self) -> Stop {
+        self.reply.stop.unwrap_or(if self.reply.calls.is_empty() { Stop::End } else { Stop::Tools })
+    }
+
+    pub(super) fn whole(&self) -> Value {
+        match self.wire {
+            Wire::OpenAi => self.completion(),
+            Wire::Anthropic => self.message(),
+        }
+    }
+
+    pub(super) fn stream(&self, with_usage: bool) -> Stream {
+        match self.wire {
+            Wire::OpenAi => self.chunks(with_usage),
+            Wire::Anthropic => self.events(),
+        }
+    }
+
+    fn completion(&self) -> Value {
+        let calls = self.calls();
+        let mut message = Map::new();
+        message.insert("role", "assistant");
+        let none = self.reply.text.is_none() && !calls.is_empty();
+        message.insert("content", if none { Value::Null } else { Value::from(self.text()) });
+        if !calls.is_empty() {
+            let calls = calls.into_iter().map(|(id, name, arguments)| {
+                let function = Value::object([("name", Value::from(name)), ("arguments", arguments.into())]);
+                Value::object([("id", Value::from(id)), ("type", "function".into()), ("function", function)])
+            });
+            message.insert("tool_calls", Value::list(calls.collect()));
+        }
+        let choice = Value::object([
+            ("index", Value::Int(0)),
+            ("message", Value::map(message)),
+            ("finish_reason", Value::from(finish_reason(self.stop()))),
+        ]);
+        let mut body = self.head("chat.completion");
+        body.insert("choices", Value::list(vec![choice]));
+        if let Some(usage) = &self.reply.usage {
+            body.insert("usage", openai_usage(usage));
+        }
+        Value::map(body)
+    }
+
+    fn head(&self, object: &str) -> Map {
+        let entries = [("id", Value::from("mock")), ("object", Value::from(object)), ("model", self.model.clone())];
+        entries.into_iter().collect()
+    }
+
+    fn chunks(&self, with_usage: bool) -> Stream {
+        let chunk = |delta: Value, reason: Option<&str>| {
+            let choice =
+                Value::object([("index", Value::Int(0)), ("delta", delta), ("finish_reason", Value::from(reason))]);
+            let mut body = self.head("chat.completion.chunk");
+            body.insert("choices", Value::list(vec![choice]));
+            data(&Value::map(body))
+        };
+        let mut events = vec![chunk(Value::object([("role", "assistant"), ("content", "")]), None)];
+        events.extend(pieces(self.text(), TEXT_CHARS).map(|text| chunk(Value::object([("content", text)]), None)));
+        for (index, (id, name, arguments)) in self.calls().into_iter().enumerate() {
+            let piece = |mut entries: Vec<(&str, Value)>| {
+                entries.insert(0, ("index", Value::Int(i64::try_from(index).unwrap_or_default())));
+                let calls = Value::list(vec![Value::object(entries)]);
+                chunk(Value::object([("tool_calls", calls)]), None)
+            };
+            let function = Value::object([("name", name), ("arguments", "")]);
+            events.push(piece(vec![("id", id.into()), ("type", "function".into()), ("function", function)]));
+            events.extend(
+                pieces(&arguments, ARGUMENT_CHARS)
+                    .map(|text| piece(vec![("function", Value::object([("arguments", text)]))])),
+            );
+        }
+        let before = events.len();
+        events.push(chunk(Value::map(Map::new()), Some(finish_reason(self.stop()))));
+        if let Some(usage) = self.reply.usage.filter(|_| with_usage) {
+            let mut body = self.head("chat.completion.chunk");
+            body.insert("choices", Value::list(Vec::new()));
+            body.insert("usage", openai_usage(&usage));
+            events.push(data(&Value::map(body)));
+        }
+        events.push("data: [DONE]\n\n".to_owned());
+        Stream { tail: events.len() - before, events }
+    }
+
+    fn message(&self) -> Value {
+        let said = self.reply.text.as_ref().map(|text| Value::object([("type", "text"), ("text", text)]));
+        let calls = self.reply.calls.iter().zip(self.calls()).map(|(call, (id, name, _))| {
+            // There are no malformed arguments in one piece here: they are of another kind then.
+            let input = match self.reply.fault {
+                Some(Fault::Malformed) => Value::from(to_json(&call.arguments)),
+                _ => call.arguments.clone(),
+            };
+            Value::object([("type", "tool_use".into()), ("id", id.into()), ("name", name.into()), ("input", input)])
+        });
+        let mut body = self.message_head(said.into_iter().chain(calls).collect());
+        body.insert("stop_reason", stop_reason(self.stop()));
+        if let Some(usage) = &self.reply.usage {
+            body.insert("usage", anthropic_usage(usage));
+        }
+        Value::map(body)
+    }
+
+    fn message_head(&self, content: Vec<Value>) -> Map {
+        let entries = [
+            ("id", Value::from("mock")),
+            ("type", Value::from("message")),
+            ("role", Value::from("assistant")),
+            ("model", self.model.clone()),
+            ("content", Value::list(content)),
+        ];
+        entries.into_iter().collect()
+    }
+
+    fn events(&self) -> Stream {
+        let mut start = self.message_head(Vec::new());
+        start.insert("stop_reason", Value::Null);
+        if let Some(usage) = &self.reply.usage {
+            let begun = Usage { output: 1, ..*usage };
+            start.insert("usage", anthropic_usage(&begun));
+        }
+        let mut events = vec![named("message_start", vec![("message", Value::map(start))]), named("ping", Vec::new())];
+        let mut index = 0;
+        if self.reply.text.is_some() {
+            let deltas =
+                pieces(self.text(), TEXT_CHARS).map(|text| Value::object([("type", "text_delta"), ("text", &text)]));
+            events.extend(block(index, Value::object([("type", "text"), ("text", "")]), deltas));
+            index += 1;
+        }
+        for (id, name, arguments) in self.calls() {
+            let empty = Value::map(Map::new());
+            let start = Value::object([
+                ("type", "tool_use".into()),
+                ("id", id.into()),
+                ("name", name.into()),
+                ("input", empty),
+            ]);
+            let deltas = pieces(&arguments, ARGUMENT_CHARS)
+                .map(|text| Value::object([("type", "input_json_delta"), ("partial_json", &text)]));
+            events.extend(block(index, start, deltas));
+            index += 1;
+        }
+        let before = events.len();
+        let delta = Value::object([("stop_reason", stop_reason(self.stop()))]);
+        let mut ending = vec![("delta", delta)];
+        if let Some(usage) = &self.reply.usage {
+            ending.push(("usage", Value::object([("output_tokens", whole(usage.output))])));
+        }
+        events.push(named("message_delta", ending));
+        events.push(named("message_stop", Vec::new()));
+        Stream { tail: events.len() - before, events }
+    }
+}
+
+fn block(index: i64, start: Value, deltas: impl Iterator<Item = Value>) -> Vec<String> {
+    let at = |kind: &str, field: Option<(&'static str, Value)>| {
+        named(kind, [("index", Value::Int(index))].into_iter().chain(field).collect())
+    };
+    let mut events = vec![at("content_block_start", Some(("content_block", start)))];
+    events.extend(deltas.map(|delta| at("content_block_delta", Some(("delta", delta)))));
+    events.push(at("content_block_stop", None));
+    events
+}
+
+fn named(kind: &str, fields: Vec<(&'static str, Value)>) -> String {
+    let body: Map = [("type", Value::from(kind))].into_iter().chain(fields).collect();
+    format!("event: {kind}\n{}", data(&Value::map(body)))
+}
+
+fn data(body: &Value) -> String {
+    format!("data: {}\n\n", to_json(body))
+}
+
+fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
+    let all: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = all.chunks(chars).map(|piece| piece.iter().collect()).collect();
+    pieces.into_iter()
+}
+
+fn finish_reason(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "stop",
+        Stop::Tools => "tool_calls",
+        Stop::Length => "length",
+        Stop::Refused => "content_filter",
+    }
+}
+
+fn stop_reason(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "end_turn",
+        Stop::Tools => "tool_use",
+        Stop::Length => "max_tokens",
+        Stop::Refused => "refusal",
+    }
+}
+
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn openai_usage(usage: &Usage) -> Value {
+    let sum = usage.input.saturating_add(usage.output);
+    let mut map = Map::new();
+    map.insert("prompt_tokens", whole(usage.input));
+    map.insert("completion_tokens", whole(usage.output));
+    map.insert("total_tokens", whole(usage.total.unwrap_or(sum)));
+    if usage.cache_read > 0 || usage.cache_write > 0 {
+        let cached = [("cached_tokens", whole(usage.cache_read)), ("cache_write_tokens", whole(usage.cache_write))];
+        map.insert("prompt_tokens_details", Value::object(cached));
+    }
+    if usage.reasoning > 0 {
+        let reasoning = [("reasoning_tokens", whole(usage.reasoning))];
+        map.insert("completion_tokens_details", Value::object(reasoning));
+    }
+    Value::map(map)
+}
+
+/// The cache counts beside the input here.
+fn anthropic_usage(usage: &Usage) -> Value {
+    let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
+    Value::object([
+        ("input_tokens", whole(plain)),
+        ("output_tokens", whole(usage.output)),
+        ("cache_read_input_tokens", whole(usage.cache_read)),
+        ("cache_creation_input_tokens", whole(usage.cache_write)),
+    ])
+}

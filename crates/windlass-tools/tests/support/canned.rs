@@ -1,0 +1,98 @@
+//! Services that answer with bytes as they are, whatever those mean.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What happens after the bytes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Then {
+    Close,
+    /// The connection stays open, and nothing follows.
+    Silence,
+    /// The last piece comes again and again.
+    Endless,
+}
+
+pub struct Canned {
+    pub url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Canned {
+    /// The same to every request.
+    pub async fn start(pieces: Vec<Vec<u8>>, then: Then) -> Canned {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, pieces.clone(), then, seen.clone()));
+            }
+        });
+        Canned { url, requests }
+    }
+
+    pub async fn reply(status: u16, headers: &str, body: &[u8]) -> Canned {
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+        Canned::start(vec![[head.as_bytes(), body].concat()], Then::Close).await
+    }
+
+    pub async fn json(status: u16, body: &str) -> Canned {
+        Canned::reply(status, "content-type: application/json\r\n", body.as_bytes()).await
+    }
+
+    /// The events of a stream, which ends with its connection.
+    pub async fn events(events: &[&str], then: Then) -> Canned {
+        Canned::stream("text/event-stream", events.iter().map(|event| format!("{event}\n\n").into_bytes()), then).await
+    }
+
+    pub async fn stream(media: &str, pieces: impl IntoIterator<Item = Vec<u8>>, then: Then) -> Canned {
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {media}\r\n\r\n").into_bytes();
+        Canned::start([head].into_iter().chain(pieces).collect(), then).await
+    }
+
+    /// Heads and bodies.
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The body of the last request.
+    pub fn body(&self) -> String {
+        self.requests().last().unwrap().split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+}
+
+async fn serve(mut stream: TcpStream, pieces: Vec<Vec<u8>>, then: Then, seen: Arc<Mutex<Vec<String>>>) {
+    let mut text = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let Ok(read @ 1..) = stream.read(&mut piece).await else { return };
+        text.extend_from_slice(&piece[..read]);
+        let whole = String::from_utf8_lossy(&text);
+        let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            break;
+        }
+    }
+    seen.lock().unwrap().push(String::from_utf8(text).unwrap());
+    for piece in &pieces {
+        if stream.write_all(piece).await.is_err() {
+            return;
+        }
+        let _ = stream.flush().await;
+        tokio::task::yield_now().await;
+    }
+    let last = pieces.last().cloned().unwrap_or_default();
+    match then {
+        Then::Close => {}
+        Then::Silence => std::future::pending().await,
+        Then::Endless => while stream.write_all(&last).await.is_ok() {},
+    }
+}
