@@ -7,6 +7,7 @@ use windlass_syntax::{Diagnostics, Node, Source};
 use windlass_value::Value;
 use windlass_zenflow::{Compiled, CoordinatorMode, Disk, Options, Problems};
 
+use crate::agents;
 use crate::args::{self, Coordinator, Permissions};
 use crate::config::Settings;
 use crate::definition;
@@ -84,10 +85,10 @@ fn options(source: &Source, settings: &Settings) -> Options {
     Options {
         limits: settings.limits.clone(),
         folder: path.and_then(|folder| folder.canonicalize().ok()),
-        tools: ["read", "write", "glob", "grep", "bash", "http"].map(str::to_owned).to_vec(),
+        tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
         mcp: Vec::new(),
         model: flow.model.clone(),
-        default_model: None,
+        default_model: agents::default_model(settings),
         prices: Default::default(),
         coordinator: flow.coordinator,
         max_concurrency: flow.max_concurrency,

@@ -9,6 +9,7 @@ use windlass_tools::{
     playbook_tools, tool_infos,
 };
 
+use crate::agents;
 use crate::config::{self, Settings, Target};
 use crate::failure::Failure;
 
@@ -27,6 +28,7 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     let model = ModelTool::new(model_options(settings), http.clone());
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
+    tools = agents::add_to(tools, settings, http.clone())?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
         let headers = headers.iter().map(|(name, value)| Ok((name.clone(), header(value)?)));
@@ -77,7 +79,7 @@ fn unknown_definition(plan: &Plan) -> Option<&str> {
     names.into_iter().find(|name| !whole(name))
 }
 
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -231,6 +231,9 @@ fn random_plans_reach_every_corner() {
             {
                 *seen.entry(format!("error {code}")).or_default() += 1;
             }
+            if &*event.kind == "message.dropped" {
+                *seen.entry(format!("dropped {}", field("reason"))).or_default() += 1;
+            }
             if field("token") == FAILED_KIND {
                 *seen.entry("handler ".to_owned()).or_default() += 1;
             }
@@ -251,6 +254,13 @@ fn random_plans_reach_every_corner() {
         "step.idle ",
         "step.running ",
         "input.required ",
+        "message.sent ",
+        "message.delivered ",
+        "mail.hold_timeout ",
+        "mail.wakes_warning ",
+        "dropped unknown-step",
+        "dropped target-terminal",
+        "dropped max-wake-cycles",
         "handler ",
         "error Hang",
         "error SurplusEvent",

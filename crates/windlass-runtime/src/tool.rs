@@ -63,6 +63,12 @@ impl Publish {
         Publish(None)
     }
 
+    /// What is published comes out of the other end, for tests of tools.
+    pub fn heard() -> (Publish, mpsc::UnboundedReceiver<TickKind>) {
+        let (reports, heard) = mpsc::unbounded_channel();
+        (Publish::new(&reports, 0, 0), heard)
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
         if let Some(Speaker { reports, job, dispatch }) = &self.0 {
@@ -109,7 +115,8 @@ impl Cancelled {
         Cancelled(Arc::default())
     }
 
-    pub(crate) fn call_off(&self) {
+    /// Nobody wants the result any more.
+    pub fn call_off(&self) {
         self.0.is_off.store(true, Ordering::SeqCst);
         self.0.told.notify_waiters();
     }

@@ -1,10 +1,14 @@
 //! Reading an object whose keys are known: what is missing, what nobody knows, what is of the wrong kind.
 
+use std::collections::HashSet;
+
 use crate::{Diagnostic, Diagnostics, Key, Kind, Node, Span, Text, nearest};
 
-/// An object that is being read. Keys match in any letter case; what was asked for counts as known.
+/// An object that is being read. Keys match in any letter case, unless they must be exact; what was asked for counts as
+/// known.
 pub struct Object<'a> {
     span: Span,
+    exact: bool,
     entries: Vec<(&'a Key, &'a Node, bool)>,
     known: Vec<&'static str>,
 }
@@ -17,7 +21,12 @@ impl<'a> Object<'a> {
             return None;
         };
         let entries = entries.iter().map(|(key, node)| (key, node, false)).collect();
-        Some(Object { span: node.span, entries, known: Vec::new() })
+        Some(Object { span: node.span, exact: false, entries, known: Vec::new() })
+    }
+
+    /// As [`Object::read`], for dialects in which letter case matters.
+    pub fn read_exact(node: &'a Node, what: &str, diagnostics: &mut Diagnostics) -> Option<Object<'a>> {
+        Object::read(node, what, diagnostics).map(|object| Object { exact: true, ..object })
     }
 
     pub fn span(&self) -> Span {
@@ -69,9 +78,10 @@ impl<'a> Object<'a> {
     /// Reports every key that was not asked for.
     pub fn finish(self, code: &'static str, what: &str, diagnostics: &mut Diagnostics) {
         // What is given twice in the same letters is said already, where the text was read.
-        let same = |key: &Key| self.entries.iter().any(|(other, _, taken)| *taken && other.text == key.text);
-        for (key, _) in self.rest().filter(|(key, _)| !same(key)) {
-            let twice = self.known.iter().any(|name| name.eq_ignore_ascii_case(&key.text));
+        let taken: HashSet<&str> =
+            self.entries.iter().filter(|(_, _, taken)| *taken).map(|(key, _, _)| key.text.as_str()).collect();
+        for (key, _) in self.rest().filter(|(key, _)| !taken.contains(key.text.as_str())) {
+            let twice = !self.exact && self.known.iter().any(|name| name.eq_ignore_ascii_case(&key.text));
             let message = match twice {
                 true => format!("`{}` is given twice in {what}, in different letter case", key.text),
                 false => format!("unknown key `{}` in {what}", key.text),
@@ -86,8 +96,11 @@ impl<'a> Object<'a> {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        let exact = self.entries.iter().position(|(key, _, _)| key.text == name);
-        exact.or_else(|| self.entries.iter().position(|(key, _, _)| key.text.eq_ignore_ascii_case(name)))
+        let same = self.entries.iter().position(|(key, _, _)| key.text == name);
+        if self.exact {
+            return same;
+        }
+        same.or_else(|| self.entries.iter().position(|(key, _, _)| key.text.eq_ignore_ascii_case(name)))
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod uri;
 use std::future::Future;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
@@ -126,6 +127,12 @@ impl Tool for HttpTool {
 }
 
 impl HttpTool {
+    /// One request whose reply the caller reads, as it comes: for protocols over HTTP. The rules on addresses hold;
+    /// redirects are replies like any other. Whoever calls minds the time.
+    pub async fn open(&self, request: hyper::Request<Bytes>) -> Result<Response<Incoming>, ErrorInfo> {
+        self.0.client.send(&Request::plain(request, &self.0.user_agent)?).await
+    }
+
     /// One request to a place in the settings, under the same rules, for the other tools of this crate. All that is told
     /// of it is without secrets.
     pub(crate) async fn send(&self, call: &ToolCall, configured: &Configured<'_>) -> Reply {

@@ -53,9 +53,11 @@ pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresTool};
+#[cfg(feature = "process")]
+pub use process::{Group as ProcessGroup, environment as basic_environment};
 #[cfg(feature = "python")]
 pub use python::{PythonOptions, PythonTool};
-pub use secret::Secret;
+pub use secret::{Redaction, Secret};
 #[cfg(feature = "shell")]
 pub use shell::{ShellOptions, ShellTool};
 #[cfg(feature = "sqlite")]

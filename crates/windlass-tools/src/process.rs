@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use crate::secret::of_call;
 
 /// What a program usually needs of an environment.
-pub(crate) fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+pub fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
     let found = ["PATH", "HOME", "LANG"].into_iter().filter_map(|name| Some((name.to_owned(), lookup(name)?)));
     let mut env: Vec<(String, String)> = found.collect();
     if !env.iter().any(|(name, _)| name == "PATH") {
@@ -20,16 +20,22 @@ pub(crate) fn environment(lookup: impl Fn(&str) -> Option<String>) -> Vec<(Strin
     env
 }
 
-/// A running program. When this is dropped before [`Group::is_over`], the whole group is killed.
-pub(crate) struct Group {
-    pub(crate) child: Child,
+/// A running program and all that it has started. When this is dropped before [`Group::is_over`], all of it is killed;
+/// also if this process is killed.
+pub struct Group {
+    pub child: Child,
     group: Option<Pid>,
 }
 
 impl Group {
     /// Starts it, with pipes for input, output and errors.
-    pub(crate) fn start(mut command: Command) -> std::io::Result<Group> {
+    pub fn start(mut command: Command) -> std::io::Result<Group> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Group::start_as_it_is(command)
+    }
+
+    /// Starts it with the input, output and errors that the command says.
+    pub fn start_as_it_is(mut command: Command) -> std::io::Result<Group> {
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
@@ -39,7 +45,7 @@ impl Group {
     }
 
     /// Ends it and all that it has started.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(group) = self.group.take() {
             // It may just have ended.
             let _ = kill_process_group(group, Signal::KILL);
@@ -48,7 +54,7 @@ impl Group {
     }
 
     /// It has ended, and nothing that it started holds its output any more: its number may belong to others by now.
-    pub(crate) fn is_over(&mut self) {
+    pub fn is_over(&mut self) {
         if let Some(group) = self.group.take() {
             warden::ends(group);
         }

@@ -1,6 +1,7 @@
 //! Text that must not be seen.
 
 #[cfg(feature = "process")]
+#[cfg_attr(not(feature = "python"), allow(dead_code, reason = "only interpreters keep the ends of texts"))]
 mod cut;
 mod forms;
 
@@ -51,7 +52,7 @@ const STRUCK: &str = "***";
 
 /// Finds secrets in what a server sends back.
 #[derive(Clone, Default)]
-pub(crate) struct Redaction(Arc<Needles>);
+pub struct Redaction(Arc<Needles>);
 
 #[derive(Default)]
 struct Needles {
@@ -65,6 +66,12 @@ struct Needles {
 }
 
 impl Redaction {
+    /// For values of the settings: those that are not plain, and what follows a scheme such as `Bearer` in them.
+    pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redaction {
+        let secret = secrets.into_iter().filter(|secret| !secret.is_plain);
+        Redaction::of_values(secret.map(Secret::reveal))
+    }
+
     /// For headers from the settings.
     pub(crate) fn of_headers(headers: &[(String, Secret)]) -> Redaction {
         let secret = headers.iter().map(|(_, value)| value).filter(|value| !value.is_plain);
@@ -77,7 +84,7 @@ impl Redaction {
     }
 
     /// With the login that an address of the settings holds.
-    pub(crate) fn with_login(&self, url: &str) -> Redaction {
+    pub fn with_login(&self, url: &str) -> Redaction {
         let Some((user, password)) = uri::login(url) else { return self.clone() };
         let both = format!("{user}:{password}");
         Redaction::new(self.0.texts.iter().chain(&self.0.short).cloned().chain([both, password]))
@@ -100,7 +107,8 @@ impl Redaction {
         Redaction(Arc::new(Needles { forms: all, texts, digits, short }))
     }
 
-    pub(crate) fn text(&self, text: &str) -> String {
+    /// The text without secrets.
+    pub fn text(&self, text: &str) -> String {
         let struck = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
             true => text.replace(form.as_str(), STRUCK),
             false => text,

@@ -5,8 +5,10 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use windlass_syntax::{Source, Span};
+use windlass_syntax::{Source, Span, Text};
 use windlass_value::{Duration, Map, Value};
+
+use crate::options::Options;
 
 /// Something and the bytes of the file it was written in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,11 +57,55 @@ impl Document {
         self.steps.iter().find(|step| *step.id == id)
     }
 
+    /// The model that a step without loop and include asks. None: nothing says which.
+    pub fn model_of(&self, step: &Step, options: &Options) -> Option<String> {
+        let agent = step.agent.as_ref().and_then(|agent| self.agent(agent));
+        let own = step.model.as_ref().or_else(|| agent.and_then(|agent| agent.model.as_ref()));
+        options.model.clone().or_else(|| own.map(|own| own.value.clone())).or_else(|| options.default_model.clone())
+    }
+
+    /// The model of an agent that judges a loop.
+    pub fn judge_model(&self, agent: &str, options: &Options) -> Option<String> {
+        let own = self.agent(agent).and_then(|agent| agent.model.as_ref()).map(|model| model.value.clone());
+        options.model.clone().or(own).or_else(|| options.default_model.clone())
+    }
+
+    /// Whether somebody passes messages on: as whoever runs it wants, else as the file says, else if it speaks of it.
+    pub fn has_coordinator(&self, options: &Options) -> bool {
+        let own = self.extensions.coordinator.mode.as_ref().map(|mode| mode.value);
+        let mode = match options.coordinator {
+            CoordinatorMode::Auto => own.unwrap_or_default(),
+            other => other,
+        };
+        match mode {
+            CoordinatorMode::On => true,
+            CoordinatorMode::Off => false,
+            CoordinatorMode::Auto => self.mentions(SEND_MESSAGE),
+        }
+    }
+
+    /// Whether a text for a model, or a list of tools, speaks of a tool; in included files too.
+    fn mentions(&self, tool: &str) -> bool {
+        let text = |text: Option<&Spanned<String>>| text.is_some_and(|text| text.contains(tool));
+        let of_agent = |agent: &Agent| {
+            text(Some(&agent.description))
+                || text(agent.prompt.as_ref())
+                || agent.tools.iter().flatten().any(|name| name.value == tool)
+        };
+        let of_step = |step: &Step| {
+            let included = step.include.as_ref().and_then(|include| include.document.as_ref());
+            text(step.instructions.as_ref()) || included.is_some_and(|document| document.mentions(tool))
+        };
+        self.agents.iter().any(of_agent) || self.all_steps().any(of_step)
+    }
+
     /// All steps of this file, those inside of loops after the step with the loop; included files are not looked into.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().flat_map(|step| std::iter::once(step).chain(step.inner()))
     }
 }
+
+const SEND_MESSAGE: &str = "send_message";
 
 #[derive(Clone, Debug)]
 pub struct Agent {
@@ -170,7 +216,9 @@ pub enum OutputMode {
 pub struct Cel {
     pub text: String,
     pub span: Span,
-    /// Ids that `steps.<id>` may mean: those of its own scope, the enclosing ones, and inner steps in `until`.
+    /// Where its characters are, for carets.
+    pub(crate) written: Text,
+    /// Ids that `steps.<id>` may mean, inner ones first: of what has ended for sure, and what it names itself.
     pub steps: Vec<String>,
     /// The enclosing loop step, if there is one: in `until` that of the loop itself.
     pub inside: Option<String>,
@@ -179,6 +227,11 @@ pub struct Cel {
 }
 
 impl Cel {
+    pub(crate) fn new(written: &Text, span: Span) -> Cel {
+        let (text, written) = (written.text.clone(), written.clone());
+        Cel { text, span, written, steps: Vec::new(), inside: None, binds: Vec::new() }
+    }
+
     /// What the language `cel` compiles.
     pub fn source(&self) -> Value {
         let texts = |texts: &mut dyn Iterator<Item = &str>| Value::list(texts.map(Value::from).collect());

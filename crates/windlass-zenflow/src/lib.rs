@@ -3,22 +3,33 @@
 //! A file is read into a tree, the tree into a [`document::Document`] with everything checked, the document into a plan.
 //! Nothing stops at the first problem. Files that a workflow includes or refers to are read through [`Files`].
 //!
-//! - `document` what a workflow is · `options` what it is compiled against · `files` what is read beside it
+//! - `document` what a workflow is · `options` what it is compiled against · `files`, `paths` what is read beside it
+//! - `recognise` whether a tree is a workflow · `read` from the tree to the document · `check` what it says about itself ·
+//!   `include` the files that belong to it · `schemas`, `expr` the only places that know JSON Schema and CEL
 //! - `plan` from the document to the plan
 
+mod check;
+mod codes;
 pub mod document;
+mod expr;
 mod files;
+mod include;
 mod options;
+mod paths;
 mod plan;
+mod read;
+mod recognise;
+mod schemas;
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Scalars, Source, Span, parse_json, parse_yaml};
+use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, Span, Yaml, parse_json, parse_yaml};
 
 pub use document::CoordinatorMode;
 use document::Document;
 pub use files::{Disk, FileProblem, Files, NoFiles};
 pub use options::{Options, Price};
+pub use recognise::{mentions, recognise};
 
 /// A workflow that can run.
 #[derive(Clone, Debug)]
@@ -55,17 +66,25 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Problems>
     let mut found = Diagnostics::new();
     match read(source, &options.limits, &mut found) {
         Some(tree) => compile_tree(source, &tree, found, options),
-        None => Err(Problems { own: found.sorted(), others: Vec::new() }),
+        None => Err(Problems { own: finished(found), others: Vec::new() }),
     }
 }
 
 /// The tree of a file, whatever it is written in.
 pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
     let limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
-    match source.text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+    match is_json(source) {
         true => parse_json(source, limits, diagnostics),
-        false => parse_yaml(source, limits, Scalars::Core, diagnostics),
+        false => parse_yaml(source, limits, Yaml::GO, diagnostics),
     }
+}
+
+/// By the file's name; a text without one is JSON if it begins as only JSON does.
+fn is_json(source: &Source) -> bool {
+    let ends = |ending: &str| source.name.to_ascii_lowercase().ends_with(ending);
+    let text = source.text.trim_start_matches('\u{feff}').trim_start();
+    let quoted = || text.strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with('"'));
+    ends(".json") || (!ends(".yaml") && !ends(".yml") && quoted())
 }
 
 /// Compiles a tree that was read already; `found` are the problems of the reading.
@@ -81,16 +100,25 @@ pub fn compile_tree(source: &Source, tree: &Node, found: Diagnostics, options: &
 }
 
 /// Checks a tree that was read already; `found` are the problems of the reading.
-pub fn check(_source: &Source, _tree: &Node, found: Diagnostics, _options: &Options) -> Result<Checked, Problems> {
-    Err(Problems { own: found.sorted(), others: Vec::new() })
+pub fn check(source: &Source, tree: &Node, found: Diagnostics, options: &Options) -> Result<Checked, Problems> {
+    let mut loader = include::Loader::new(options);
+    let (document, found) = loader.root(source, tree, found);
+    let (own, others) = (finished(found), loader.others);
+    match document {
+        Some(document) if !own.has_errors() => Ok(Checked { document, warnings: own, others }),
+        _ => Err(Problems { own, others }),
+    }
 }
 
-/// Whether a tree looks like a workflow of agents, right or wrong.
-pub fn recognise(_tree: &Node) -> bool {
-    false
-}
-
-/// The JSON Schema of its files.
-pub fn schema() -> &'static str {
-    "{}"
+/// In the order of the file, with the codes of this format: what the reading of the text calls by another one has none
+/// of its own.
+fn finished(found: Diagnostics) -> Diagnostics {
+    let mut all = Diagnostics::new();
+    for mut problem in found {
+        if problem.code.starts_with("WND-") {
+            problem.code = codes::VALIDATION;
+        }
+        all.push(problem);
+    }
+    all.sorted()
 }

@@ -56,6 +56,15 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// What a model costs: by its whole name, else without the provider in front, else by the kind in front of a colon.
+    pub fn price(&self, model: &str) -> Option<&Price> {
+        let short = || model.split_once('/').and_then(|(_, name)| self.prices.get(name));
+        let kind = || model.split_once(':').and_then(|(kind, _)| self.prices.get(kind));
+        self.prices.get(model).or_else(short).or_else(kind)
+    }
+}
+
 /// Millionths of money for a million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {

@@ -9,6 +9,7 @@ use windlass_core::plan::{Check, NodeKind};
 use windlass_core::{Event, Program};
 use windlass_value::Value;
 
+use super::agents;
 use super::loops::{Change, Loops};
 use super::{Begun, is_inside, is_top};
 use crate::text;
@@ -84,7 +85,12 @@ impl Bars {
                     bar.set_message(format!("{} (try {})", event.path, attempt + 1));
                 }
             }
-            _ => {}
+            _ => {
+                if let Some(line) = agents::line(event) {
+                    // A terminal that cannot be written to is no reason to fail a run.
+                    let _ = self.area.println(line);
+                }
+            }
         }
     }
 

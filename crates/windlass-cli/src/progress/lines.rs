@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use windlass_core::Event;
 use windlass_value::{Timestamp, Value};
 
+use super::agents;
 use super::loops::Loops;
 use super::{Begun, is_inside, is_top};
 use crate::out;
@@ -68,7 +69,11 @@ impl Lines {
                 let waits = event.data.get("waits").map(|waits| text::short(waits, 100)).unwrap_or_default();
                 self.tell(&format!("waiting for {waits}"));
             }
-            _ => {}
+            _ => {
+                if let Some(line) = agents::line(event) {
+                    self.tell(&line);
+                }
+            }
         }
     }
 

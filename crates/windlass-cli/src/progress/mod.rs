@@ -1,5 +1,6 @@
 //! What a run is doing, on stderr while it does it: bars on a terminal, sparse lines elsewhere.
 
+mod agents;
 mod bars;
 mod lines;
 mod loops;

@@ -1,4 +1,16 @@
 //! Mail between nodes of a run.
+//!
+//! A mail is an object: what was sent, with `id` (`msg-7`), `from` (the address of the innermost node with a mailbox around
+//! the task that sent it; empty for mail from outside) and `at`. Each is delivered once or dropped once, and told of as
+//! `message.delivered {to, ids}` or `message.dropped {id, from, to, reason}`; when it is sent, as `message.sent {id, from, to}`.
+//!
+//! Reasons: `unknown-step` (nobody, or several, or a node that only wraps others), the mailbox's own
+//! [`closed`](Mailbox::closed), `mailbox-full`, `max-wake-cycles`, `workflow-cancelled` when the run is called off.
+//!
+//! A node that [reports](super::Node::reports_to) sends `{kind: "started", step}` and `{kind: "ended", step, status, attempts,
+//! duration_ms, usage?, error?}`, from its own path, also when it ends without having begun. That is not told of as sent.
+//!
+//! People outside write with the event `mail` and the payload `{to, text, …}`.
 
 use std::sync::Arc;
 
@@ -6,22 +18,24 @@ use serde::{Deserialize, Serialize};
 
 use super::ExprId;
 
-/// A node that mail can be sent to. Its address is its path; while only one such node of its name is alive, its name will do.
-/// Mail to a node outside of loops that has not begun yet is kept for it.
+/// A node that mail can be sent to, from the moment it begins to its end, over its retries. Its address is its path; while
+/// only one living node with a mailbox has an address that ends so, any end of it will do: `worker`, `0.worker`. Mail to a node
+/// outside of loops and nets that has not begun yet is kept for it, under its whole address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mailbox {
-    /// How often it may be given mail; after that mail to it is dropped as `max-wake-cycles`.
+    /// How often it may be given mail, not counting when there was none; after that mail to it is dropped as
+    /// `max-wake-cycles`. When four fifths are used up, `mail.wakes_warning {to, wakes, most}` tells of it.
     pub wakes: u64,
-    /// Why mail is dropped that comes after its end: `target-terminal`.
+    /// Why mail is dropped that comes after its end, or that it has not read by then: `target-terminal`.
     pub closed: Arc<str>,
 }
 
-/// Sends mail. The task gives `{status: "queued", id}`, or `{status: "dropped", id, reason, known}` when nobody will read it;
-/// that is no failure.
+/// Sends mail. The task gives `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known}` when nobody will
+/// read it, with up to 20 addresses that are known instead; that is no failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Post {
     /// A text: the address. Turns may be written `loop[0].inner` or `loop.0.inner`.
     pub to: ExprId,
-    /// An object: what the receiver gets, beside `id` and `from`.
+    /// An object: what the receiver gets, beside `id`, `from` and `at`.
     pub mail: ExprId,
 }

@@ -20,12 +20,15 @@ pub enum Wait {
         /// Without an answer in this time, the wait ends as timed out.
         deadline: Option<Amount<Duration>>,
     },
-    /// All mail of the node with a mailbox around it: a list, oldest first.
+    /// All mail of the innermost node with a mailbox around it, or its own: a list, oldest first.
     Mail {
-        /// Waits until there is some; else an empty list is an answer too.
+        /// Waits until there is some; else an empty list is an answer too. Nobody waits in vain: the list is empty when no
+        /// more mail can come, because the mailbox was emptied as often as it may be, or because nothing else in the run
+        /// moves, nor can anybody outside move it by an event. Of several such waits the oldest then goes on.
         blocks: bool,
-        /// First lets this mailbox's owner come to rest: until it waits for mail and has none, or this time is over. Then what
-        /// it had to say is said.
+        /// First lets the owner of the mailbox at this whole address come to rest: until it waits for mail (`blocks`) and has
+        /// none, or it has ended, or nothing else in the run moves. Then what it had to say is said. After this time it is no
+        /// longer waited for (`mail.hold_timeout {to}`). Who is not alive, and oneself, is not waited for.
         settles: Option<(Arc<str>, Duration)>,
     },
 }

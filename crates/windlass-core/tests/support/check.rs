@@ -16,6 +16,7 @@ pub fn check_state(program: &Program, state: &State) {
     check_jobs(state);
     check_indexes(state);
     check_reserved(state);
+    check_mail(program, state);
     check_scopes(state);
     check_caps(program, state);
     if state.result().is_some() {
@@ -157,6 +158,45 @@ fn check_reserved(state: &State) {
     assert!(state.short.is_empty() || state.jobs.values().any(|open| !open.reserved.is_empty()), "it waits for ever");
 }
 
+/// Every mailbox is a living node's and is found under its address; every wait for mail is known to whom it concerns.
+fn check_mail(program: &Program, state: &State) {
+    let mail = &state.mail;
+    let owners: BTreeSet<FrameId> =
+        state.frames.iter().filter(|(_, frame)| program.node(frame.node).mailbox.is_some()).map(|(id, _)| id).collect();
+    assert_eq!(owners, mail.boxes.keys().copied().collect(), "who has a mailbox");
+    for index in [&mail.by_address, &mail.by_end] {
+        assert!(index.values().all(|ids| !ids.is_empty()), "an address of nobody");
+        let listed: Vec<FrameId> = index.values().flatten().copied().collect();
+        assert_eq!(listed.len(), owners.len(), "each once");
+        assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), owners, "each is found");
+    }
+    let waits: BTreeMap<u64, FrameId> = mail.settling.iter().chain(&mail.blocked).map(|(at, id)| (*at, *id)).collect();
+    assert_eq!(waits.len(), mail.settling.len() + mail.blocked.len(), "a wait does one thing");
+    for (number, id) in &waits {
+        let Body::Wait(WaitFrame::Mail(wait)) = &frame(state, *id).body else { panic!("a wait that is none") };
+        assert_eq!((wait.number, wait.settles.is_some()), (*number, mail.settling.contains_key(number)));
+        let open = &mail.boxes[&wait.settles.unwrap_or(wait.owner)];
+        let known = if wait.settles.is_some() { &open.settlers } else { &open.readers };
+        assert_eq!(known.iter().filter(|other| *other == id).count(), 1, "whoever is waited for knows");
+    }
+    let known = mail.boxes.values().map(|open| open.readers.len() + open.settlers.len()).sum::<usize>();
+    assert_eq!(known, waits.len(), "nobody else waits");
+    for open in mail.boxes.values() {
+        assert!(open.readers.is_empty() || open.waiting.is_empty(), "nobody waits for what is there");
+        assert!(open.readers.is_empty() || open.settlers.is_empty(), "nobody waits for the rest of who rests");
+    }
+    assert!(mail.early.values().all(|early| !early.is_empty()), "nothing is kept");
+    let begun = |node| state.frames.iter().any(|(_, frame)| frame.node == node);
+    assert!(!mail.early.keys().any(|node| begun(*node)), "who has begun has its mail");
+}
+
+/// Between ticks, if no other is known to follow: whoever waits for mail may still get some.
+pub fn check_mail_may_come(state: &State) {
+    let moves = state.moves_by_itself() || !state.agenda.is_empty() || state.paused;
+    let outside = !state.waits.is_empty() || !state.nets.is_empty();
+    assert!(state.mail.blocked.is_empty() || moves || outside, "somebody waits for mail that nobody will write");
+}
+
 /// Every scope is somebody's.
 fn check_scopes(state: &State) {
     let from_items = state.agenda.iter().filter_map(|item| match item {
@@ -259,4 +299,5 @@ pub fn check_nothing_left(state: &State) {
     assert!(state.waits.is_empty(), "waits are left");
     assert!(state.nets.is_empty(), "nets are left");
     assert!(state.agenda.is_empty(), "work is left");
+    assert!(state.mail.is_empty(), "mail is left: {:?}", state.mail);
 }

@@ -6,6 +6,7 @@ pub mod build;
 pub mod check;
 pub mod language;
 pub mod looped;
+pub mod mail;
 pub mod naive;
 pub mod random_plan;
 pub mod rng;

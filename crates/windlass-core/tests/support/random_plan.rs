@@ -29,6 +29,8 @@ struct Around {
     alone_in_turn: bool,
     /// Nodes that have ended, whose results may be read.
     ended: Vec<String>,
+    /// Something around has a mailbox.
+    mailbox: bool,
 }
 
 pub struct Maker {
@@ -53,6 +55,7 @@ pub fn random_plan(seed: u64, profile: Profile, depth: u32) -> Builder {
         alone: true,
         alone_in_turn: true,
         ended: Vec::new(),
+        mailbox: false,
     };
     if seed % 8 == 7 {
         // Runs of older plans obey the same laws.
@@ -106,8 +109,10 @@ impl Maker {
         };
         let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Duration::ZERO)));
         let id = self.b.plan.add_node(Node::new(name.as_str(), "test", around.parent, placeholder));
+        let around = &Around { mailbox: self.mailbox(id) || around.mailbox, ..around.clone() };
         let inner = Around { parent: Some(id), depth: around.depth.saturating_sub(1), ..around.clone() };
         let kind = match chosen {
+            0..8 if around.mailbox && self.rng.chance(25) => self.mail_wait(),
             0 => NodeKind::evaluate(self.value(around)),
             1 | 2 => NodeKind::lone(self.effect(around)),
             3 => self.wait(around),
@@ -142,6 +147,38 @@ impl Maker {
         }
     }
 
+    /// Mail can be sent to some nodes, and often to the root, which others report to.
+    fn mailbox(&mut self, id: NodeId) -> bool {
+        if !self.wild() || !self.rng.chance(if id == NodeId(0) { 60 } else { 25 }) {
+            return false;
+        }
+        let closed = (*self.rng.pick(&["target-terminal", "closed"])).into();
+        self.b.at(id).mailbox = Some(Mailbox { wakes: self.rng.below(6), closed });
+        true
+    }
+
+    fn address(&mut self) -> Value {
+        match self.rng.below(7) {
+            0..4 => Value::from("n1"),
+            4 => Value::from(format!("n1.n{}", 2 + self.rng.below(3))),
+            5 => Value::from(format!("n1[{}].n2", self.rng.below(2))),
+            _ => Value::from(format!("n{}", 1 + self.rng.below(12))),
+        }
+    }
+
+    fn mail_wait(&mut self) -> NodeKind {
+        let other = self.address();
+        let time = Duration::from_ms(self.rng.below(3_000));
+        let settles = self.rng.chance(50).then(|| (other.as_str().unwrap_or_default().into(), time));
+        NodeKind::Wait(Wait::Mail { blocks: self.rng.chance(50), settles })
+    }
+
+    fn post(&mut self, around: &Around) -> Action {
+        let to = if self.rng.chance(95) { self.address() } else { self.source(around, 1) };
+        let mail = Value::object([("text", self.source(around, 1))]);
+        Action::Post(Post { to: self.b.value(to), mail: self.b.value(mail) })
+    }
+
     fn besides(&mut self, id: NodeId, around: &Around, name: &str, hangs: bool) {
         if self.wild() {
             self.accounts(id);
@@ -152,6 +189,9 @@ impl Maker {
         if self.rng.chance(10) {
             let own = self.b.value(Value::object([("own", Value::object([("$node", name)]))]));
             self.b.at(id).output = Some(if self.rng.chance(50) { own } else { self.value(around) });
+        }
+        if self.wild() && self.rng.chance(15) {
+            self.b.at(id).reports_to = Some("n1".into());
         }
         if hangs || (self.wild() && self.rng.chance(12)) {
             let after = Amount::Fixed(Duration::from_ms(500 + self.rng.below(4_000)));
@@ -276,6 +316,9 @@ impl Maker {
     }
 
     fn lone(&mut self, around: &Around) -> NodeKind {
+        if self.wild() && self.rng.chance(15) {
+            return NodeKind::lone(self.post(around));
+        }
         if self.wild() && self.rng.chance(6) {
             let status = *self.rng.pick(&Status::ALL);
             return NodeKind::lone(Action::End { status, error: None });
@@ -319,6 +362,7 @@ impl Maker {
                 (0, _) => self.write(around).map(Action::Write),
                 (1, _) => Some(Action::Evaluate(self.value(around))),
                 (2, Some(inner)) => Some(Action::Node(self.inner(inner))),
+                (2, None) if self.wild() => Some(self.post(around)),
                 _ => None,
             };
             let action = action.unwrap_or_else(|| self.effect(around));

@@ -9,7 +9,7 @@ use windlass_core::{
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
-use super::check::check_state;
+use super::check::{check_mail_may_come, check_state};
 use super::language::evaluations;
 use super::rng::Rng;
 use super::values::MemoryValues;
@@ -178,8 +178,11 @@ impl<'p> Sim<'p> {
         assert!(cost <= EVALUATIONS_PER_ITEM * self.program.limits.slice_items, "a tick that evaluates {cost} times");
         self.costs.push(cost);
         self.answered(&tick.kind);
-        self.journal.push(tick);
         check_state(self.program, &self.state);
+        if !tick.more {
+            check_mail_may_come(&self.state);
+        }
+        self.journal.push(tick);
         output.commands.iter().for_each(|command| self.carry_out(command));
         self.turns.extend(output.turns.iter().cloned());
         self.outputs.push(output);

@@ -108,7 +108,7 @@ impl Exchange<'_> {
             body: Some(&body),
             timeout: None,
         };
-        let opened = self.http.open(self.call, &request).await?;
+        let opened = self.http.open_stream(self.call, &request).await?;
         let status = opened.status();
         if !status.is_success() {
             let retry_after_ms = opened.retry_after_ms();

@@ -25,7 +25,7 @@ pub(crate) struct Opened {
 impl HttpTool {
     /// Sends a request to a place in the settings and waits for the head of its reply. Time and cancellation are the
     /// caller's, and so is taking secrets out of what is told.
-    pub(crate) async fn open(&self, call: &ToolCall, configured: &Configured<'_>) -> Result<Opened, ErrorInfo> {
+    pub(crate) async fn open_stream(&self, call: &ToolCall, configured: &Configured<'_>) -> Result<Opened, ErrorInfo> {
         let request = Request::configured(call, configured, &self.0.user_agent)?;
         let (request, response) = self.0.follow(request).await?;
         Ok(Opened { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })

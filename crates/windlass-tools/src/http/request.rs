@@ -116,6 +116,29 @@ impl Request {
         })
     }
 
+    /// As a program has put it together.
+    pub(super) fn plain(request: hyper::Request<Bytes>, user_agent: &HeaderValue) -> Result<Request, ErrorInfo> {
+        let (head, body) = request.into_parts();
+        let Target { uri, login } = uri::parse(&head.uri.to_string(), None)?;
+        let mut headers = head.headers;
+        add_authentication(&Map::new(), login, &mut headers)?;
+        headers.entry(header::USER_AGENT).or_insert_with(|| user_agent.clone());
+        let redaction = redaction(&headers);
+        Ok(Request {
+            method: head.method,
+            uri,
+            headers,
+            body,
+            timeout: None,
+            redirects_max: None,
+            follows_up: false,
+            is_poll: false,
+            manner: Manner::default(),
+            configured: Vec::new(),
+            redaction,
+        })
+    }
+
     /// What goes over the wire; a redirect may need it again, so the parts stay.
     pub(super) fn message(&self) -> hyper::Request<Full<Bytes>> {
         let mut message = hyper::Request::new(Full::new(self.body.clone()));

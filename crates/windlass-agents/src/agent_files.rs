@@ -1,0 +1,123 @@
+//! The tool `agent_files`: files for the first message of an agent, text as text, pictures and documents as bytes.
+
+use std::io::Read;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_tools::ToolInfo;
+use windlass_value::{Map, Value};
+
+use crate::agent_tool::{field, required};
+use crate::files::{Folder, Missing, Problem};
+use crate::text::{shortened, visible};
+
+const FILE_BYTES_MAX: u64 = 10 << 20;
+
+/// What models take as it is, by the end of the name.
+const MEDIA: [(&str, &str); 6] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("pdf", "application/pdf"),
+];
+
+pub const AGENT_FILES: ToolInfo = ToolInfo {
+    name: "agent_files",
+    what: "Reads files that an agent is to see: text as text, png, jpg, gif, webp and pdf as base64.",
+    inputs: &[
+        required("folder", "text", "the folder of the workflow, an absolute path; nothing leads out of it"),
+        required("paths", "array of text", "the files, from the folder on"),
+        field("lenient", "boolean", "a file that cannot be read is a note, not a failure"),
+    ],
+    outputs: &[field(
+        "(the result)",
+        "array",
+        "{path, text}, {path, media, data} or {path, problem}, in the order of the paths",
+    )],
+    errors: &[("files", "`ContextFiles`: names all files that cannot be read"), ("input", "the task itself is wrong")],
+};
+
+/// Reads files.
+#[derive(Clone, Copy, Default)]
+pub struct AgentFiles;
+
+impl Tool for AgentFiles {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        Box::pin(async move {
+            let reading = tokio::task::spawn_blocking(move || files(&call.input));
+            let broken = |_| Err(ErrorInfo::new("ContextFiles", "files", "the reading of files was broken off"));
+            reading.await.unwrap_or_else(broken).map_or_else(TaskOutcome::failure, TaskOutcome::success)
+        })
+    }
+}
+
+fn files(input: &Value) -> Result<Value, ErrorInfo> {
+    let bad =
+        |what: &str| ErrorInfo::new("BadInput", "input", format!("`{what}` of `agent_files` is missing or wrong"));
+    let folder = input.get("folder").and_then(Value::as_str).ok_or_else(|| bad("folder"))?;
+    let paths = input.get("paths").and_then(Value::as_list).ok_or_else(|| bad("paths"))?;
+    let lenient = input.get("lenient").and_then(Value::as_bool).unwrap_or(false);
+    let folder = Folder::open(Path::new(folder)).map_err(|problem| ErrorInfo::new("ContextFiles", "files", problem))?;
+    let (mut files, mut problems) = (Vec::with_capacity(paths.len()), Vec::new());
+    for path in paths {
+        let path = path.as_str().ok_or_else(|| bad("paths"))?;
+        let mut file = Map::with_capacity(3);
+        file.insert("path", path);
+        match content(&folder, path) {
+            Ok(Content::Text(text)) => {
+                file.insert("text", text);
+            }
+            Ok(Content::Media(media, bytes)) => {
+                file.insert("media", media);
+                file.insert("data", STANDARD.encode(bytes));
+            }
+            Err(problem) => {
+                problems.push(problem.clone());
+                file.insert("problem", problem);
+            }
+        }
+        files.push(Value::map(file));
+    }
+    if lenient || problems.is_empty() {
+        return Ok(Value::list(files));
+    }
+    Err(ErrorInfo::new("ContextFiles", "files", format!("context files cannot be read: {}", problems.join("; "))).hint(
+        "they are looked for beside the workflow; `contextFiles: lenient` under `x-windlass` makes notes of them",
+    ))
+}
+
+enum Content {
+    Text(String),
+    Media(&'static str, Vec<u8>),
+}
+
+/// Problems name the file.
+fn content(folder: &Folder, path: &str) -> Result<Content, Problem> {
+    let shown = shortened(&visible(path), 200);
+    let place = folder.find(path, Missing::Refuse)?;
+    let (file, size) = place.open()?;
+    let too_large = || format!("`{shown}` has more than {FILE_BYTES_MAX} bytes");
+    if size > FILE_BYTES_MAX {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // It may grow while it is read.
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("`{shown}` cannot be read: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_large());
+    }
+    let end = path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default();
+    if let Some((_, media)) = MEDIA.iter().find(|(known, _)| *known == end) {
+        return Ok(Content::Media(media, bytes));
+    }
+    if bytes.contains(&0) {
+        return Err(format!("`{shown}` is a binary file, which cannot be inlined as text"));
+    }
+    Ok(Content::Text(String::from_utf8_lossy(&bytes).into_owned()))
+}

@@ -1,0 +1,271 @@
+//! The tool `agent_tool`: one call that a model has asked for.
+//!
+//! Whatever comes of it is a text for the model, also a refusal or a failure: the step goes on. Only a call that nobody
+//! wants any more ends as an error.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_syntax::nearest;
+use windlass_tools::{Field, ToolInfo};
+use windlass_value::{Map, Value, to_json};
+
+use crate::permission::{Decision, Permission, Request};
+use crate::redact;
+use crate::registry::{Registry, Runs};
+use crate::text::{head_and_tail, shortened, visible};
+use crate::tool::{AgentCall, Answer};
+
+/// Nobody, not even a large model, reads more.
+const ANSWER_BYTES_MAX: usize = 2 << 20;
+/// Longer arguments are told of by their length.
+const EVENT_BYTES_MAX: usize = 4 << 10;
+
+pub const AGENT_TOOL: ToolInfo = ToolInfo {
+    name: "agent_tool",
+    what: "Does what a model has asked for with one of its tools; refusals and failures are texts for the model.",
+    inputs: &[
+        required("tool", "text", "the name of the tool"),
+        field("arguments", "object", "what the model gives it"),
+        field("allow", "array of text", "the tools that the agent may call; all if not given or empty"),
+        field("deny", "array of text", "the tools that it may not call"),
+        required("folder", "text", "the folder that the agent works in, an absolute path"),
+    ],
+    outputs: &[
+        field("content", "text", "what the model gets to read"),
+        field("error", "boolean", "it was refused or has failed"),
+    ],
+    errors: &[("input", "the task itself is wrong"), ("cancelled", "nobody wants the answer any more")],
+};
+
+pub(crate) const fn field(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+    Field { name, kind, required: false, what }
+}
+
+pub(crate) const fn required(name: &'static str, kind: &'static str, what: &'static str) -> Field {
+    Field { name, kind, required: true, what }
+}
+
+/// Calls the tools of a registry, if a permission lets it.
+#[derive(Clone)]
+pub struct AgentToolCaller(Arc<Inner>);
+
+struct Inner {
+    registry: Arc<Registry>,
+    permission: Arc<dyn Permission>,
+}
+
+impl AgentToolCaller {
+    pub fn new(registry: Arc<Registry>, permission: Arc<dyn Permission>) -> AgentToolCaller {
+        AgentToolCaller(Arc::new(Inner { registry, permission }))
+    }
+}
+
+impl Tool for AgentToolCaller {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let mut cancelled = call.cancelled.clone();
+            tokio::select! {
+                biased;
+                () = cancelled.wait() => TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "the tool's call was cancelled")),
+                outcome = inner.run(call) => outcome,
+            }
+        })
+    }
+}
+
+/// What the task says.
+struct Wanted {
+    tool: String,
+    arguments: Value,
+    allow: Vec<String>,
+    deny: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Inner {
+    async fn run(&self, call: ToolCall) -> TaskOutcome {
+        let wanted = match Wanted::of(&call.input) {
+            Ok(wanted) => wanted,
+            Err(error) => return TaskOutcome::failure(error),
+        };
+        match self.answer(wanted, call).await {
+            Ok(answer) => outcome(answer),
+            Err(unfinished) => *unfinished,
+        }
+    }
+
+    /// An outcome if the tool is not finished, and the engine is to come back.
+    async fn answer(&self, wanted: Wanted, mut call: ToolCall) -> Result<Answer, Box<TaskOutcome>> {
+        if !wanted.may_call(&wanted.tool) {
+            return Ok(Answer::error(self.not_allowed(&wanted)));
+        }
+        call.input = match &wanted.arguments {
+            Value::Null => Value::map(Map::new()),
+            arguments @ Value::Map(_) => arguments.clone(),
+            other => return Ok(Answer::error(format!("the arguments are {}, not an object", other.kind()))),
+        };
+        if let Some(entry) = self.registry.local(&wanted.tool) {
+            if let Err(problem) = entry.schema.check(&call.input) {
+                return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
+            }
+            if !entry.trusted
+                && let Err(refusal) = self.ask(&wanted.tool, &call).await
+            {
+                return Ok(refusal);
+            }
+            tell(&wanted.tool, &call);
+            return match entry.runs.clone() {
+                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, call }).await),
+                Runs::Engine(tool) => finished(tool.call(call).await),
+            };
+        }
+        match self.registry.servers().find(&wanted.tool).await {
+            Ok(Some(offered)) => {
+                if let Err(problem) = offered.check(&call.input) {
+                    return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
+                }
+                if let Err(refusal) = self.ask(&wanted.tool, &call).await {
+                    return Ok(refusal);
+                }
+                tell(&wanted.tool, &call);
+                Ok(offered.call(&call).await)
+            }
+            Ok(None) => Ok(Answer::error(self.unknown(&wanted))),
+            Err(problem) => Ok(Answer::error(problem)),
+        }
+    }
+
+    /// Asked again after a crash; not when a tool only goes on.
+    async fn ask(&self, tool: &str, call: &ToolCall) -> Result<(), Answer> {
+        if call.resumed.is_some() || call.goes_on {
+            return Ok(());
+        }
+        let request = Request { tool, step: &call.path, arguments: &call.input };
+        let decision = self.permission.ask(&request).await;
+        let publish = |word: &str| {
+            let facts = [("tool", shortened(&visible(tool), 100)), ("decision", word.to_owned())];
+            call.publish.send("agent.permission", Value::object(facts));
+        };
+        match decision {
+            Decision::Allowed => Ok(()),
+            Decision::Granted { always } => {
+                publish(if always { "always" } else { "allowed" });
+                Ok(())
+            }
+            Decision::Refused(sentence) => {
+                publish("refused");
+                Err(Answer::error(sentence))
+            }
+        }
+    }
+
+    fn not_allowed(&self, wanted: &Wanted) -> String {
+        let known = self.registry.known_names();
+        if !known.contains(&wanted.tool) {
+            return self.unknown(wanted);
+        }
+        let usable: Vec<String> = known.into_iter().filter(|name| wanted.may_call(name)).collect();
+        format!("this agent may not call `{}`; {}", wanted.shown(), list(&usable))
+    }
+
+    fn unknown(&self, wanted: &Wanted) -> String {
+        let usable: Vec<String> =
+            self.registry.known_names().into_iter().filter(|name| wanted.may_call(name)).collect();
+        let near = nearest(&wanted.tool, usable.iter().map(String::as_str));
+        let hint = near.map_or_else(|| list(&usable), |near| format!("did you mean `{near}`?"));
+        format!("there is no tool `{}`; {hint}", wanted.shown())
+    }
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "there is none that it may call".to_owned(),
+        names => format!("there are: {}", shortened(&names.join(", "), 1000)),
+    }
+}
+
+impl Wanted {
+    fn of(input: &Value) -> Result<Wanted, ErrorInfo> {
+        let bad =
+            |what: &str| ErrorInfo::new("BadInput", "input", format!("{what} of `agent_tool` is missing or wrong"));
+        let text = |name: &str| input.get(name).and_then(Value::as_str).ok_or_else(|| bad(&format!("`{name}`")));
+        let names = |name: &str| -> Result<Vec<String>, ErrorInfo> {
+            match input.get(name) {
+                None | Some(Value::Null) => Ok(Vec::new()),
+                Some(Value::List(names)) => {
+                    let names: Option<Vec<String>> =
+                        names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+                    names.ok_or_else(|| bad(&format!("`{name}`")))
+                }
+                Some(_) => Err(bad(&format!("`{name}`"))),
+            }
+        };
+        Ok(Wanted {
+            tool: text("tool")?.to_owned(),
+            arguments: input.get("arguments").cloned().unwrap_or_default(),
+            allow: names("allow")?,
+            deny: names("deny")?,
+            folder: PathBuf::from(text("folder")?),
+        })
+    }
+
+    fn may_call(&self, tool: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| name == tool);
+        (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
+    }
+
+    fn shown(&self) -> String {
+        shortened(&visible(&self.tool), 100)
+    }
+}
+
+fn wrong_arguments(tool: &str, problem: &str) -> String {
+    format!("the arguments do not fit the schema of `{tool}`: {problem}")
+}
+
+/// What is about to be done, without secrets.
+fn tell(tool: &str, call: &ToolCall) {
+    if call.resumed.is_some() || call.goes_on {
+        return;
+    }
+    let mut arguments = redact::value(&call.input);
+    if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
+        arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
+    }
+    call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
+}
+
+/// The answer of a tool of the engine, unless it is not finished.
+fn finished(outcome: TaskOutcome) -> Result<Answer, Box<TaskOutcome>> {
+    match outcome {
+        TaskOutcome { error: Some(error), .. } => {
+            let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Ok(Answer::error(format!("{}{hint}", error.message)))
+        }
+        unfinished if unfinished.again.is_some() || unfinished.awaits.is_some() => Err(Box::new(unfinished)),
+        // What it does besides is part of its end.
+        done @ TaskOutcome { beside: Some(_), .. } => {
+            let answer = Answer::good(answer_text(&done.output));
+            Err(Box::new(TaskOutcome { beside: done.beside, ..self::outcome(answer) }))
+        }
+        done => Ok(Answer::good(answer_text(&done.output))),
+    }
+}
+
+/// A value as a text for a model.
+pub(crate) fn answer_text(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.to_string(),
+        Value::Null => "(done)".to_owned(),
+        other => to_json(other),
+    }
+}
+
+fn outcome(answer: Answer) -> TaskOutcome {
+    let content = head_and_tail(&answer.content, ANSWER_BYTES_MAX);
+    TaskOutcome::success(Value::object([("content", Value::from(content)), ("error", Value::from(answer.error))]))
+}

@@ -1,0 +1,81 @@
+//! The tools that every agent may have: `read`, `write`, `glob`, `grep`, `bash`, `http`.
+
+mod bash;
+mod glob;
+mod grep;
+mod http;
+mod read;
+mod write;
+
+use windlass_value::{Value, parse_json};
+
+use crate::ToolSpec;
+use crate::files::{Folder, Found, Problem};
+use crate::tool::{AgentCall, Answer, AnswerFuture};
+
+pub use bash::{Bash, BashOptions};
+pub use glob::Glob;
+pub use grep::Grep;
+pub use http::Http;
+pub use read::Read;
+pub use write::Write;
+
+fn spec(name: &str, description: &str, parameters: &str) -> ToolSpec {
+    // A schema that is no JSON would be a slip in this crate, which its tests find.
+    let parameters = parse_json(parameters).unwrap_or(Value::Null);
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
+}
+
+/// Work on files, away from the threads that everybody shares.
+fn on_files(
+    call: AgentCall,
+    work: impl FnOnce(&AgentCall, &Folder) -> Result<String, Problem> + Send + 'static,
+) -> AnswerFuture {
+    Box::pin(async move {
+        let working = tokio::task::spawn_blocking(move || {
+            let folder = Folder::open(&call.folder)?;
+            work(&call, &folder)
+        });
+        match working.await {
+            Ok(result) => result.into(),
+            Err(_) => Answer::error("the work on files was broken off"),
+        }
+    })
+}
+
+/// What is said of a search that has not seen everything.
+fn note(found: Found, limit: usize) -> Option<String> {
+    match found {
+        Found::All => None,
+        Found::Enough => Some(format!("… there may be more: only the first {limit} are shown; narrow the search")),
+        Found::TooMuch => {
+            Some("… there is too much to look at: not everything was searched; narrow the search".to_owned())
+        }
+        Found::Stopped => Some("… the search was broken off".to_owned()),
+    }
+}
+
+/// How much of a file is looked at to see what it is.
+const SNIFF: usize = 8 << 10;
+
+fn is_binary(start: &[u8]) -> bool {
+    start.iter().take(SNIFF).any(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::AgentTool;
+
+    #[test]
+    fn every_tool_has_a_schema() {
+        let http = windlass_tools::HttpTool::new(windlass_tools::HttpOptions::default());
+        let all: [&dyn AgentTool; 6] =
+            [&Read, &Write, &Glob, &Grep, &Bash::new(BashOptions::default()), &Http::new(http)];
+        for tool in all {
+            let spec = tool.spec();
+            assert_eq!(spec.parameters.get("type").and_then(Value::as_str), Some("object"), "{}", spec.name);
+            assert!(crate::schema::Schema::new(&spec.parameters).is_ok(), "{}", spec.name);
+        }
+    }
+}

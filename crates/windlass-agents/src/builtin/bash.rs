@@ -1,0 +1,284 @@
+//! `bash`: a text for the shell, with a limit on its time and on what is kept of its output.
+
+use std::collections::VecDeque;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::Command;
+use windlass_tools::{ProcessGroup, basic_environment};
+
+use crate::ToolSpec;
+use crate::builtin::spec;
+use crate::files::Folder;
+use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
+
+const SECONDS_USUAL: u64 = 30;
+const SECONDS_MAX: u64 = 300;
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// How long output may stay open after the shell has ended: then what it left behind is killed.
+const LEFT_OVER: Duration = Duration::from_millis(100);
+
+/// What agents' programs are given.
+#[derive(Clone, Debug)]
+pub struct BashOptions {
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+}
+
+impl Default for BashOptions {
+    fn default() -> BashOptions {
+        BashOptions { env: basic_environment(|_| None) }
+    }
+}
+
+impl BashOptions {
+    /// With these variables, but for those whose names say that they hold secrets.
+    pub fn with_environment(variables: impl IntoIterator<Item = (String, String)>) -> BashOptions {
+        let mut env: Vec<(String, String)> = variables.into_iter().filter(|(name, _)| !is_secret(name)).collect();
+        if !env.iter().any(|(name, _)| name == "PATH") {
+            env.extend(basic_environment(|_| None));
+        }
+        BashOptions { env }
+    }
+}
+
+/// Whether a variable of this name may hold a secret. Better one too many.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    const BEGIN: [&str; 14] = [
+        "AWS_",
+        "AZURE_",
+        "GOOGLE_",
+        "GCP_",
+        "GCLOUD_",
+        "OPENAI_",
+        "ANTHROPIC_",
+        "COMPAT_",
+        "GEMINI_",
+        "MISTRAL_",
+        "GITHUB_",
+        "GITLAB_",
+        "VAULT_",
+        "WINDLASS_",
+    ];
+    const HOLD: [&str; 11] = [
+        "APIKEY",
+        "API_KEY",
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "PRIVATE_KEY",
+        "ACCESS_KEY",
+        "AUTH_SOCK",
+    ];
+    const END: [&str; 8] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_DSN", "_PAT", "DATABASE_URL", "_CONNECTION_STRING"];
+    BEGIN.iter().any(|part| name.starts_with(part))
+        || HOLD.iter().any(|part| name.contains(part))
+        || END.iter().any(|part| name.ends_with(part))
+}
+
+/// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
+pub struct Bash(Arc<BashOptions>);
+
+impl Bash {
+    pub fn new(options: BashOptions) -> Bash {
+        Bash(Arc::new(options))
+    }
+}
+
+impl AgentTool for Bash {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "bash",
+            "Runs a command in a shell, in the work folder, and gives its output and errors together, with the exit code \
+             if it is not 0. It has no input and is killed, with all it has started, when its time is over.",
+            r#"{"type": "object", "properties": {
+                "command": {"type": "string", "minLength": 1, "description": "a text for the shell"},
+                "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300, "description": "seconds; 30 if not given"}
+            }, "required": ["command"], "additionalProperties": false}"#,
+        )
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        let options = self.0.clone();
+        Box::pin(async move {
+            match run(&options, &call).await {
+                Ok(answer) => answer,
+                Err(error) => Answer::error(format!("the command cannot be run: {error}")),
+            }
+        })
+    }
+}
+
+async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer> {
+    if let Err(problem) = Folder::open(&call.folder) {
+        return Ok(Answer::error(problem));
+    }
+    let limit = limit(call);
+    let (reader, writer) = std::io::pipe()?;
+    let mut command = Command::new(shell(&options.env));
+    command.arg("-c").arg(call.text("command").unwrap_or_default());
+    command.env_clear().envs(options.env.iter().cloned()).current_dir(&call.folder);
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    // With it goes this process's own end of the pipe.
+    let mut group = ProcessGroup::start_as_it_is(command)?;
+    let mut output = Output::default();
+    let watching = watch(&mut group, Receiver::from_owned_fd(reader.into())?, &mut output);
+    let ended = tokio::time::timeout(limit, watching).await;
+    group.kill();
+    let said = output.text();
+    Ok(match ended {
+        Ok(status) => ended_with(status?, said),
+        Err(_) => {
+            let note = format!("killed: it did not end within {} seconds", limit.as_secs_f64());
+            Answer::error(with_note(said, &note))
+        }
+    })
+}
+
+fn limit(call: &AgentCall) -> Duration {
+    let seconds = call.arguments().get("timeout").and_then(windlass_value::Value::as_f64);
+    let seconds = seconds.unwrap_or(SECONDS_USUAL as f64).clamp(0.001, SECONDS_MAX as f64);
+    let own = Duration::from_secs_f64(seconds);
+    call.call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
+}
+
+/// `bash` where there is one.
+fn shell(env: &[(String, String)]) -> &'static str {
+    let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, value)| value.as_str());
+    let there = std::env::split_paths(path).any(|folder| folder.join("bash").is_file());
+    if there { "bash" } else { "sh" }
+}
+
+/// Reads what it writes and waits for its end. What it leaves running in its group is killed.
+async fn watch(
+    group: &mut ProcessGroup,
+    reader: impl AsyncRead + Unpin,
+    output: &mut Output,
+) -> std::io::Result<ExitStatus> {
+    let reading = output.read(reader);
+    tokio::pin!(reading);
+    let status = tokio::select! {
+        status = group.child.wait() => status?,
+        () = &mut reading => {
+            let status = group.child.wait().await?;
+            group.is_over();
+            return Ok(status);
+        }
+    };
+    if tokio::time::timeout(LEFT_OVER, &mut reading).await.is_ok() {
+        group.is_over();
+        return Ok(status);
+    }
+    group.kill();
+    // Only what has left the group on purpose can still hold the output.
+    let _ = tokio::time::timeout(LEFT_OVER, &mut reading).await;
+    Ok(status)
+}
+
+fn ended_with(status: ExitStatus, said: String) -> Answer {
+    if status.success() {
+        return Answer::good(if said.is_empty() { "(no output)".to_owned() } else { said });
+    }
+    let note = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended, nobody knows how".to_owned(),
+    };
+    Answer::error(with_note(said, &note))
+}
+
+fn with_note(mut said: String, note: &str) -> String {
+    if !said.is_empty() && !said.ends_with('\n') {
+        said.push('\n');
+    }
+    format!("{said}[{note}]")
+}
+
+/// The beginning and the end of what was written; what came between is counted.
+#[derive(Default)]
+struct Output {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    left_out: u64,
+}
+
+impl Output {
+    async fn read(&mut self, mut from: impl AsyncRead + Unpin) {
+        let mut buffer = vec![0; 16 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            self.add(&buffer[..count]);
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let room = (OUTPUT_BYTES_MAX / 2).saturating_sub(self.head.len());
+        let (head, tail) = bytes.split_at(bytes.len().min(room));
+        self.head.extend_from_slice(head);
+        self.tail.extend(tail);
+        let surplus = self.tail.len().saturating_sub(OUTPUT_BYTES_MAX / 2);
+        self.tail.drain(..surplus);
+        self.left_out += surplus as u64;
+    }
+
+    fn text(mut self) -> String {
+        let tail = self.tail.make_contiguous();
+        if self.left_out == 0 {
+            self.head.extend_from_slice(tail);
+            return String::from_utf8_lossy(&self.head).into_owned();
+        }
+        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(tail));
+        format!("{head}\n[… {} bytes left out …]\n{tail}", self.left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_handed_on() {
+        for (name, secret) in [
+            ("PATH", false),
+            ("HOME", false),
+            ("LANG", false),
+            ("CARGO_HOME", false),
+            ("EDITOR", false),
+            ("KEYBOARD", false),
+            ("OPENAI_API_KEY", true),
+            ("OPENAI_BASE_URL", true),
+            ("MY_TOKEN", true),
+            ("npm_token", true),
+            ("AWS_PROFILE", true),
+            ("DB_PASSWORD", true),
+            ("CLIENT_SECRET_FILE", true),
+            ("SSH_AUTH_SOCK", true),
+            ("DATABASE_URL", true),
+            ("SENTRY_DSN", true),
+            ("WINDLASS_AUTH_PG", true),
+        ] {
+            assert_eq!(is_secret(name), secret, "{name}");
+        }
+        let both = [("PATH", "/bin"), ("X_API_KEY", "y"), ("A", "b")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(BashOptions::with_environment(both).env.len(), 2);
+    }
+
+    #[test]
+    fn long_output_keeps_both_ends() {
+        let mut output = Output::default();
+        for _ in 0..3 * OUTPUT_BYTES_MAX / 1000 {
+            output.add(&[b'x'; 1000]);
+        }
+        output.add(b"end");
+        let text = output.text();
+        assert!(text.starts_with('x') && text.ends_with("xend") && text.contains("bytes left out"));
+        assert!(text.len() < OUTPUT_BYTES_MAX + 100);
+    }
+}

@@ -1,0 +1,73 @@
+//! `glob`: names of files by a pattern.
+
+use std::ops::ControlFlow;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::ToolSpec;
+use crate::builtin::{note, on_files, spec};
+use crate::files::{Folder, Missing, Problem, Tree};
+use crate::text::{shortened, visible};
+use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+
+const PATHS_MAX: usize = 1000;
+const PATTERN_BYTES_MAX: usize = 1000;
+
+/// Finds files of the work folder by their names.
+pub struct Glob;
+
+impl AgentTool for Glob {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "glob",
+            "Lists files of the work folder whose paths fit a pattern: `*` and `?` within a name, `**` over folders, \
+             `{a,b}`, `[abc]`. Names that begin with a dot are found only if the pattern has such a name.",
+            r#"{"type": "object", "properties": {
+                "pattern": {"type": "string", "minLength": 1, "description": "such as `src/**/*.rs`"},
+                "path": {"type": "string", "description": "the folder to look in; the work folder if not given"}
+            }, "required": ["pattern"], "additionalProperties": false}"#,
+        )
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        on_files(call, glob)
+    }
+}
+
+fn glob(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+    let pattern = call.text("pattern").unwrap_or_default();
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let matcher = matcher(pattern)?;
+    let place = folder.find(call.text("path").unwrap_or("."), Missing::Refuse)?;
+    let cancelled = call.call.cancelled.clone();
+    let tree = Tree { hidden: names_hidden(pattern), stop: &|| cancelled.is_cancelled() };
+    let mut paths = Vec::new();
+    let found = tree.walk(&place, |entry| {
+        if matcher.is_match(entry.below) {
+            if paths.len() == PATHS_MAX {
+                return ControlFlow::Break(());
+            }
+            paths.push(visible(entry.path));
+        }
+        ControlFlow::Continue(())
+    })?;
+    if paths.is_empty() {
+        paths.push(format!("no file fits `{}`", shortened(&visible(pattern), 200)));
+    }
+    paths.extend(note(found, PATHS_MAX));
+    Ok(paths.join("\n"))
+}
+
+pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, Problem> {
+    let problem = |why: &str| format!("`{}` is no pattern for names: {why}", shortened(&visible(pattern), 200));
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(problem("it is too long"));
+    }
+    let built = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+    Ok(built.map_err(|error| problem(&error.kind().to_string()))?.compile_matcher())
+}
+
+/// Whether a pattern asks for names that begin with a dot.
+pub(super) fn names_hidden(pattern: &str) -> bool {
+    pattern.split(['/', '{', ',']).any(|part| part.starts_with('.') && part != "." && part != "..")
+}

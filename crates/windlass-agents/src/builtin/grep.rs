@@ -1,0 +1,129 @@
+//! `grep`: lines of files by a regular expression.
+
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+
+use globset::GlobMatcher;
+use regex::{Regex, RegexBuilder};
+
+use crate::ToolSpec;
+use crate::builtin::glob::{matcher, names_hidden};
+use crate::builtin::{is_binary, note, on_files, spec};
+use crate::files::{Entry, Folder, Missing, Problem, Tree};
+use crate::text::{shortened, visible};
+use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+
+const LINES_USUAL: usize = 200;
+const LINES_MAX: usize = 1000;
+const LINE_CHARS_MAX: usize = 500;
+/// What is larger is no text that somebody wrote.
+const FILE_BYTES_MAX: u64 = 32 << 20;
+const PATTERN_BYTES_MAX: usize = 4096;
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// Searches the files of the work folder.
+pub struct Grep;
+
+impl AgentTool for Grep {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "grep",
+            "Finds lines in the files of the work folder by a regular expression (no look-around, no back-references). \
+             Gives `path:line:text`. Binary files, files over 32 MiB and hidden ones are left out.",
+            r#"{"type": "object", "properties": {
+                "pattern": {"type": "string", "minLength": 1, "description": "the regular expression"},
+                "path": {"type": "string", "description": "the folder or file to search; the work folder if not given"},
+                "glob": {"type": "string", "description": "only files whose names fit, such as `*.rs` or `src/**/*.rs`"},
+                "ignore_case": {"type": "boolean"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "how many lines at most; 200 if not given"}
+            }, "required": ["pattern"], "additionalProperties": false}"#,
+        )
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        on_files(call, grep)
+    }
+}
+
+fn grep(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+    let regex = regex(call)?;
+    let names = call.text("glob").map(Names::new).transpose()?;
+    let limit =
+        call.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES_USUAL).min(LINES_MAX);
+    let place = folder.find(call.text("path").unwrap_or("."), Missing::Refuse)?;
+    let cancelled = call.call.cancelled.clone();
+    let hidden = call.text("glob").is_some_and(names_hidden);
+    let tree = Tree { hidden, stop: &|| cancelled.is_cancelled() };
+    let mut lines = Vec::new();
+    let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
+        true => search(entry, &regex, limit, &mut lines, &|| cancelled.is_cancelled()),
+        false => ControlFlow::Continue(()),
+    })?;
+    if lines.is_empty() {
+        lines.push(format!("no line fits `{}`", shortened(&visible(regex.as_str()), 200)));
+    }
+    lines.extend(note(found, limit));
+    Ok(lines.join("\n"))
+}
+
+fn regex(call: &AgentCall) -> Result<Regex, Problem> {
+    let pattern = call.text("pattern").unwrap_or_default();
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(format!("the pattern has {} bytes; at most {PATTERN_BYTES_MAX} are allowed", pattern.len()));
+    }
+    let mut builder = RegexBuilder::new(pattern);
+    builder.case_insensitive(call.flag("ignore_case")).size_limit(REGEX_BYTES_MAX);
+    builder.build().map_err(|error| format!("the pattern is no regular expression: {error}"))
+}
+
+/// Which files are searched: by the name alone, or by the path if the pattern has one.
+struct Names {
+    matcher: GlobMatcher,
+    by_path: bool,
+}
+
+impl Names {
+    fn new(pattern: &str) -> Result<Names, Problem> {
+        Ok(Names { matcher: matcher(pattern)?, by_path: pattern.contains('/') })
+    }
+
+    fn fit(&self, entry: &Entry<'_>) -> bool {
+        self.matcher.is_match(if self.by_path { entry.below } else { entry.name })
+    }
+}
+
+/// A line that cannot be read ends the file, not the search.
+fn search(
+    entry: &Entry<'_>,
+    regex: &Regex,
+    limit: usize,
+    lines: &mut Vec<String>,
+    stop: &dyn Fn() -> bool,
+) -> ControlFlow<()> {
+    let Some((file, size)) = entry.open() else { return ControlFlow::Continue(()) };
+    if size > FILE_BYTES_MAX {
+        return ControlFlow::Continue(());
+    }
+    // It may grow while it is read.
+    let mut reader = BufReader::new(std::io::Read::take(file, FILE_BYTES_MAX));
+    if reader.fill_buf().map_or(true, is_binary) {
+        return ControlFlow::Continue(());
+    }
+    let (mut raw, mut number) = (Vec::new(), 0u64);
+    while matches!(reader.read_until(b'\n', &mut raw), Ok(1..)) {
+        number += 1;
+        let line = String::from_utf8_lossy(&raw);
+        let line = line.trim_end_matches(['\n', '\r']);
+        if regex.is_match(line) {
+            if lines.len() == limit {
+                return ControlFlow::Break(());
+            }
+            lines.push(format!("{}:{number}:{}", visible(entry.path), shortened(line, LINE_CHARS_MAX)));
+        }
+        if number.is_multiple_of(4096) && stop() {
+            return ControlFlow::Break(());
+        }
+        raw.clear();
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,77 @@
+//! `http`: one request, under the rules on addresses of the client it is given.
+
+use windlass_runtime::{Tool, ToolCall};
+use windlass_tools::HttpTool;
+use windlass_value::{Map, Value, to_json};
+
+use crate::ToolSpec;
+use crate::builtin::spec;
+use crate::text::{head_and_tail, visible};
+use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
+
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// What a model may want to know of a reply.
+const HEADERS: [&str; 5] = ["content-type", "location", "etag", "last-modified", "retry-after"];
+
+/// Sends requests. Whether private addresses can be reached is the client's rule.
+pub struct Http(HttpTool);
+
+impl Http {
+    pub fn new(http: HttpTool) -> Http {
+        Http(http)
+    }
+}
+
+impl AgentTool for Http {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "http",
+            "Sends one HTTP request, follows redirects, and gives the status, some headers and the body as text.",
+            r#"{"type": "object", "properties": {
+                "url": {"type": "string", "minLength": 1, "description": "the whole address"},
+                "method": {"type": "string", "description": "GET if not given"},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+                "body": {"description": "text as it is, anything else as JSON"},
+                "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300, "description": "seconds; 30 if not given"}
+            }, "required": ["url"], "additionalProperties": false}"#,
+        )
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        let http = self.0.clone();
+        Box::pin(async move {
+            let given = call.call.input.as_map().cloned().unwrap_or_default();
+            let mut input: Map =
+                given.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
+            if !input.contains_key("timeout") {
+                input.insert("timeout", 30i64);
+            }
+            // Nobody would come back for the result of what was only accepted.
+            input.insert("async", false);
+            let outcome = http.call(ToolCall { input: Value::map(input), ..call.call }).await;
+            answer(&outcome.output, outcome.error.map(|error| error.message.to_string()))
+        })
+    }
+}
+
+fn answer(reply: &Value, error: Option<String>) -> Answer {
+    let Some(status) = reply.get("statusCode").and_then(Value::as_int) else {
+        return Answer::error(error.unwrap_or_else(|| "there was no reply".to_owned()));
+    };
+    let mut text = format!("HTTP {status}\n");
+    for name in HEADERS {
+        if let Some(value) = reply.get("headers").and_then(|headers| headers.get(name)).and_then(Value::as_str) {
+            text.push_str(&format!("{name}: {}\n", visible(value)));
+        }
+    }
+    text.push('\n');
+    text.push_str(&match reply.get("body").unwrap_or(&Value::Null) {
+        Value::Null => "(no body)".to_owned(),
+        Value::Str(body) => head_and_tail(body, TEXT_BYTES_MAX),
+        body => match body.get("$content").and_then(Value::as_str) {
+            Some(content) => format!("(a body that is no text, of about {} bytes)", content.len() / 4 * 3),
+            None => head_and_tail(&to_json(body), TEXT_BYTES_MAX),
+        },
+    });
+    Answer { content: text, error: error.is_some() }
+}

@@ -1,0 +1,106 @@
+//! `read`: the lines of a text file.
+
+use std::io::{BufRead, BufReader};
+
+use crate::ToolSpec;
+use crate::builtin::{is_binary, on_files, spec};
+use crate::files::{Folder, Missing, Problem};
+use crate::tool::{AgentCall, AgentTool, AnswerFuture};
+
+const BYTES_MAX: usize = 1 << 20;
+
+/// Reads a file of the work folder.
+pub struct Read;
+
+impl AgentTool for Read {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "read",
+            "Reads a text file of the work folder, at most 1 MiB at a time.",
+            r#"{"type": "object", "properties": {
+                "path": {"type": "string", "description": "the file, from the work folder on"},
+                "offset": {"type": "integer", "minimum": 1, "description": "the first line to read; 1 if not given"},
+                "limit": {"type": "integer", "minimum": 1, "description": "how many lines to read; all if not given"}
+            }, "required": ["path"], "additionalProperties": false}"#,
+        )
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        on_files(call, read)
+    }
+}
+
+fn read(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
+    let place = folder.find(call.text("path").unwrap_or_default(), Missing::Refuse)?;
+    let (file, size) = place.open()?;
+    let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", place.shown);
+    let mut reader = BufReader::new(file);
+    if is_binary(reader.fill_buf().map_err(cannot)?) {
+        return Err(format!("`{}` is a binary file of {size} bytes, which cannot be read as text", place.shown));
+    }
+    let first = call.number("offset").unwrap_or(1).max(1);
+    let limit = call.number("limit").unwrap_or(u64::MAX);
+    let (mut text, mut line, mut last) = (Vec::new(), 0, None);
+    loop {
+        if call.call.cancelled.is_cancelled() {
+            return Err("the call was cancelled".to_owned());
+        }
+        if line + 1 >= first.saturating_add(limit) {
+            break;
+        }
+        let room = if line + 1 < first { 0 } else { BYTES_MAX - text.len() };
+        let Some(read) = next_line(&mut reader, room).map_err(cannot)? else { break };
+        line += 1;
+        if line < first {
+            continue;
+        }
+        if read.cut {
+            // A whole line more does not fit, unless it is the only one.
+            if text.is_empty() {
+                text = read.bytes;
+                last = Some(format!("… line {line} is longer than 1 MiB: its rest is left out"));
+            } else {
+                last = Some(format!("… cut after 1 MiB: go on with offset {line}"));
+            }
+            break;
+        }
+        text.extend_from_slice(&read.bytes);
+    }
+    if line < first && first > 1 {
+        return Err(format!("`{}` has only {line} lines", place.shown));
+    }
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    if let Some(last) = last {
+        text.push_str(if text.ends_with('\n') { "" } else { "\n" });
+        text.push_str(&last);
+    }
+    Ok(if text.is_empty() { "(the file is empty)".to_owned() } else { text })
+}
+
+struct Line {
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+/// One line, of which only so much is kept.
+fn next_line(reader: &mut impl BufRead, room: usize) -> std::io::Result<Option<Line>> {
+    let mut line = Line { bytes: Vec::new(), cut: false };
+    let mut any = false;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(any.then_some(line));
+        }
+        any = true;
+        let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        let kept = part.len().min(room - line.bytes.len());
+        line.bytes.extend_from_slice(&part[..kept]);
+        line.cut |= kept < part.len();
+        let used = part.len();
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+    }
+}

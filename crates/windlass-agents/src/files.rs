@@ -1,0 +1,200 @@
+//! The folder that an agent works in, and how a path is followed without leaving it.
+//!
+//! Folders are opened one by one and held, symbolic links are read and followed by hand: there is no moment between the
+//! check and the use in which a path could come to mean something else.
+
+mod place;
+mod tree;
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use crate::text::{shortened, visible};
+pub(crate) use place::Place;
+pub(crate) use tree::{Entry, Found, Tree};
+
+/// As many as systems usually follow.
+const LINKS_MAX: usize = 40;
+const PATH_BYTES_MAX: usize = 4096;
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
+
+/// A sentence for whoever named the path.
+pub(crate) type Problem = String;
+
+/// A folder that nothing leads out of.
+pub(crate) struct Folder {
+    root: OwnedFd,
+    /// Without symbolic links.
+    path: PathBuf,
+    /// As it was named.
+    given: PathBuf,
+}
+
+/// Whether folders that are missing on the way are made.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Missing {
+    Refuse,
+    Create,
+}
+
+impl Folder {
+    pub(crate) fn open(given: &Path) -> Result<Folder, Problem> {
+        let shown = || quoted(given.as_os_str());
+        if !given.is_absolute() {
+            return Err(format!("the work folder {} is no absolute path", shown()));
+        }
+        let path =
+            given.canonicalize().map_err(|error| format!("the work folder {} cannot be used: {error}", shown()))?;
+        let root = rustix::fs::open(&path, folder_flags(), Mode::empty())
+            .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
+        Ok(Folder { root, path, given: given.to_owned() })
+    }
+
+    /// Follows a path to its end, which need not be there. An absolute one is fine if it leads into the folder.
+    pub(crate) fn find(&self, path: &str, missing: Missing) -> Result<Place, Problem> {
+        let walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
+        let parts = self.parts(path)?;
+        walk.follow(parts, missing)
+    }
+
+    /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
+    /// anything is made.
+    fn parts(&self, path: &str) -> Result<VecDeque<OsString>, Problem> {
+        if path.is_empty() || path.len() > PATH_BYTES_MAX || path.contains('\0') {
+            return Err(format!("{} is no path that can be used", quoted(OsStr::new(path))));
+        }
+        let relative = if path.starts_with('/') { self.inside(Path::new(path)) } else { Some(PathBuf::from(path)) };
+        let relative = relative.ok_or_else(|| outside(path))?;
+        let parts = split(relative.as_os_str());
+        let mut depth = 0usize;
+        for part in &parts {
+            depth = if part == ".." { depth.checked_sub(1).ok_or_else(|| outside(path))? } else { depth + 1 };
+        }
+        Ok(parts)
+    }
+
+    /// An absolute path as one from this folder on.
+    fn inside(&self, absolute: &Path) -> Option<PathBuf> {
+        let rest = absolute.strip_prefix(&self.given).or_else(|_| absolute.strip_prefix(&self.path));
+        rest.ok().map(Path::to_owned)
+    }
+}
+
+struct Walk<'a> {
+    folder: &'a Folder,
+    named: &'a str,
+    /// The folders from the root on, the root left out, all open.
+    dirs: Vec<OwnedFd>,
+    names: Vec<OsString>,
+    links: usize,
+}
+
+impl Walk<'_> {
+    fn follow(mut self, mut parts: VecDeque<OsString>, missing: Missing) -> Result<Place, Problem> {
+        while let Some(part) = parts.pop_front() {
+            if part == ".." {
+                self.dirs.pop().ok_or_else(|| outside(self.named))?;
+                self.names.pop();
+                continue;
+            }
+            let here = self.dirs.last().unwrap_or(&self.folder.root).as_fd();
+            let found = match statat(here, &part, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => Some(stat),
+                Err(Errno::NOENT) => None,
+                Err(error) => return Err(self.cannot(error)),
+            };
+            let kind = found.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
+            match kind {
+                Some(FileType::Symlink) => self.link(&part, &mut parts)?,
+                _ if parts.is_empty() => return self.end(Some(part), kind),
+                Some(FileType::Directory) => self.enter(part)?,
+                Some(_) => return Err(format!("{} is no folder, so nothing is in it", quoted(&part))),
+                None if missing == Missing::Create => {
+                    match mkdirat(here, &part, FOLDER_MODE) {
+                        // Somebody else may just have made it.
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(self.cannot(error)),
+                    }
+                    self.enter(part)?;
+                }
+                None => return Err(format!("there is no {}", quoted(OsStr::new(self.named)))),
+            }
+        }
+        self.end(None, Some(FileType::Directory))
+    }
+
+    fn enter(&mut self, name: OsString) -> Result<(), Problem> {
+        let here = self.dirs.last().unwrap_or(&self.folder.root);
+        let opened = openat(here, &name, folder_flags(), Mode::empty()).map_err(|error| self.cannot(error))?;
+        self.dirs.push(opened);
+        self.names.push(name);
+        Ok(())
+    }
+
+    /// What the link says stands in its place.
+    fn link(&mut self, name: &OsStr, parts: &mut VecDeque<OsString>) -> Result<(), Problem> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(format!(
+                "{} leads from one symbolic link to the next without end",
+                quoted(OsStr::new(self.named))
+            ));
+        }
+        let here = self.dirs.last().unwrap_or(&self.folder.root);
+        let target = readlinkat(here, name, Vec::new()).map_err(|error| self.cannot(error))?;
+        let mut target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        if target.is_absolute() {
+            target = self.folder.inside(&target).ok_or_else(|| outside(self.named))?;
+            self.dirs.clear();
+            self.names.clear();
+        }
+        for part in split(target.as_os_str()).into_iter().rev() {
+            parts.push_front(part);
+        }
+        Ok(())
+    }
+
+    fn end(mut self, name: Option<OsString>, kind: Option<FileType>) -> Result<Place, Problem> {
+        let parent = match self.dirs.pop() {
+            Some(parent) => parent,
+            None => self.folder.root.try_clone().map_err(|error| format!("the work folder cannot be used: {error}"))?,
+        };
+        self.names.extend(name.clone());
+        let shown = self.names.iter().map(|name| visible(&name.to_string_lossy())).collect::<Vec<_>>().join("/");
+        Ok(Place { parent, name, kind, shown })
+    }
+
+    fn cannot(&self, error: Errno) -> Problem {
+        format!("{} cannot be used: {}", quoted(OsStr::new(self.named)), reason(error))
+    }
+}
+
+fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+fn split(path: &OsStr) -> VecDeque<OsString> {
+    let parts = path.as_bytes().split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    parts.map(|part| OsStr::from_bytes(part).to_owned()).collect()
+}
+
+fn outside(path: &str) -> Problem {
+    format!("{} is outside the work folder; only what is in it can be used", quoted(OsStr::new(path)))
+}
+
+/// A path in a sentence.
+pub(crate) fn quoted(path: &OsStr) -> String {
+    format!("`{}`", shortened(&visible(&path.to_string_lossy()), 200))
+}
+
+/// Why the system refuses, in its words but without its number.
+pub(crate) fn reason(error: Errno) -> String {
+    let text = std::io::Error::from(error).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

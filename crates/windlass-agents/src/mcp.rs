@@ -1,0 +1,288 @@
+//! Servers that offer tools by the Model Context Protocol: programs that are started, or addresses.
+//!
+//! A server is reached when its tools are first asked for, and reached anew when it has gone. What it offers is asked for
+//! once, and again when it says that this has changed or when it was reached anew.
+
+mod client;
+mod names;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration as StdDuration;
+
+use tokio::sync::Mutex;
+use windlass_core::ErrorInfo;
+use windlass_runtime::ToolCall;
+use windlass_tools::{HttpOptions, HttpTool, Redaction, Secret};
+use windlass_value::{Duration, Value};
+
+use crate::ToolSpec;
+use crate::schema::Schema;
+use crate::text::{head_and_tail, shortened, visible};
+use crate::tool::Answer;
+use client::{CallError, Connection, RemoteTool};
+
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+const DESCRIPTION_CHARS_MAX: usize = 8 << 10;
+/// A server that offers more has lost its mind, or its list has no end.
+const TOOLS_MAX: usize = 1000;
+
+/// A server in the settings. The caller has put in what they take from the environment.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    /// Its tools are called `name__tool`.
+    pub name: String,
+    pub reach: Reach,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How long it may take until the server is there and has said what it offers.
+    pub connect_timeout: Duration,
+    /// Agents go on without it if it cannot be reached.
+    pub optional: bool,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// A program that is started, and spoken to over its input and output.
+    Program {
+        command: String,
+        args: Vec<String>,
+        /// The whole environment. Those that are not plain are struck out of what the server says.
+        env: Vec<(String, Secret)>,
+        /// The folder to run in; that of this process if not given.
+        folder: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Url { url: String, headers: Vec<(String, Secret)> },
+}
+
+impl McpServer {
+    /// With a minute for a call, half of one to get there.
+    pub fn new(name: impl Into<String>, reach: Reach) -> McpServer {
+        let (timeout, connect_timeout) = (Duration::from_secs(60), Duration::from_secs(30));
+        McpServer { name: name.into(), reach, timeout, connect_timeout, optional: false }
+    }
+
+    fn redaction(&self) -> Redaction {
+        match &self.reach {
+            Reach::Program { env, .. } => Redaction::of_secrets(env.iter().map(|(_, value)| value)),
+            Reach::Url { url, headers } => {
+                Redaction::of_secrets(headers.iter().map(|(_, value)| value)).with_login(url)
+            }
+        }
+    }
+}
+
+/// All servers of a registry.
+pub(crate) struct Servers(Vec<Arc<Server>>);
+
+struct Server {
+    settings: McpServer,
+    http: HttpTool,
+    redaction: Redaction,
+    /// Held while it is reached or asked what it offers: once is enough.
+    connection: Mutex<Option<Arc<Connection>>>,
+    tools: RwLock<Option<Arc<Vec<Listed>>>>,
+    /// What it offers may be something else by now.
+    stale: Arc<AtomicBool>,
+}
+
+/// A tool that a server offers.
+struct Listed {
+    spec: ToolSpec,
+    /// Its name there.
+    name: String,
+    /// None if this crate cannot read it: then the server checks alone.
+    schema: Option<Schema>,
+}
+
+/// A tool that is there to be called.
+pub(crate) struct Offered {
+    server: Arc<Server>,
+    tools: Arc<Vec<Listed>>,
+    at: usize,
+}
+
+impl Servers {
+    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>) -> Servers {
+        let http = http.unwrap_or_else(|| HttpTool::new(HttpOptions::default()));
+        let server = |settings: McpServer| {
+            let redaction = settings.redaction();
+            let (connection, tools, stale) = (Mutex::default(), RwLock::default(), Arc::default());
+            Arc::new(Server { settings, http: http.clone(), redaction, connection, tools, stale })
+        };
+        Servers(servers.into_iter().map(server).collect())
+    }
+
+    /// What all of them offer. All are asked at once: a slow one keeps nobody from starting.
+    pub(crate) async fn specs(&self) -> Result<Vec<ToolSpec>, ErrorInfo> {
+        let mut asked = tokio::task::JoinSet::new();
+        for (at, server) in self.0.iter().cloned().enumerate() {
+            asked.spawn(async move { (at, server.list().await) });
+        }
+        let mut lists = Vec::new();
+        while let Some(ended) = asked.join_next().await {
+            let Ok((at, list)) = ended else { continue };
+            match list {
+                Ok(list) => lists.push((at, list)),
+                Err(_) if self.0[at].settings.optional => {}
+                Err(problem) => return Err(unreachable(problem)),
+            }
+        }
+        lists.sort_by_key(|(at, _)| *at);
+        Ok(lists.iter().flat_map(|(_, list)| list.iter().map(|listed| listed.spec.clone())).collect())
+    }
+
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Offered>, String> {
+        let Some((server, _)) = name.split_once("__") else { return Ok(None) };
+        let Some(server) = self.0.iter().find(|one| one.settings.name == server) else { return Ok(None) };
+        let tools = server.list().await?;
+        let at = tools.iter().position(|listed| listed.spec.name == name);
+        Ok(at.map(|at| Offered { server: server.clone(), tools, at }))
+    }
+
+    pub(crate) fn known_names(&self) -> impl Iterator<Item = String> {
+        let lists = self.0.iter().filter_map(|server| server.cached());
+        lists.flat_map(|list| list.iter().map(|listed| listed.spec.name.clone()).collect::<Vec<_>>())
+    }
+
+    pub(crate) async fn close(&self) {
+        for server in &self.0 {
+            if let Some(connection) = server.connection.lock().await.take() {
+                connection.close().await;
+            }
+        }
+    }
+}
+
+impl Server {
+    fn cached(&self) -> Option<Arc<Vec<Listed>>> {
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn list(&self) -> Result<Arc<Vec<Listed>>, String> {
+        let fresh = || self.cached().filter(|_| !self.stale.load(Ordering::SeqCst));
+        if let Some(list) = fresh() {
+            return Ok(list);
+        }
+        let mut held = self.connection.lock().await;
+        // Somebody else may have asked meanwhile.
+        if let Some(list) = fresh() {
+            return Ok(list);
+        }
+        let asked = async {
+            let connection = self.reach(&mut held).await?;
+            self.stale.store(connection.always_ask(), Ordering::SeqCst);
+            connection.tools(TOOLS_MAX).await
+        };
+        let limit = self.settings.connect_timeout.to_std();
+        let problem = match tokio::time::timeout(limit, asked).await {
+            Ok(Ok(tools)) => {
+                let list = Arc::new(self.listed(tools));
+                *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Some(list.clone());
+                return Ok(list);
+            }
+            Ok(Err(problem)) => problem,
+            Err(_) => {
+                *held = None;
+                format!("it did not answer within {limit:?}")
+            }
+        };
+        self.stale.store(true, Ordering::SeqCst);
+        Err(self.said(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
+    }
+
+    fn listed(&self, tools: Vec<RemoteTool>) -> Vec<Listed> {
+        let offered = names::offered(&self.settings.name, tools.iter().map(|tool| tool.name.as_str()));
+        let pairs = tools.into_iter().zip(offered);
+        let listed = pairs.map(|(tool, name)| {
+            let description = shortened(&self.redaction.text(&tool.description), DESCRIPTION_CHARS_MAX);
+            let schema = Schema::new(&tool.parameters).ok();
+            Listed { spec: ToolSpec { name, description, parameters: tool.parameters }, name: tool.name, schema }
+        });
+        listed.collect()
+    }
+
+    /// The connection there is, or a new one.
+    async fn reach(&self, held: &mut Option<Arc<Connection>>) -> Result<Arc<Connection>, String> {
+        if let Some(connection) = held.as_ref().filter(|connection| connection.is_open()) {
+            return Ok(connection.clone());
+        }
+        *held = None;
+        let connection = Arc::new(Connection::open(&self.settings.reach, &self.http, self.stale.clone()).await?);
+        self.stale.store(true, Ordering::SeqCst);
+        *held = Some(connection.clone());
+        Ok(connection)
+    }
+
+    async fn connected(&self) -> Result<Arc<Connection>, String> {
+        let mut held = self.connection.lock().await;
+        let limit = self.settings.connect_timeout.to_std();
+        let reached = tokio::time::timeout(limit, self.reach(&mut held)).await;
+        reached.unwrap_or_else(|_| Err(format!("it did not answer within {limit:?}")))
+    }
+
+    async fn call(&self, name: &str, call: &ToolCall) -> Answer {
+        let connection = match self.connected().await {
+            Ok(connection) => connection,
+            Err(problem) => return self.failed(&format!("cannot be reached: {problem}")),
+        };
+        let limit = self.limit(call);
+        match tokio::time::timeout(limit, connection.call(name, &call.input, &call.key)).await {
+            Ok(Ok(answer)) => {
+                let content = head_and_tail(&self.redaction.text(&answer.content), ANSWER_BYTES_MAX);
+                Answer { content, ..answer }
+            }
+            Ok(Err(CallError::Said(problem))) => self.failed(&format!("answers with an error: {problem}")),
+            Ok(Err(CallError::Gone(problem))) => {
+                self.forget(&connection).await;
+                let unknown =
+                    "whether the call was done is not known; the server is started or reached anew with the next call";
+                self.failed(&format!("has gone in the middle of the call ({problem}): {unknown}"))
+            }
+            Err(_) => self.failed(&format!("has not answered within {limit:?}: the call was given up")),
+        }
+    }
+
+    fn limit(&self, call: &ToolCall) -> StdDuration {
+        let own = self.settings.timeout.to_std();
+        call.timeout.map_or(own, |timeout| own.min(timeout.to_std()))
+    }
+
+    async fn forget(&self, gone: &Arc<Connection>) {
+        let mut held = self.connection.lock().await;
+        if held.as_ref().is_some_and(|connection| Arc::ptr_eq(connection, gone)) {
+            *held = None;
+        }
+    }
+
+    fn failed(&self, what: &str) -> Answer {
+        Answer::error(self.said(&format!("the MCP server `{}` {what}", self.settings.name)))
+    }
+
+    fn said(&self, text: &str) -> String {
+        shortened(&visible(&self.redaction.text(text)), 2000)
+    }
+}
+
+impl Offered {
+    fn listed(&self) -> &Listed {
+        &self.tools[self.at]
+    }
+
+    pub(crate) fn check(&self, arguments: &Value) -> Result<(), String> {
+        self.listed().schema.as_ref().map_or(Ok(()), |schema| schema.check(arguments))
+    }
+
+    pub(crate) async fn call(&self, call: &ToolCall) -> Answer {
+        self.server.call(&self.listed().name, call).await
+    }
+}
+
+/// Another try may help.
+fn unreachable(problem: String) -> ErrorInfo {
+    ErrorInfo::new("McpUnreachable", "connection", problem)
+        .hint("see [mcp] in windlass.toml; `optional = true` lets agents go on without this server")
+}

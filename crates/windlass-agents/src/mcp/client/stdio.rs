@@ -1,0 +1,92 @@
+//! A server that is a program: one message a line, over its input and output.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use windlass_tools::{ProcessGroup, Secret};
+
+/// How long a program may take to end by itself once its input has ended.
+const GRACE: Duration = Duration::from_secs(2);
+const WORDS_BYTES_MAX: usize = 2 << 10;
+
+pub(super) struct Program {
+    lines: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
+    /// When it is dropped, the program and all it has started are killed.
+    group: ProcessGroup,
+}
+
+pub(super) fn start(
+    command: &str,
+    args: &[String],
+    env: &[(String, Secret)],
+    folder: Option<&Path>,
+    words: LastWords,
+) -> std::io::Result<Program> {
+    let mut program = Command::new(command);
+    program.args(args).env_clear().envs(env.iter().map(|(name, value)| (name, value.reveal())));
+    if let Some(folder) = folder {
+        program.current_dir(folder);
+    }
+    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut group = ProcessGroup::start_as_it_is(program)?;
+    let missing = || std::io::Error::other("it has no input or output");
+    let (input, output) = (group.child.stdin.take(), group.child.stdout.take());
+    let lines = AsyncRwTransport::new(output.ok_or_else(missing)?, input.ok_or_else(missing)?);
+    if let Some(errors) = group.child.stderr.take() {
+        tokio::spawn(words.listen(errors));
+    }
+    Ok(Program { lines, group })
+}
+
+impl Transport<RoleClient> for Program {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.lines.send(item)
+    }
+
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        self.lines.receive()
+    }
+
+    /// The end of its input asks a program to end.
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        let closed = self.lines.close().await;
+        let _ = tokio::time::timeout(GRACE, self.group.child.wait()).await;
+        self.group.kill();
+        closed
+    }
+}
+
+/// What a program has written as errors, the end of it: often the only hint at what went wrong.
+#[derive(Clone, Default)]
+pub(super) struct LastWords(Arc<Mutex<Vec<u8>>>);
+
+impl LastWords {
+    async fn listen(self, mut errors: impl AsyncRead + Unpin) {
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+            let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            words.extend_from_slice(&buffer[..count]);
+            let surplus = words.len().saturating_sub(WORDS_BYTES_MAX);
+            words.drain(..surplus);
+        }
+    }
+
+    /// For the end of a sentence.
+    pub(super) fn after(&self) -> String {
+        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = String::from_utf8_lossy(&words);
+        if words.trim().is_empty() { String::new() } else { format!("; its last words: {}", words.trim()) }
+    }
+}

@@ -1,0 +1,183 @@
+//! Who may call what. Every call of a tool is asked about first, unless the tool is one that needs no leave.
+
+mod ask;
+mod pattern;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_value::{Value, to_json};
+
+use crate::redact;
+use crate::text::{shortened, visible};
+pub use ask::{Prompt, Terminal};
+pub use pattern::Pattern;
+
+const ARGUMENTS_CHARS_MAX: usize = 400;
+
+/// Decides about calls. It is asked once for each, also after a crash in the middle of one.
+pub trait Permission: Send + Sync {
+    fn ask<'a>(&'a self, request: &'a Request<'a>) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>>;
+}
+
+/// A call that a model wants to make.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub tool: &'a str,
+    /// The path of the step in its run.
+    pub step: &'a str,
+    /// As the model gave them: secrets are in them.
+    pub arguments: &'a Value,
+}
+
+impl Request<'_> {
+    /// The arguments in one line, shortened, without what looks like a secret and without tricks.
+    pub fn shown_arguments(&self) -> String {
+        let shown = match self.arguments.get("command").and_then(Value::as_str) {
+            Some(command) if self.arguments.as_map().is_some_and(|map| map.len() == 1) => redact::text(command),
+            _ => to_json(&redact::value(self.arguments)),
+        };
+        shortened(&visible(&shown), ARGUMENTS_CHARS_MAX)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// By a rule.
+    Allowed,
+    /// By somebody who was asked.
+    Granted { always: bool },
+    /// With a sentence for the model.
+    Refused(String),
+}
+
+/// What holds for tools that no list names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Otherwise {
+    /// `--yolo`
+    Allow,
+    /// `--sandbox`: `read`, `write`, `glob` and `grep` without asking, nothing else.
+    Sandbox,
+    /// Somebody at a terminal is asked.
+    Ask,
+    #[default]
+    Refuse,
+}
+
+/// Tools that touch nothing but the work folder.
+const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
+
+/// Lists, then a rule for what they do not name. What is denied stays denied, whatever else says.
+pub struct Policy {
+    allow: Vec<Pattern>,
+    deny: Vec<Pattern>,
+    otherwise: Otherwise,
+    prompt: Arc<dyn Prompt>,
+    /// Tools that were allowed for good when somebody was asked.
+    always: Mutex<BTreeSet<String>>,
+    /// A question at a time.
+    asking: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Policy {
+    /// Asks at the terminal of this process, if that is the rule.
+    pub fn new(otherwise: Otherwise) -> Policy {
+        Policy {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            otherwise,
+            prompt: Arc::new(Terminal),
+            always: Mutex::default(),
+            asking: Arc::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn allow(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Policy {
+        self.allow.extend(patterns);
+        self
+    }
+
+    #[must_use]
+    pub fn deny(mut self, patterns: impl IntoIterator<Item = Pattern>) -> Policy {
+        self.deny.extend(patterns);
+        self
+    }
+
+    /// Asks here, not at the terminal.
+    #[must_use]
+    pub fn prompt(mut self, prompt: Arc<dyn Prompt>) -> Policy {
+        self.prompt = prompt;
+        self
+    }
+
+    /// What the lists and rules say, without asking anybody.
+    fn by_rule(&self, request: &Request<'_>) -> Option<Decision> {
+        let tool = request.tool;
+        if self.deny.iter().any(|pattern| pattern.denies(request)) {
+            return Some(refused(tool, "is denied by --deny"));
+        }
+        if self.allow.iter().any(|pattern| pattern.allows(request)) {
+            return Some(Decision::Allowed);
+        }
+        match self.otherwise {
+            Otherwise::Allow => Some(Decision::Allowed),
+            Otherwise::Sandbox if SANDBOX.contains(&tool) => Some(Decision::Allowed),
+            Otherwise::Sandbox => Some(refused(
+                tool,
+                &format!("is outside the sandbox, which has {}; --allow {tool} lets it in", SANDBOX.join(", ")),
+            )),
+            Otherwise::Ask => None,
+            Otherwise::Refuse => Some(refused(
+                tool,
+                &format!("needs leave, and nobody is there to be asked: run with --allow {tool}, --sandbox or --yolo"),
+            )),
+        }
+    }
+
+    fn is_always(&self, tool: &str) -> bool {
+        self.always.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    async fn question(&self, request: &Request<'_>) -> Decision {
+        let one = self.asking.clone().lock_owned().await;
+        // Whoever was asked before may have answered for this one too.
+        if self.is_always(request.tool) {
+            return Decision::Allowed;
+        }
+        let question = format!(
+            "{} wants to call {}: {}\nAllow it? [y/N/a = always for this tool] ",
+            visible(request.step),
+            visible(request.tool),
+            request.shown_arguments()
+        );
+        let answer = ask::answer(self.prompt.clone(), question, one).await;
+        match answer.as_deref().map(|answer| answer.trim().to_ascii_lowercase()).as_deref() {
+            Some("y" | "yes") => Decision::Granted { always: false },
+            Some("a" | "always") => {
+                self.always.lock().unwrap_or_else(PoisonError::into_inner).insert(request.tool.to_owned());
+                Decision::Granted { always: true }
+            }
+            Some(_) => refused(request.tool, "was refused by the person who was asked"),
+            None => refused(request.tool, "needs leave, and nobody has answered: run with --allow or --yolo"),
+        }
+    }
+}
+
+impl Permission for Policy {
+    fn ask<'a>(&'a self, request: &'a Request<'a>) -> Pin<Box<dyn Future<Output = Decision> + Send + 'a>> {
+        Box::pin(async move {
+            match self.by_rule(request) {
+                Some(decision) => decision,
+                None if self.is_always(request.tool) => Decision::Allowed,
+                None => self.question(request).await,
+            }
+        })
+    }
+}
+
+fn refused(tool: &str, why: &str) -> Decision {
+    Decision::Refused(format!("the tool `{}` {why}", visible(tool)))
+}

@@ -1,0 +1,172 @@
+//! Which calls a rule means: `bash`, `github__*`, `bash(git *)`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use windlass_value::Value;
+
+use super::Request;
+
+/// A tool's name, where `*` stands for anything, and in parentheses what its first argument must be like: the command of
+/// `bash`, the path of file tools, the address of `http`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    tool: String,
+    argument: Option<String>,
+}
+
+/// A pattern that cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoPattern(String);
+
+impl fmt::Display for NoPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` names no tool: such as `bash`, `github__*` or `bash(git *)`", self.0)
+    }
+}
+
+impl std::error::Error for NoPattern {}
+
+impl FromStr for Pattern {
+    type Err = NoPattern;
+
+    fn from_str(text: &str) -> Result<Pattern, NoPattern> {
+        let text = text.trim();
+        let (tool, argument) = match text.split_once('(') {
+            Some((tool, rest)) => {
+                (tool, Some(rest.strip_suffix(')').ok_or_else(|| NoPattern(text.to_owned()))?.trim()))
+            }
+            None => (text, None),
+        };
+        let tool = tool.trim();
+        let usable = |one: char| one.is_ascii_alphanumeric() || "_-.*".contains(one);
+        if tool.is_empty() || !tool.chars().all(usable) {
+            return Err(NoPattern(text.to_owned()));
+        }
+        Ok(Pattern { tool: tool.to_owned(), argument: argument.map(str::to_owned) })
+    }
+}
+
+/// The argument that tells most, by tool.
+const TELLING: [&str; 4] = ["command", "path", "url", "pattern"];
+
+/// What lets one command of a shell become two, or hides one in another.
+const JOINS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
+
+impl Pattern {
+    /// Whether a call is allowed by it. Of the shell's texts only single commands: `git status; rm -r x` does not fit
+    /// `git *`.
+    pub(crate) fn allows(&self, request: &Request<'_>) -> bool {
+        fits(&self.tool, request.tool)
+            && match (&self.argument, argument(request.arguments)) {
+                (None, _) => true,
+                (Some(wanted), Some((name, given))) => {
+                    let joined = name == "command" && JOINS.iter().any(|join| given.contains(join));
+                    // A path that climbs may lead elsewhere than it seems to.
+                    let climbs = name == "path" && given.split('/').any(|part| part == "..");
+                    !joined && !climbs && fits(wanted, given.trim())
+                }
+                (Some(_), None) => false,
+            }
+    }
+
+    /// Whether a call is denied by it: of the shell's texts any of the commands in it counts.
+    pub(crate) fn denies(&self, request: &Request<'_>) -> bool {
+        fits(&self.tool, request.tool)
+            && match (&self.argument, argument(request.arguments)) {
+                (None, _) => true,
+                (Some(wanted), Some(("command", given))) => {
+                    let parts = given.split(['&', '|', ';', '\n', '\r', '`', '(', ')', '{', '}']);
+                    parts.chain([given]).any(|part| fits(wanted, part.trim().trim_start_matches('$').trim()))
+                }
+                (Some(wanted), Some((_, given))) => fits(wanted, given.trim()),
+                (Some(_), None) => false,
+            }
+    }
+}
+
+fn argument(arguments: &Value) -> Option<(&'static str, &str)> {
+    TELLING.iter().find_map(|name| Some((*name, arguments.get(name)?.as_str()?)))
+}
+
+/// `*` stands for any characters, also none. In time that grows with both lengths at most.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(part) = last.replace(part) {
+            match rest.find(part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_value::parse_json;
+
+    use super::*;
+
+    #[test]
+    fn calls_fit_patterns_or_do_not() {
+        // The pattern, the tool, its arguments; whether a list with it allows, whether a list with it denies.
+        for (pattern, tool, arguments, allows, denies) in [
+            ("bash", "bash", r#"{"command": "ls"}"#, true, true),
+            ("bash", "bash2", "{}", false, false),
+            ("*", "anything", "{}", true, true),
+            ("github__*", "github__issue", "{}", true, true),
+            ("github__*", "gitlab__issue", "{}", false, false),
+            ("bash(git *)", "bash", r#"{"command": "git status"}"#, true, true),
+            ("bash(git *)", "bash", r#"{"command": "  git log -1 "}"#, true, true),
+            ("bash(git *)", "bash", r#"{"command": "github"}"#, false, false),
+            ("bash(git *)", "bash", r#"{"command": "git status; rm -r x"}"#, false, true),
+            ("bash(git *)", "bash", r#"{"command": "git log $(rm x)"}"#, false, true),
+            ("bash(git *)", "bash", r#"{"command": "git log > x"}"#, false, true),
+            ("bash(git *)", "bash", "{\"command\": \"git log\\nrm x\"}", false, true),
+            ("bash(rm *)", "bash", r#"{"command": "ls; rm -r x"}"#, false, true),
+            ("bash(rm *)", "bash", r#"{"command": "ls && (rm -r x)"}"#, false, true),
+            ("bash(rm *)", "bash", r#"{"command": "echo $(rm -r x)"}"#, false, true),
+            ("write(src/*)", "write", r#"{"path": "src/a/b.rs", "content": ""}"#, true, true),
+            ("write(src/*)", "write", r#"{"path": "src/../b.rs", "content": ""}"#, false, true),
+            ("write(src/*.rs)", "write", r#"{"path": "src/b.md", "content": ""}"#, false, false),
+            ("http(https://example.com/*)", "http", r#"{"url": "https://example.com/x"}"#, true, true),
+            ("http(https://example.com/*)", "http", r#"{"url": "https://example.com.evil/x"}"#, false, false),
+            ("own(x)", "own", r#"{"y": "x"}"#, false, false),
+        ] {
+            let pattern: Pattern = pattern.parse().unwrap();
+            let arguments = parse_json(arguments).unwrap();
+            let request = Request { tool, step: "s", arguments: &arguments };
+            assert_eq!(
+                (pattern.allows(&request), pattern.denies(&request)),
+                (allows, denies),
+                "{pattern:?} {arguments:?}"
+            );
+        }
+        for wrong in ["", "  ", "a b", "bash(git", "(x)"] {
+            assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stars() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("a*", "a", true),
+            ("a*c", "abc", true),
+            ("a*c", "ac", true),
+            ("a*c", "acb", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("ab*ba", "aba", false),
+            ("**", "x", true),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

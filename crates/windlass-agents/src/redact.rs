@@ -1,0 +1,107 @@
+//! Secrets in what models write: struck out before it is shown or published.
+//!
+//! Known secrets are found by their text elsewhere. These are unknown ones: they are told by how they look.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use windlass_value::{Map, Value};
+
+const STRUCK: &str = "***";
+
+/// Each with the group that is kept before what is struck.
+const PATTERNS: [&str; 7] = [
+    // Keys in the spelling of those who give them out.
+    r"()\b(?:sk-[A-Za-z0-9_-]{12,}|sk_(?:live|test)_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{12,}|xox[a-z]-[A-Za-z0-9-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{16,}|ya29\.[A-Za-z0-9_-]{8,})",
+    // Tokens that sign themselves.
+    r"()\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
+    r"()-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+    r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}",
+    // `api_key=…`, `"password": "…"`, `X-Api-Key: …`
+    r#"(?i)((?:api[_-]?key|access[_-]?key|private[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credentials?)[A-Za-z0-9_-]*(?:\\?["'])?\s*[=:]\s*(?:\\?["'])?(?:(?:bearer|basic)\s+)?)(?:[^\s"'\\&,;{}\[\]]+)"#,
+    // `--password …`, `-u name:…`
+    r#"(?i)(--?(?:api-?key|token|secret|passw(?:or)?d|passphrase|auth)\s+["']?)[^\s"']+"#,
+    // A login in an address.
+    r"([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?:@)",
+];
+
+static FOUND: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| PATTERNS.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect());
+
+pub(crate) fn text(text: &str) -> String {
+    FOUND.iter().enumerate().fold(text.to_owned(), |text, (at, found)| {
+        let end = if at == PATTERNS.len() - 1 { "@" } else { "" };
+        let struck = |found: &Captures<'_>| format!("{}{STRUCK}{end}", found.get(1).map_or("", |kept| kept.as_str()));
+        found.replace_all(&text, struck).into_owned()
+    })
+}
+
+/// In every text of a value, and whatever stands under a name that says it is secret.
+pub(crate) fn value(given: &Value) -> Value {
+    match given {
+        Value::Str(given) => Value::from(text(given)),
+        Value::List(items) => Value::list(items.iter().map(value).collect()),
+        Value::Map(map) => {
+            let clean: Map = map
+                .iter()
+                .map(|(key, inner)| {
+                    let inner = if is_secret(key) && !inner.is_null() { Value::from(STRUCK) } else { value(inner) };
+                    (key.clone(), inner)
+                })
+                .collect();
+            Value::map(clean)
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    let key: String = key.chars().filter(|one| one.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    let whole = ["token", "auth", "cookie", "setcookie", "credential", "credentials"];
+    let parts = ["apikey", "accesskey", "privatekey", "secret", "password", "passwd", "passphrase", "authorization"];
+    let ends = ["authtoken", "accesstoken", "refreshtoken", "bearertoken", "apitoken"];
+    whole.contains(&key.as_str())
+        || parts.iter().any(|part| key.contains(part))
+        || ends.iter().any(|end| key.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_value::{parse_json, to_json};
+
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_secret_is_struck() {
+        assert_eq!(FOUND.len(), PATTERNS.len());
+        for (given, expected) in [
+            ("git status", "git status"),
+            ("the token is counted", "the token is counted"),
+            ("max_tokens", "max_tokens"),
+            ("curl -H 'Authorization: Bearer abc.def-123' x", "curl -H 'Authorization: Bearer ***' x"),
+            ("api_key=abc&x=1", "api_key=***&x=1"),
+            ("X-Api-Key: abc", "X-Api-Key: ***"),
+            (r#"{"password":"hunter2","a":1}"#, r#"{"password":"***","a":1}"#),
+            ("export OPENAI_API_KEY=sk-abcdefghijklmnop", "export OPENAI_API_KEY=***"),
+            ("use sk-abcdefghijklmnop now", "use *** now"),
+            ("ghp_abcdefghijklmnopqrst", "***"),
+            ("xoxb-1234567890-abc", "***"),
+            ("AKIAIOSFODNN7EXAMPLE", "***"),
+            ("mysql --password hunter2 -u x", "mysql --password *** -u x"),
+            ("postgres://ann:hunter2@host/db", "postgres://ann:***@host/db"),
+            ("eyJhbGciOiJI.eyJzdWIiOiIx.abc_def", "***"),
+            ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- x", "*** x"),
+            ("a sketch of sk-ip", "a sketch of sk-ip"),
+        ] {
+            assert_eq!(text(given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn names_tell_secrets_too() {
+        let given = r#"{"headers": {"X-Api-Key": "abc", "accept": "b"}, "token": "t", "max_tokens": 5, "list": ["Bearer abcdefgh"]}"#;
+        let struck =
+            r#"{"headers":{"X-Api-Key":"***","accept":"b"},"token":"***","max_tokens":5,"list":["Bearer ***"]}"#;
+        assert_eq!(to_json(&value(&parse_json(given).unwrap())), struck);
+    }
+}

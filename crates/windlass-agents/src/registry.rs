@@ -1,0 +1,229 @@
+//! All tools that agents may call, by name.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use windlass_core::ErrorInfo;
+use windlass_runtime::Tool;
+use windlass_tools::HttpTool;
+use windlass_value::Value;
+
+use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
+use crate::mcp::{McpServer, Servers};
+use crate::schema::Schema;
+use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
+use crate::{Catalogue, ToolSpec};
+
+/// Built-in tools, tools of MCP servers, functions in Rust.
+pub struct Registry {
+    tools: BTreeMap<String, Entry>,
+    servers: Servers,
+}
+
+/// A tool of this process.
+pub(crate) struct Entry {
+    pub(crate) spec: ToolSpec,
+    pub(crate) schema: Schema,
+    pub(crate) runs: Runs,
+    /// Nobody is asked before it is called.
+    pub(crate) trusted: bool,
+}
+
+#[derive(Clone)]
+pub(crate) enum Runs {
+    Agent(Arc<dyn AgentTool>),
+    /// A tool of the engine: it may wait for something and go on later.
+    Engine(Arc<dyn Tool>),
+}
+
+impl Registry {
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder::default()
+    }
+
+    pub(crate) fn local(&self, name: &str) -> Option<&Entry> {
+        self.tools.get(name)
+    }
+
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Every name that is known without asking a server that was not asked yet.
+    pub(crate) fn known_names(&self) -> Vec<String> {
+        self.tools.keys().cloned().chain(self.servers.known_names()).collect()
+    }
+
+    /// Ends the programs of MCP servers and says goodbye to the others.
+    pub async fn close(&self) {
+        self.servers.close().await;
+    }
+}
+
+impl Catalogue for Registry {
+    fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
+        Box::pin(async move {
+            let mut specs: Vec<ToolSpec> = self.tools.values().map(|entry| entry.spec.clone()).collect();
+            specs.extend(self.servers.specs().await?);
+            Ok(specs)
+        })
+    }
+}
+
+/// Puts a registry together. What is wrong with it is said by [`RegistryBuilder::build`], all of it.
+#[derive(Default)]
+pub struct RegistryBuilder {
+    tools: Vec<(ToolSpec, Runs, bool)>,
+    servers: Vec<McpServer>,
+    mcp_http: Option<HttpTool>,
+}
+
+impl RegistryBuilder {
+    /// `read`, `write`, `glob` and `grep`, all confined to the work folder.
+    #[must_use]
+    pub fn file_tools(self) -> RegistryBuilder {
+        self.add(Read).add(Write).add(Glob).add(Grep)
+    }
+
+    #[must_use]
+    pub fn bash(self, options: BashOptions) -> RegistryBuilder {
+        self.add(Bash::new(options))
+    }
+
+    /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
+    #[must_use]
+    pub fn http(self, http: HttpTool) -> RegistryBuilder {
+        self.add(Http::new(http))
+    }
+
+    /// Any tool of one's own.
+    #[must_use]
+    pub fn add(mut self, tool: impl AgentTool + 'static) -> RegistryBuilder {
+        self.tools.push((tool.spec(), Runs::Agent(Arc::new(tool)), false));
+        self
+    }
+
+    /// A function in Rust. A text is given to the model as it is, any other value as JSON; an error is a sentence for it.
+    ///
+    /// ```
+    /// use windlass_agents::Registry;
+    /// use windlass_value::{Value, parse_json};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let parameters = parse_json(r#"{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}"#)?;
+    /// let registry = Registry::builder()
+    ///     .function("weather", "The weather in a city.", parameters, |call| async move {
+    ///         let city = call.arguments().get("city").and_then(Value::as_str).unwrap_or_default().to_owned();
+    ///         Ok(Value::from(format!("sunny in {city}")))
+    ///     })
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn function<F, R>(self, name: &str, description: &str, parameters: Value, function: F) -> RegistryBuilder
+    where
+        F: Fn(AgentCall) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value, String>> + Send + 'static,
+    {
+        let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
+        self.add(RustTool { spec, function })
+    }
+
+    /// A tool of the engine, such as a function in Rust that definitions call: its input are the arguments, its output is
+    /// the answer. What it waits for is waited for durably.
+    #[must_use]
+    pub fn engine_tool(mut self, spec: ToolSpec, tool: Arc<dyn Tool>) -> RegistryBuilder {
+        self.tools.push((spec, Runs::Engine(tool), false));
+        self
+    }
+
+    /// The tool that was added last is called without asking anybody.
+    #[must_use]
+    pub fn trusted(mut self) -> RegistryBuilder {
+        if let Some((_, _, trusted)) = self.tools.last_mut() {
+            *trusted = true;
+        }
+        self
+    }
+
+    /// A server whose tools are offered as `NAME__tool`. It is reached when somebody first asks for tools.
+    #[must_use]
+    pub fn mcp(mut self, server: McpServer) -> RegistryBuilder {
+        self.servers.push(server);
+        self
+    }
+
+    /// The client for MCP servers over HTTP. Their addresses come from the settings.
+    #[must_use]
+    pub fn mcp_http(mut self, http: HttpTool) -> RegistryBuilder {
+        self.mcp_http = Some(http);
+        self
+    }
+
+    pub fn build(self) -> Result<Registry, ErrorInfo> {
+        let mut tools = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (spec, runs, trusted) in self.tools {
+            let name = spec.name.clone();
+            if !is_name(&name) {
+                problems.push(format!("`{name}` cannot name a tool"));
+            }
+            match Schema::new(&spec.parameters) {
+                Err(problem) => problems.push(format!("the parameters of `{name}` are no JSON Schema: {problem}")),
+                Ok(_) if tools.contains_key(&name) => problems.push(format!("there are two tools `{name}`")),
+                Ok(schema) => {
+                    tools.insert(name, Entry { spec, schema, runs, trusted });
+                }
+            }
+        }
+        for server in &self.servers {
+            if !is_server_name(&server.name) {
+                problems.push(format!("`{}` cannot name an MCP server", server.name));
+            }
+        }
+        if !problems.is_empty() {
+            let hint = "names have letters, digits, `_` and `-`, 64 at most; those of servers have no `__`";
+            return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
+        }
+        Ok(Registry { tools, servers: Servers::new(self.servers, self.mcp_http) })
+    }
+}
+
+/// What models' makers accept as the name of a tool.
+fn is_name(name: &str) -> bool {
+    let usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(usable)
+}
+
+/// Whether an MCP server can have this name: its tools are called `name__tool`.
+pub fn is_server_name(name: &str) -> bool {
+    is_name(name) && name.len() <= 32 && !name.contains("__") && !name.ends_with('_')
+}
+
+struct RustTool<F> {
+    spec: ToolSpec,
+    function: F,
+}
+
+impl<F, R> AgentTool for RustTool<F>
+where
+    F: Fn(AgentCall) -> R + Send + Sync,
+    R: Future<Output = Result<Value, String>> + Send + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call(&self, call: AgentCall) -> AnswerFuture {
+        let running = (self.function)(call);
+        Box::pin(async move {
+            match running.await {
+                Ok(value) => Answer::good(crate::agent_tool::answer_text(&value)),
+                Err(sentence) => Answer::error(sentence),
+            }
+        })
+    }
+}

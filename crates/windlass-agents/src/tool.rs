@@ -1,0 +1,80 @@
+//! The contract between agents and their tools.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use windlass_runtime::ToolCall;
+use windlass_value::{Value, from_value};
+
+use crate::ToolSpec;
+
+/// Something that a model can call. Whatever happens becomes a text for the model.
+pub trait AgentTool: Send + Sync {
+    fn spec(&self) -> ToolSpec;
+    /// The arguments fit the schema. When the future is dropped, nobody wants the answer any more.
+    fn call(&self, call: AgentCall) -> AnswerFuture;
+}
+
+pub type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// One call by a model.
+pub struct AgentCall {
+    /// The folder that the agent works in, an absolute path.
+    pub folder: PathBuf,
+    /// Which effect of which run it is. Its input is what the model gave as arguments.
+    pub call: ToolCall,
+}
+
+impl AgentCall {
+    /// What the model gave: an object.
+    pub fn arguments(&self) -> &Value {
+        &self.call.input
+    }
+
+    /// The same as a type of one's own; else a sentence for the model.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, String> {
+        from_value(self.arguments()).map_err(|error| format!("the arguments are not as expected: {error}"))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.arguments().get(name).and_then(Value::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        let number = self.arguments().get(name)?;
+        // Some models write every number with a point.
+        number.as_int().and_then(|number| u64::try_from(number).ok()).or_else(|| {
+            let number = number.as_f64().filter(|number| *number >= 0.0)?;
+            Some(number as u64)
+        })
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.arguments().get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+}
+
+/// What the model gets to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub content: String,
+    /// It was refused or has failed.
+    pub error: bool,
+}
+
+impl Answer {
+    pub fn good(content: impl Into<String>) -> Answer {
+        Answer { content: content.into(), error: false }
+    }
+
+    pub fn error(content: impl Into<String>) -> Answer {
+        Answer { content: content.into(), error: true }
+    }
+}
+
+impl From<Result<String, String>> for Answer {
+    fn from(result: Result<String, String>) -> Answer {
+        result.map_or_else(Answer::error, Answer::good)
+    }
+}

@@ -1,0 +1,333 @@
+//! Calls of agents: which are made, which are refused, what is told of them, and what is left behind.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use common::{Scene, answer, object, usual};
+use windlass_agents::{
+    Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
+};
+use windlass_core::{Await, Awaited, ErrorInfo, TaskOutcome, TickKind};
+use windlass_runtime::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
+use windlass_value::{Duration, Map, Value, parse_json, to_json};
+
+#[tokio::test]
+async fn commands_give_their_output() {
+    let scene = Scene::new();
+    for (arguments, expected, error) in [
+        (r#"{"command": "echo hi"}"#, "hi\n", false),
+        (r#"{"command": "true"}"#, "(no output)", false),
+        (r#"{"command": "echo out; echo err >&2; echo last"}"#, "out\nerr\nlast\n", false),
+        (r#"{"command": "echo no >&2; exit 3"}"#, "no\n[exit code 3]", true),
+        (r#"{"command": "printf x; exit 1"}"#, "x\n[exit code 1]", true),
+        (r#"{"command": "kill -9 $$"}"#, "[ended by signal 9]", true),
+        (r#"{"command": "cat; echo end"}"#, "end\n", false),
+        (r#"{"command": "echo \"<$MY_API_KEY>\""}"#, "<>\n", false),
+        (
+            r#"{"command": "echo begun; sleep 100", "timeout": 0.2}"#,
+            "begun\n[killed: it did not end within 0.2 seconds]",
+            true,
+        ),
+    ] {
+        let found = scene.call_json("bash", arguments).await;
+        assert_eq!((found.content.as_str(), found.error), (expected, error), "{arguments}");
+    }
+    let place = scene.call_json("bash", r#"{"command": "pwd -P"}"#).await.content;
+    assert_eq!(place.trim(), scene.folder());
+    let long = scene
+        .call_json("bash", r#"{"command": "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last"}"#)
+        .await;
+    assert!(long.content.starts_with("first\nx") && long.content.ends_with("xlast\n"));
+    assert!(long.content.contains("bytes left out") && long.content.len() < (1 << 20) + 100);
+}
+
+/// How many processes have the word in their command line.
+fn running(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
+    // The tests themselves hold it, too, but not in their command line.
+    lines.filter(|line| line.contains(word)).count()
+}
+
+/// Waits for something that happens soon, or fails.
+async fn soon(what: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
+    while !what() {
+        assert!(began.elapsed().as_secs() < 20, "it did not come");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_running() {
+    let scene = Scene::new();
+    // Its time is over: the shell, its child, and what it has put in the background.
+    let word = format!("86{}", std::process::id());
+    let command = format!("sleep {word}.1 & (sleep {word}.2 &); sleep {word}.3");
+    let mut arguments = Map::new();
+    arguments.insert("command", command.clone());
+    arguments.insert("timeout", Value::float(0.5).unwrap());
+    let found = scene.call("bash", Value::map(arguments)).await;
+    assert!(found.content.contains("killed"), "{found:?}");
+    soon(|| running(&word) == 0).await;
+    // Something in the background holds the output: it ends with the shell.
+    let found = scene.call("bash", object([("command", &format!("sleep {word}.4 & echo done"))])).await;
+    assert_eq!(found.content, "done\n");
+    soon(|| running(&word) == 0).await;
+    // Nobody wants the answer any more.
+    let input = Value::map(scene.input("bash", object([("command", &command)])));
+    let calling = tokio::spawn(scene.tool().call(ToolCall::alone(input)));
+    soon(|| running(&word) >= 3).await;
+    calling.abort();
+    soon(|| running(&word) == 0).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_its_command() {
+    let scene = Scene::new();
+    let word = format!("87{}", std::process::id());
+    let mut call = ToolCall::alone(Value::map(scene.input("bash", object([("command", &format!("sleep {word}"))]))));
+    call.cancelled = Cancelled::never();
+    let cancelled = call.cancelled.clone();
+    let calling = tokio::spawn(scene.tool().call(call));
+    soon(|| running(&word) >= 1).await;
+    cancelled.call_off();
+    assert_eq!(&*calling.await.unwrap().error.unwrap().kind, "cancelled");
+    soon(|| running(&word) == 0).await;
+}
+
+#[tokio::test]
+async fn calls_and_refusals_are_told_without_secrets() {
+    let policy = Policy::new(Otherwise::Allow).deny(patterns(&["http"]));
+    let scene = Scene::with(usual(), policy);
+    let secret = "sk-abcdefghijklmnop";
+    let mut told = Vec::new();
+    for (tool, arguments) in [
+        ("bash", object([("command", &format!("echo {secret} > /dev/null"))])),
+        ("http", object([("url", &format!("https://example.com/?api_key={secret}"))])),
+        ("write", object([("path", "x"), ("content", &"long ".repeat(5000))])),
+    ] {
+        let (publish, mut heard) = Publish::heard();
+        let input = Value::map(scene.input(tool, arguments));
+        scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await;
+        while let Ok(TickKind::PublishEvent { kind, data, .. }) = heard.try_recv() {
+            told.push(format!("{kind} {}", to_json(&data)));
+        }
+    }
+    assert_eq!(told[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
+    assert_eq!(told[1], r#"agent.permission {"tool":"http","decision":"refused"}"#);
+    assert!(told[2].len() < 2000 && told.len() == 3, "{told:?}");
+}
+
+#[tokio::test]
+async fn wrong_calls_are_texts_for_the_model() {
+    let scene = Scene::new();
+    for (tool, arguments, expected) in [
+        ("raed", "{}", "there is no tool `raed`; did you mean `read`?"),
+        ("zzzzzz", "{}", "there are: bash, glob, grep, http, read, write"),
+        ("a\u{1b}[2J\nb", "{}", "there is no tool `a\\u{1b}[2J\\nb`"),
+        ("no__tool", "{}", "there is no tool `no__tool`"),
+        ("read", "{}", "the arguments do not fit the schema of `read`: \"path\" is a required property"),
+        ("read", r#"{"path": 3}"#, "/path: 3 is not of type \"string\""),
+        ("read", r#"{"path": "x", "paths": 1}"#, "'paths' was unexpected"),
+        ("bash", r#"{"command": "x", "timeout": 301}"#, "/timeout: 301 is greater than the maximum of 300"),
+        ("read", "null", "\"path\" is a required property"),
+        ("read", "[1]", "not an object"),
+        ("read", "\"path\"", "not an object"),
+        ("http", r#"{"url": "http://127.0.0.1:1/"}"#, "not public"),
+        ("http", r#"{"url": "http://169.254.169.254/latest"}"#, "not public"),
+        ("http", r#"{"url": "ftp://x"}"#, "http or https"),
+    ] {
+        let found = scene.call_json(tool, arguments).await;
+        assert!(found.error && found.content.contains(expected), "{tool} {arguments}: {found:?}");
+    }
+    let mut input = scene.input("write", object([("path", "x"), ("content", "y")]));
+    input.insert("allow", parse_json(r#"["read", "glob"]"#).unwrap());
+    let found = answer(&scene.run(input.clone()).await);
+    assert_eq!((found.content.as_str(), found.error), ("this agent may not call `write`; there are: glob, read", true));
+    input.insert("allow", Value::list(Vec::new()));
+    input.insert("deny", parse_json(r#"["write"]"#).unwrap());
+    assert!(answer(&scene.run(input.clone()).await).content.contains("may not call"));
+    input.insert("deny", Value::Null);
+    assert!(!answer(&scene.run(input.clone()).await).error, "an empty list allows all");
+    input.insert("folder", "relative");
+    assert!(answer(&scene.run(input.clone()).await).content.contains("no absolute path"));
+    input.insert("folder", 3i64);
+    assert_eq!(&*scene.run(input).await.error.unwrap().kind, "input", "the task itself is wrong");
+}
+
+/// Answers as it is told, and keeps what it was asked.
+#[derive(Default)]
+struct Scripted {
+    answers: Mutex<Vec<&'static str>>,
+    asked: Mutex<Vec<String>>,
+    at_once: AtomicUsize,
+}
+
+impl Prompt for Scripted {
+    fn ask(&self, question: &str) -> std::io::Result<Option<String>> {
+        assert_eq!(self.at_once.fetch_add(1, Ordering::SeqCst), 0, "a question at a time");
+        self.asked.lock().unwrap().push(question.to_owned());
+        let answer = self.answers.lock().unwrap().pop();
+        std::thread::yield_now();
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        Ok(answer.map(str::to_owned))
+    }
+}
+
+fn patterns(texts: &[&str]) -> Vec<Pattern> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn modes_of_permission() {
+    // The rule, what is allowed, what is denied; the tool and its arguments; what a refusal says.
+    for (otherwise, allow, deny, tool, arguments, expected) in [
+        (Otherwise::Allow, vec![], vec![], "bash", "{}", Ok(())),
+        (Otherwise::Allow, vec![], vec!["bash"], "bash", "{}", Err("--deny")),
+        (Otherwise::Allow, vec!["bash"], vec!["bash(rm *)"], "bash", r#"{"command": "rm x"}"#, Err("--deny")),
+        (Otherwise::Sandbox, vec![], vec![], "read", "{}", Ok(())),
+        (Otherwise::Sandbox, vec![], vec![], "write", "{}", Ok(())),
+        (Otherwise::Sandbox, vec![], vec![], "glob", "{}", Ok(())),
+        (Otherwise::Sandbox, vec![], vec![], "grep", "{}", Ok(())),
+        (Otherwise::Sandbox, vec![], vec![], "bash", "{}", Err("--allow bash")),
+        (Otherwise::Sandbox, vec![], vec![], "http", "{}", Err("sandbox")),
+        (Otherwise::Sandbox, vec![], vec![], "github__issue", "{}", Err("sandbox")),
+        (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log"}"#, Ok(())),
+        (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log; ls"}"#, Err("sandbox")),
+        (Otherwise::Refuse, vec![], vec![], "read", "{}", Err("--allow read, --sandbox or --yolo")),
+        (Otherwise::Refuse, vec!["read"], vec![], "read", "{}", Ok(())),
+        (Otherwise::Refuse, vec!["*"], vec!["write"], "write", "{}", Err("--deny")),
+    ] {
+        let policy = Policy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
+        let arguments = parse_json(arguments).unwrap();
+        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments }).await;
+        match expected {
+            Ok(()) => assert_eq!(decision, Decision::Allowed, "{otherwise:?} {tool}"),
+            Err(why) => {
+                assert!(matches!(&decision, Decision::Refused(said) if said.contains(why)), "{tool}: {decision:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn somebody_is_asked() {
+    let scripted = Arc::new(Scripted::default());
+    // The last one comes first.
+    *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
+    let policy = Policy::new(Otherwise::Ask).prompt(scripted.clone());
+    let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
+    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments };
+    let mut decisions = Vec::new();
+    for _ in 0..6 {
+        decisions.push(match policy.ask(&request).await {
+            Decision::Allowed => "rule",
+            Decision::Granted { always: true } => "always",
+            Decision::Granted { always: false } => "once",
+            Decision::Refused(_) => "no",
+        });
+    }
+    assert_eq!(decisions, ["once", "once", "no", "no", "always", "rule"]);
+    let other = Request { tool: "http", ..request };
+    assert!(matches!(policy.ask(&other).await, Decision::Refused(said) if said.contains("nobody has answered")));
+    let asked = scripted.asked.lock().unwrap()[0].clone();
+    let expected = "build[2].fix wants to call bash: curl -H 'Authorization: Bearer ***'\\n\\u{1b}[2K x\n";
+    assert!(asked.starts_with(expected), "{asked}");
+}
+
+#[tokio::test]
+async fn one_question_at_a_time() {
+    let scripted = Arc::new(Scripted::default());
+    *scripted.answers.lock().unwrap() = vec!["y"; 20];
+    let policy = Arc::new(Policy::new(Otherwise::Ask).prompt(scripted.clone()));
+    let asked = (0..20).map(|_| {
+        let policy = policy.clone();
+        tokio::spawn(async move {
+            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null }).await
+                == Decision::Granted { always: false }
+        })
+    });
+    for one in asked.collect::<Vec<_>>() {
+        assert!(one.await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn refusals_reach_the_model_and_not_the_step() {
+    let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
+    let found = scene.call("bash", object([("command", "touch made")])).await;
+    assert!(found.error && found.content.contains("--yolo"), "{found:?}");
+    assert!(!scene.work("made").exists());
+}
+
+/// A tool of the engine that waits first.
+struct Waits;
+
+impl Tool for Waits {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        Box::pin(async move {
+            let mut outcome = TaskOutcome::success(Value::from(5i64));
+            if call.resumed.is_none() {
+                let awaited = Awaited::Time(Duration::from_secs(1));
+                outcome.awaits = Some(Box::new(Await { awaited, told: 0 }));
+            }
+            outcome
+        })
+    }
+}
+
+#[tokio::test]
+async fn functions_in_rust() {
+    let schema =
+        || parse_json(r#"{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}"#).unwrap();
+    let spec = |name: &str| ToolSpec { name: name.to_owned(), description: "d".to_owned(), parameters: schema() };
+    let failing = Tools::new()
+        .with_fn("x", |_| async { TaskOutcome::failure(ErrorInfo::new("c", "k", "it is broken").hint("mend it")) });
+    let registry = Registry::builder()
+        .function("double", "Doubles.", schema(), |call| async move {
+            let n = call.arguments().get("n").and_then(Value::as_int).unwrap_or(0);
+            if n < 0 { Err("too small".to_owned()) } else { Ok(Value::from(2 * n)) }
+        })
+        .function("free", "Asks nobody.", parse_json("{}").unwrap(), |_| async { Ok(Value::from("text")) })
+        .trusted()
+        .engine_tool(spec("waits"), Arc::new(Waits))
+        .engine_tool(spec("fails"), failing.get("x").unwrap().clone());
+    let scene = Scene::with(registry, Policy::new(Otherwise::Refuse).allow(patterns(&["double", "waits", "fails"])));
+    for (tool, arguments, expected, error) in [
+        ("double", r#"{"n": 4}"#, "8", false),
+        ("double", r#"{"n": -4}"#, "too small", true),
+        (
+            "double",
+            r#"{"n": "4"}"#,
+            "the arguments do not fit the schema of `double`: /n: \"4\" is not of type \"integer\"",
+            true,
+        ),
+        ("free", "{}", "text", false),
+        ("fails", r#"{"n": 1}"#, "it is broken (mend it)", true),
+    ] {
+        let found = scene.call_json(tool, arguments).await;
+        assert_eq!((found.content.as_str(), found.error), (expected, error), "{tool} {arguments}");
+    }
+    let waiting = scene.run(scene.input("waits", parse_json(r#"{"n": 1}"#).unwrap())).await;
+    assert!(waiting.awaits.is_some() && waiting.error.is_none(), "the engine comes back when the time is over");
+    let names: Vec<String> = scene.registry.specs().await.unwrap().into_iter().map(|spec| spec.name).collect();
+    assert_eq!(names, ["double", "fails", "free", "waits"]);
+}
+
+#[test]
+fn registries_that_cannot_be() {
+    let add = |name: &str, schema: &str| {
+        Registry::builder().function(name, "d", parse_json(schema).unwrap(), |_| async { Ok(Value::Null) })
+    };
+    for (built, why) in [
+        (add("a b", "{}").build(), "cannot name a tool"),
+        (add("a", r#"{"type": "nothing"}"#).build(), "no JSON Schema"),
+        (add("read", "{}").file_tools().build(), "two tools `read`"),
+    ] {
+        let error = built.err().unwrap();
+        assert!(error.message.contains(why), "{}", error.message);
+    }
+}

@@ -1,0 +1,158 @@
+//! Actors: nodes with a mailbox that do what the test says, word by word. Each is a pipeline whose first task `do` is a job;
+//! its reply says what comes next, and the job after that is given what came of it.
+
+use std::sync::Arc;
+
+use windlass_core::plan::*;
+use windlass_core::{Program, TaskOutcome};
+use windlass_value::{Duration, Value};
+
+use super::*;
+
+pub const CLOSED: &str = "target-terminal";
+
+pub fn mailbox(wakes: u64) -> Mailbox {
+    Mailbox { wakes, closed: CLOSED.into() }
+}
+
+pub fn actor(b: &mut Builder, parent: Option<NodeId>, name: &str) -> NodeId {
+    settling_actor(b, parent, name, "hub", secs(30))
+}
+
+/// An actor whose word `settle` means this address.
+pub fn settling_actor(b: &mut Builder, parent: Option<NodeId>, name: &str, other: &str, time: Duration) -> NodeId {
+    let (other, name): (Arc<str>, Arc<str>) = (other.into(), name.into());
+    let id = b.node(parent, &name, |b, id| {
+        let wait = |b: &mut Builder, label: &str, blocks: bool, settles: Option<(Arc<str>, Duration)>| {
+            let kind = NodeKind::Wait(Wait::Mail { blocks, settles });
+            let node = b.node(Some(id), &format!("{name}-{label}"), |_, _| kind);
+            b.at(node).hidden = true;
+            Action::Node(node)
+        };
+        let actions = [
+            ("read", wait(b, "read", false, None)),
+            ("listen", wait(b, "listen", true, None)),
+            ("settle", wait(b, "settle", false, Some((other.clone(), time)))),
+            ("both", wait(b, "both", true, Some((other.clone(), time)))),
+        ];
+        let to = b.expr(r#"{"$get": [{"$var": "_prev"}, "to"]}"#);
+        let mail = b.expr(r#"{"$get": [{"$var": "_prev"}, "mail"]}"#);
+        let words = ["post", "read", "listen", "settle", "both"];
+        let mut first = task("do", b.action(r#"{"$var": "_prev"}"#));
+        for (at, word) in words.iter().enumerate() {
+            let said = r#"{"$get": [{"$get": [{"$var": "outcome"}, "result"]}, "op"]}"#;
+            let when = b.condition(json(&format!(r#"{{"$eq": [{said}, "{word}"]}}"#)));
+            first.rules.push(rule(Some(when), Directive::Jump(at as u32 + 1)));
+        }
+        let well = b.condition(json(r#"{"$eq": [{"$get": [{"$var": "outcome"}, "status"]}, "success"]}"#));
+        first.rules.push(rule(Some(well), Directive::Break));
+        let back = || vec![rule(None, Directive::Jump(0))];
+        let post = Task { rules: back(), ..task("post", Action::Post(Post { to, mail })) };
+        let waits = actions.into_iter().map(|(label, action)| Task { rules: back(), ..task(label, action) });
+        NodeKind::Pipeline(Pipeline { tasks: [first, post].into_iter().chain(waits).collect() })
+    });
+    b.at(id).mailbox = Some(mailbox(1_000));
+    id
+}
+
+/// Actors that run side by side in a hidden root.
+pub fn actors(names: &[&str]) -> Builder {
+    let mut b = Builder::new();
+    let root = b.together(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
+    b.at(root).hidden = true;
+    b
+}
+
+/// A root of actors one after the other.
+pub fn chain(names: &[&str]) -> Builder {
+    let mut b = Builder::new();
+    let root = b.sequence(None, "root", |b, id| names.iter().map(|name| actor(b, id, name)).collect());
+    b.at(root).hidden = true;
+    b
+}
+
+pub fn on(program: &Program) -> Sim<'_> {
+    let mut sim = Sim::new(program, Box::new(|_, _, _| Reply::Never));
+    sim.start().settle();
+    sim
+}
+
+pub fn word(op: &str) -> Value {
+    Value::object([("op", op)])
+}
+
+pub fn posting(to: &str, text: &str) -> Value {
+    let mail = Value::object([("text", text)]);
+    Value::object([("op", Value::from("post")), ("to", Value::from(to)), ("mail", mail)])
+}
+
+/// What the actor has last been given.
+pub fn heard(sim: &Sim, who: &str) -> Value {
+    let path = format!("{who}.do");
+    let job = sim.dispatched.iter().rfind(|job| *job.path == *path);
+    sim.values.whole(&job.unwrap_or_else(|| panic!("no job at {path}")).input)
+}
+
+/// One writes to another; what the writer was told.
+pub fn post(sim: &mut Sim, from: &str, to: &str, text: &str) -> Value {
+    tell(sim, from, posting(to, text));
+    heard(sim, from)
+}
+
+/// What became of a mail: `queued`, or why it was dropped.
+pub fn fate(answer: &Value) -> String {
+    let field = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if field("status") == "queued" { field("status") } else { field("reason") }
+}
+
+pub fn posted(sim: &mut Sim, from: &str, to: &str) -> String {
+    fate(&post(sim, from, to, "hello"))
+}
+
+pub fn known(answer: &Value) -> Vec<&str> {
+    answer.get("known").and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str).collect()
+}
+
+pub fn tell(sim: &mut Sim, who: &str, what: Value) {
+    sim.reply(&format!("{who}.do"), TaskOutcome::success(what));
+}
+
+pub fn says(sim: &mut Sim, who: &str, op: &str) {
+    tell(sim, who, word(op));
+}
+
+/// The texts that the actor finds in its mailbox.
+pub fn reads(sim: &mut Sim, who: &str) -> Vec<String> {
+    says(sim, who, "read");
+    texts(&heard(sim, who))
+}
+
+pub fn texts(mails: &Value) -> Vec<String> {
+    let text =
+        |mail: &Value| mail.get("text").or(mail.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned();
+    mails.as_list().unwrap_or_else(|| panic!("no mail: {mails:?}")).iter().map(text).collect()
+}
+
+/// Whether the actor has a job, and so is not waiting for mail.
+pub fn works(sim: &Sim, who: &str) -> bool {
+    sim.open_paths().contains(&format!("{who}.do"))
+}
+
+/// Fields of all events of a kind, a line each.
+pub fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
+    let line = |event: &&windlass_core::Event| {
+        let field = |name: &&str| match event.data.get(name) {
+            Some(Value::Str(text)) => text.to_string(),
+            Some(Value::List(items)) => {
+                items.iter().map(|item| item.as_str().unwrap_or("?").to_owned()).collect::<Vec<_>>().join(",")
+            }
+            other => format!("{:?}", other.cloned().unwrap_or_default()),
+        };
+        fields.iter().map(field).collect::<Vec<_>>().join(" ")
+    };
+    sim.events_of(kind).iter().map(line).collect()
+}
+
+pub fn drops(sim: &Sim) -> Vec<String> {
+    events(sim, "message.dropped", &["id", "to", "reason"])
+}

@@ -1,0 +1,137 @@
+//! Expressions: what each of them may see, and what is wrong with it.
+
+use std::collections::HashSet;
+
+use windlass_syntax::Diagnostic;
+use windlass_value::Mode;
+
+use super::Family;
+use crate::codes;
+use crate::document::{Cel, Document, Items, LoopMode, Step};
+use crate::expr;
+use crate::read::Reader;
+
+/// Where an expression stands.
+struct Place<'p> {
+    /// All steps whose names mean something, inner ones first.
+    known: &'p [&'p str],
+    /// Those of them that have ended for sure.
+    ended: HashSet<&'p str>,
+    inside: Option<&'p str>,
+    binds: Vec<&'static str>,
+    mode: Mode,
+}
+
+impl Reader<'_> {
+    pub fn expressions(&mut self, document: &mut Document) {
+        let inputs: &[&'static str] = if document.extensions.inputs.is_empty() { &[] } else { &["inputs"] };
+        // The expressions are filled in while the steps around them are looked at.
+        let mut steps = std::mem::take(&mut document.steps);
+        let family = outline(&steps);
+        let outline = Family::new(&family);
+        let ids: Vec<&str> = outline.ids().collect();
+        for step in &mut steps {
+            let id = step.id.value.clone();
+            let ended: HashSet<&str> = outline.ancestors(&id).into_iter().collect();
+            let place = |mode| Place { known: &ids, ended: ended.clone(), inside: None, binds: inputs.to_vec(), mode };
+            if let Some(cel) = &mut step.condition {
+                self.expression(cel, &place(Mode::Guard));
+            }
+            let Some(repeat) = &mut step.repeat else { continue };
+            let siblings = self::outline(&repeat.steps);
+            let inner = Family::new(&siblings);
+            let known: Vec<&str> = inner.ids().chain(ids.iter().copied()).collect();
+            let single = repeat.steps.is_empty();
+            let again = match &mut repeat.mode {
+                LoopMode::ForEach { items, .. } => {
+                    if let Items::Cel(cel) = items {
+                        self.expression(cel, &place(Mode::Value));
+                    }
+                    false
+                }
+                LoopMode::Repeat { until, .. } => {
+                    if let Some(cel) = until {
+                        let own: &[&'static str] =
+                            if single { &["iteration", "content", "result", "status"] } else { &["iteration"] };
+                        let place = Place {
+                            known: &known,
+                            ended: ended.iter().copied().chain(inner.ids()).collect(),
+                            inside: Some(&id),
+                            binds: [own, inputs].concat(),
+                            mode: Mode::LoopCondition,
+                        };
+                        self.expression(cel, &place);
+                    }
+                    true
+                }
+            };
+            let turn: &[&'static str] = if again { &["iteration"] } else { &["item", "index", "iteration"] };
+            for step in &mut repeat.steps {
+                let Some(cel) = &mut step.condition else { continue };
+                let own = step.id.as_str();
+                let before = inner.ancestors(own);
+                // What comes after it in the turn can only mean the turn before, and that one has ended.
+                let after = inner.ids().filter(|id| again && (*id == own || inner.ancestors(id).contains(&own)));
+                let place = Place {
+                    known: &known,
+                    ended: ended.iter().copied().chain(before).chain(after).collect(),
+                    inside: Some(&id),
+                    binds: [turn, inputs].concat(),
+                    mode: Mode::Guard,
+                };
+                self.expression(cel, &place);
+            }
+        }
+        document.steps = steps;
+    }
+
+    fn expression(&mut self, cel: &mut Cel, place: &Place) {
+        let named = expr::steps_of(&cel.text, place.known);
+        for found in &named {
+            let span = cel.written.span_of(found.range.clone(), cel.span);
+            let known = place.known.contains(&found.id.as_str());
+            if known && !place.ended.contains(found.id.as_str()) {
+                let message = format!("the step `{}` need not have ended when this is looked at", found.id);
+                let hint = format!("add `{}` to `dependsOn`, directly or through another step", found.id);
+                self.found.push(Diagnostic::warning(codes::NOT_AN_ANCESTOR, span, message).hint(hint));
+            }
+            let shorter = |id: &&&str| found.id.strip_prefix(**id).is_some_and(|rest| rest.starts_with('-'));
+            if let Some(shorter) = place.known.iter().find(shorter).filter(|_| known && !found.quoted) {
+                let message = format!("this means the step `{}`, not the step `{shorter}` less something", found.id);
+                let hint = format!("write steps[\"{}\"], or an id with `_`", found.id);
+                self.found.push(Diagnostic::warning(codes::AMBIGUOUS, span, message).hint(hint));
+            }
+        }
+        let seen = |id: &&&str| place.ended.contains(**id) || named.iter().any(|found| found.id == **id);
+        let mut once = HashSet::new();
+        cel.steps = place.known.iter().filter(seen).filter(|id| once.insert(**id)).map(|id| (*id).to_owned()).collect();
+        cel.inside = place.inside.map(str::to_owned);
+        cel.binds.clone_from(&place.binds);
+        for error in expr::errors(&cel.source(), place.mode) {
+            let span = cel.written.span_of(error.range, cel.span);
+            let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
+            self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+        }
+    }
+}
+
+/// Ids and dependencies alone: the rest of the steps is being changed.
+fn outline(steps: &[Step]) -> Vec<Step> {
+    let bare = |step: &Step| Step {
+        span: step.span,
+        id: step.id.clone(),
+        depends_on: step.depends_on.clone(),
+        agent: None,
+        instructions: None,
+        context_files: Vec::new(),
+        model: None,
+        timeout: None,
+        retries: None,
+        max_retries: None,
+        condition: None,
+        include: None,
+        repeat: None,
+        budget: None,
+    };
+    steps.iter().map(bare).collect()
+}

@@ -1,0 +1,49 @@
+//! Files that steps take along. They are read when the step runs; here they are only looked for.
+
+use crate::codes;
+use crate::document::{Document, Spanned};
+use crate::files::FileProblem;
+use crate::paths::{self, Trouble};
+use crate::read::Reader;
+
+/// Bytes of one file.
+const BYTES_MAX: u64 = 10 << 20;
+
+impl Reader<'_> {
+    pub fn files(&mut self, document: &Document) {
+        let lenient = document.extensions.lenient_files;
+        for step in document.all_steps() {
+            for path in &step.context_files {
+                self.context_file(path, lenient);
+            }
+        }
+    }
+
+    fn context_file(&mut self, path: &Spanned<String>, lenient: bool) {
+        // What is written was looked at already; without a folder there is nothing more to look at.
+        let Some(folder) = self.folder else { return };
+        let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(Trouble::File));
+        let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
+        match looked {
+            Ok(size) if size <= BYTES_MAX => {}
+            Err(Trouble::File(FileProblem::NobodyLooks)) => {}
+            Ok(_) if lenient => {}
+            Err(Trouble::File(_)) if lenient => {}
+            Ok(size) => {
+                let message = format!("`{}` has {size} bytes, more than the {BYTES_MAX} of a context file", path.value);
+                self.error(codes::VALIDATION, path.span, message, "take less of it along");
+            }
+            Err(Trouble::Written(why)) => {
+                self.error(codes::VALIDATION, path.span, format!("`{}` {why}", path.value), paths::HINT);
+            }
+            Err(Trouble::Outside) => {
+                let message = format!("`{}` is a link that leads out of the workflow's folder", path.value);
+                self.error(codes::VALIDATION, path.span, message, paths::HINT);
+            }
+            Err(Trouble::File(problem)) => {
+                let message = format!("the file `{}` cannot be taken along: {problem}", path.value);
+                self.not_there(&problem, path.span, message, hint);
+            }
+        }
+    }
+}

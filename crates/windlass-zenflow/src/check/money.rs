@@ -1,0 +1,72 @@
+//! Budgets of money: they cannot be kept where nobody knows what a model costs.
+
+use windlass_syntax::{Diagnostic, Diagnostics, Span};
+
+use crate::codes;
+use crate::document::{Budget, Document, LoopMode, Step};
+use crate::options::Options;
+
+/// Reports models without a price under a budget of money; included files count as part of it.
+pub(crate) fn unpriced(document: &Document, options: &Options, found: &mut Diagnostics) {
+    let mut tell = |budget: Option<&Budget>, models: &dyn Fn() -> Vec<Option<String>>| {
+        let Some(money) = budget.and_then(|budget| budget.money.as_ref()) else { return };
+        let mut models = models();
+        models.sort();
+        models.dedup();
+        for model in models {
+            let message = match &model {
+                None => "this budget is in money, but no model is named for some of the steps".to_owned(),
+                Some(model) if options.price(model).is_none() => {
+                    format!("this budget is in money, but nobody knows what the model `{model}` costs")
+                }
+                Some(_) => continue,
+            };
+            found.push(priceless(money.span, message, model.as_deref()));
+        }
+    };
+    tell(document.extensions.budget.as_ref(), &|| models_of(document, options));
+    for step in &document.steps {
+        let models = || step_models(step, document, options);
+        tell(step.budget.as_ref(), &models);
+        tell(step.repeat.as_ref().and_then(|repeat| repeat.budget.as_ref()), &models);
+        for inner in step.inner() {
+            tell(inner.budget.as_ref(), &|| step_models(inner, document, options));
+        }
+    }
+}
+
+fn priceless(span: Span, message: String, model: Option<&str>) -> Diagnostic {
+    let hint = match model {
+        Some(model) => {
+            format!("add its price to the table `[prices]` in windlass.toml, under \"{model}\"; or limit `tokens`")
+        }
+        None => {
+            "name a model, or set a default one; its price stands in the table `[prices]` in windlass.toml".to_owned()
+        }
+    };
+    Diagnostic::error(codes::VALIDATION, span, message).hint(hint)
+}
+
+fn models_of(document: &Document, options: &Options) -> Vec<Option<String>> {
+    let steps = document.steps.iter().flat_map(|step| step_models(step, document, options));
+    let coordinator = document.has_coordinator(options).then(|| {
+        let own = document.extensions.coordinator.model.as_ref().map(|model| model.value.clone());
+        options.model.clone().or(own).or_else(|| options.default_model.clone())
+    });
+    steps.chain(coordinator).collect()
+}
+
+/// The models of a step, its inner steps, its judge, and what it includes.
+fn step_models(step: &Step, document: &Document, options: &Options) -> Vec<Option<String>> {
+    if let Some(include) = &step.include {
+        return include.document.iter().flat_map(|document| models_of(document, options)).collect();
+    }
+    let mut models: Vec<Option<String>> = match step.inner() {
+        [] => vec![document.model_of(step, options)],
+        inner => inner.iter().flat_map(|inner| step_models(inner, document, options)).collect(),
+    };
+    if let Some(LoopMode::Repeat { until_agent: Some(judge), .. }) = step.repeat.as_ref().map(|repeat| &repeat.mode) {
+        models.push(document.judge_model(judge, options));
+    }
+    models
+}

@@ -1,0 +1,61 @@
+//! The tools that agents name.
+
+use windlass_syntax::{list_of, nearest};
+
+use crate::codes;
+use crate::document::{Document, Spanned};
+use crate::read::Reader;
+
+/// Tools that agents are given by what they do, not by a list.
+const GIVEN: [&str; 2] = ["submit_result", "send_message"];
+
+impl Reader<'_> {
+    pub fn tools(&mut self, document: &Document) {
+        // Nobody has said which tools there are.
+        if self.options.tools.is_empty() && self.options.mcp.is_empty() {
+            return;
+        }
+        for agent in &document.agents {
+            for tool in agent.tools.iter().flatten().chain(&agent.disallowed_tools) {
+                self.tool(tool);
+            }
+            self.contradicting(agent);
+        }
+    }
+
+    fn tool(&mut self, tool: &Spanned<String>) {
+        let names = || self.options.tools.iter().map(String::as_str).chain(GIVEN);
+        let of_server = self.options.mcp.iter().any(|server| {
+            tool.strip_prefix(server.as_str())
+                .and_then(|rest| rest.strip_prefix("__"))
+                .is_some_and(|name| !name.is_empty())
+        });
+        if of_server || names().any(|name| name == tool.value) {
+            return;
+        }
+        let message = format!("there is no tool `{}`", tool.value);
+        if tool.value == "*" {
+            let hint = "names cannot be patterns: leave `tools` out to allow all";
+            return self.error(codes::VALIDATION, tool.span, message, hint);
+        }
+        if let Some(name) = nearest(tool, names()) {
+            let hint = format!("did you mean `{name}`?");
+            return self.error(codes::VALIDATION, tool.span, message, hint);
+        }
+        let hint = format!("there are {}; a server's tools are named `server__tool`", list_of(names()));
+        match self.options.strict_files {
+            true => self.error(codes::VALIDATION, tool.span, message, hint),
+            // It may be known where the workflow runs.
+            false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + " here", hint),
+        }
+    }
+
+    fn contradicting(&mut self, agent: &crate::document::Agent) {
+        let Some(tools) = agent.tools.as_ref().filter(|tools| !tools.is_empty()) else { return };
+        let denied = |tool: &Spanned<String>| agent.disallowed_tools.iter().any(|other| other.value == tool.value);
+        if tools.iter().all(denied) {
+            let message = format!("the agent `{}` has no tool left: all are disallowed", *agent.name);
+            self.warning(codes::NO_EFFECT, agent.name.span, message, "look at `tools` and `disallowedTools`");
+        }
+    }
+}

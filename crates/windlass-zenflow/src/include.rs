@@ -1,0 +1,263 @@
+//! Workflows that a workflow includes: found, read, checked, and put where they belong. A file that is included several
+//! times is read once.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_syntax::{Diagnostics, Node, Source, Span, did_you_mean};
+
+use crate::document::{Document, Spanned, Step};
+use crate::files::FileProblem;
+use crate::options::Options;
+use crate::paths::{self, Folder, Trouble};
+use crate::read::{Read, Reader};
+use crate::{check, codes};
+
+/// Files inside each other.
+const DEPTH_MAX: usize = 5;
+/// Steps of a workflow with all that it includes, each as often as it is.
+const STEPS_MAX: usize = 10_000;
+
+pub(crate) struct Loader<'a> {
+    options: &'a Options,
+    known: HashMap<PathBuf, Known>,
+    /// The files that are being read, outermost first.
+    open: Vec<PathBuf>,
+    pub others: Vec<(Source, Diagnostics)>,
+}
+
+#[derive(Clone)]
+enum Known {
+    /// It has problems of its own.
+    Bad,
+    Good(Loaded),
+}
+
+#[derive(Clone)]
+struct Loaded {
+    document: Arc<Document>,
+    size: Size,
+}
+
+/// What a document amounts to with everything that it includes.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    depth: usize,
+    steps: usize,
+}
+
+impl<'a> Loader<'a> {
+    pub fn new(options: &'a Options) -> Loader<'a> {
+        Loader { options, known: HashMap::new(), open: Vec::new(), others: Vec::new() }
+    }
+
+    /// The file that everything begins with.
+    pub fn root(&mut self, source: &Source, tree: &Node, found: Diagnostics) -> (Option<Document>, Diagnostics) {
+        let folder = self.options.folder.as_deref().map(|path| Folder::open(path, self.options.files.clone()));
+        // It may include itself: then its own path closes the circle.
+        if let (Some(folder), Some(name)) = (&folder, Path::new(&*source.name).file_name())
+            && let Ok(path) = self.options.files.canonical(&folder.path().join(name))
+        {
+            self.open.push(path);
+        }
+        let (document, found, _) = self.document(source, tree, found, folder.as_ref());
+        (document, found)
+    }
+
+    fn document(
+        &mut self,
+        source: &Source,
+        tree: &Node,
+        found: Diagnostics,
+        folder: Option<&Folder>,
+    ) -> (Option<Document>, Diagnostics, Size) {
+        let mut reader = Reader { options: self.options, folder, found, cut: false };
+        let Some(Read { mut document, includes }) = reader.document(source, tree) else {
+            return (None, reader.found, Size::default());
+        };
+        reader.check(&mut document);
+        let agents: Vec<String> = document.agents.iter().map(|agent| agent.name.value.clone()).collect();
+        let mut size = Size::default();
+        for step in &mut document.steps {
+            size.steps += 1;
+            self.step(step, &includes, &agents, &mut reader, source, &mut size);
+            for inner in step.repeat.iter_mut().flat_map(|repeat| &mut repeat.steps) {
+                size.steps += 1;
+                self.step(inner, &includes, &agents, &mut reader, source, &mut size);
+            }
+        }
+        unused(&document, &includes, &mut reader);
+        check::unpriced(&document, self.options, &mut reader.found);
+        (Some(document), reader.found, size)
+    }
+
+    fn step(
+        &mut self,
+        step: &mut Step,
+        includes: &[(Spanned<String>, Spanned<String>)],
+        agents: &[String],
+        reader: &mut Reader,
+        source: &Source,
+        size: &mut Size,
+    ) {
+        let Some(include) = &mut step.include else { return };
+        let named = includes.iter().find(|(name, _)| name.value == include.target.value);
+        let path = named.map_or(&include.target, |(_, path)| path).clone();
+        let span = include.target.span;
+        // A path in the table was looked at there.
+        if named.is_none()
+            && let Err(why) = paths::tidied(&path)
+        {
+            return reader.error(codes::VALIDATION, span, format!("`{}` {why}", path.value), paths::HINT);
+        }
+        let Some(folder) = reader.folder else {
+            let message = format!("`{}` cannot be included: the folder of this workflow is not known", path.value);
+            let hint = "run the workflow from a file, not from standard input";
+            return reader.not_there(&FileProblem::Missing, span, message, hint);
+        };
+        let file = match folder.find(&path) {
+            Ok(file) => file,
+            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), includes),
+        };
+        include.path = Some(file.clone());
+        let Some(loaded) = self.file(&file, &path, span, reader, source) else { return };
+        for agent in loaded.document.agents.iter().filter(|agent| agents.contains(&agent.name.value)) {
+            let message = format!("`{}` has an agent `{}`, and so has this file", path.value, *agent.name);
+            let hint = "each file has its own agents: give one of the two another name";
+            reader.error(codes::VALIDATION, span, message, hint);
+        }
+        size.depth = size.depth.max(loaded.size.depth + 1);
+        size.steps = size.steps.saturating_add(loaded.size.steps);
+        if self.open.len().max(1) - 1 + size.depth > DEPTH_MAX {
+            too_deep(reader, span);
+        }
+        if size.steps > STEPS_MAX {
+            let message = format!("with what it includes this workflow has more than {STEPS_MAX} steps");
+            reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
+            size.steps = 0;
+        }
+        include.document = Some(loaded.document);
+    }
+
+    /// A file by its path, read once.
+    fn file(&mut self, file: &Path, written: &str, span: Span, reader: &mut Reader, from: &Source) -> Option<Loaded> {
+        if let Some(begin) = self.open.iter().position(|open| open == file) {
+            let name = |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or_default().to_string_lossy());
+            let circle: Vec<String> = self.open[begin..].iter().chain([&file.to_owned()]).map(name).collect();
+            let message = format!("these files include each other: {}", circle.join(" → "));
+            reader.error(codes::VALIDATION, span, message, "a workflow cannot be a part of itself");
+            return None;
+        }
+        if self.open.len() > DEPTH_MAX {
+            too_deep(reader, span);
+            return None;
+        }
+        if !self.known.contains_key(file) {
+            let known = self.read(file, written, span, reader, from)?;
+            self.known.insert(file.to_owned(), known);
+        }
+        match self.known.get(file).cloned()? {
+            Known::Good(loaded) => Some(loaded),
+            Known::Bad => {
+                let message = format!("the workflow `{written}` has problems of its own");
+                reader.error(codes::VALIDATION, span, message, "they are told with that file");
+                None
+            }
+        }
+    }
+
+    fn read(&mut self, file: &Path, written: &str, span: Span, reader: &mut Reader, from: &Source) -> Option<Known> {
+        let most = self.options.limits.definition_bytes_max as u64;
+        let text = match self.options.files.read(file, most).map(String::from_utf8) {
+            Ok(Ok(text)) => text,
+            Ok(Err(_)) => {
+                let message = format!("`{written}` is not UTF-8 text");
+                reader.error(codes::VALIDATION, span, message, "an include is a workflow: YAML or JSON");
+                return None;
+            }
+            Err(problem) => {
+                let message = format!("`{written}` cannot be included: {problem}");
+                reader.not_there(&problem, span, message, "the path is relative to this workflow's folder");
+                return None;
+            }
+        };
+        let source = Source::new(shown(from, file, written), text);
+        let mut found = Diagnostics::new();
+        let tree = crate::read(&source, &self.options.limits, &mut found);
+        let folder = file.parent().map(|path| Folder::open(path, self.options.files.clone()));
+        self.open.push(file.to_owned());
+        let (document, found, size) = match &tree {
+            Some(tree) => self.document(&source, tree, found, folder.as_ref()),
+            None => (None, found, Size::default()),
+        };
+        self.open.pop();
+        let found = crate::finished(found);
+        let bad = found.has_errors();
+        if !found.is_empty() {
+            self.others.push((source, found));
+        }
+        let good = document.filter(|_| !bad);
+        Some(good.map_or(Known::Bad, |document| Known::Good(Loaded { document: Arc::new(document), size })))
+    }
+}
+
+fn too_deep(reader: &mut Reader, span: Span) {
+    let message = format!("includes are nested more than {DEPTH_MAX} deep");
+    reader.error(codes::VALIDATION, span, message, "include the inner workflows further out");
+}
+
+/// As the author would write it from where the first file is.
+fn shown(from: &Source, file: &Path, written: &str) -> String {
+    match Path::new(&*from.name).parent() {
+        Some(folder) if !from.name.starts_with('<') => {
+            folder.join(paths::tidied(written).unwrap_or_default()).display().to_string()
+        }
+        _ => file.display().to_string(),
+    }
+}
+
+fn not_found(
+    reader: &mut Reader,
+    trouble: &Trouble,
+    path: &str,
+    span: Span,
+    named: bool,
+    includes: &[(Spanned<String>, Spanned<String>)],
+) {
+    match trouble {
+        // Only a path in the table, which was reported there.
+        Trouble::Written(_) => {}
+        Trouble::Outside => {
+            let message = format!("`{path}` is a link that leads out of the workflow's folder");
+            reader.error(codes::VALIDATION, span, message, paths::HINT);
+        }
+        Trouble::File(FileProblem::NobodyLooks) => {
+            let message = format!("`{path}` cannot be included: no files can be read here");
+            reader.not_there(&FileProblem::Missing, span, message, "run the workflow from a file");
+        }
+        Trouble::File(problem) => {
+            let names = || includes.iter().map(|(name, _)| name.as_str());
+            let meant = did_you_mean(path, names()).filter(|_| !named);
+            let message = match named || path.contains(['/', '.']) {
+                true => format!("`{path}` cannot be included: {problem}"),
+                false => format!("`{path}` is neither a name under `includes` nor a file"),
+            };
+            // A name that was probably meant is a slip, whatever files there are.
+            match meant {
+                Some(hint) => reader.error(codes::VALIDATION, span, message, hint),
+                None => reader.not_there(problem, span, message, "the path is relative to this workflow's folder"),
+            }
+        }
+    }
+}
+
+fn unused(document: &Document, includes: &[(Spanned<String>, Spanned<String>)], reader: &mut Reader) {
+    for (name, _) in includes {
+        let used = |step: &Step| step.include.as_ref().is_some_and(|include| include.target.value == name.value);
+        if !document.all_steps().any(used) {
+            let message = format!("no step includes `{}`", name.value);
+            reader.warning(codes::NO_EFFECT, name.span, message, "remove it, or write `include` in a step");
+        }
+    }
+}

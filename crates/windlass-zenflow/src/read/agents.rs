@@ -1,0 +1,90 @@
+//! `agents`: who does the work.
+
+use std::collections::HashSet;
+
+use windlass_syntax::{Key, Kind, Node, to_value};
+
+use super::Reader;
+use crate::codes;
+use crate::document::{Agent, Spanned};
+use crate::schemas;
+
+impl Reader<'_> {
+    pub fn agents(&mut self, node: &Node) -> Vec<Agent> {
+        let Some(object) = self.object(node, "`agents`") else { return Vec::new() };
+        let (mut agents, mut seen): (Vec<Agent>, HashSet<&str>) = Default::default();
+        for (key, node) in object.rest() {
+            // A key that stands twice was reported where the text was read.
+            if seen.insert(&key.text) {
+                agents.extend(self.agent(key, node));
+            }
+        }
+        agents
+    }
+
+    fn agent(&mut self, key: &Key, node: &Node) -> Option<Agent> {
+        if !is_id(&key.text) {
+            let message = format!("`{}` cannot be the name of an agent", key.text);
+            self.error(codes::VALIDATION, key.span, message, ID_HINT);
+        }
+        let no_description = |reader: &mut Self| {
+            let message = format!("the agent `{}` has no `description`", key.text);
+            let hint = "say in a sentence what this agent is for";
+            reader.error(codes::AGENT_MISSING_DESCRIPTION, key.span, message, hint);
+            Spanned::new(String::new(), key.span)
+        };
+        if matches!(node.kind, Kind::Null) {
+            no_description(self);
+            return None;
+        }
+        let mut object = self.object(node, "an agent")?;
+        let description = match object.take("description") {
+            None => no_description(self),
+            Some(node)
+                if matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|text| text.trim().is_empty()) =>
+            {
+                no_description(self)
+            }
+            Some(node) => self.plain(node, "description").unwrap_or_else(|| Spanned::new(String::new(), node.span)),
+        };
+        let agent = Agent {
+            span: node.span,
+            name: Spanned::new(key.text.clone(), key.span),
+            description,
+            prompt: object.take("prompt").and_then(|node| self.prose(node, "prompt", false)),
+            model: object.take("model").and_then(|node| self.word(node, "model")),
+            tools: object.take("tools").and_then(|node| self.words(node, "tools")),
+            disallowed_tools: object
+                .take("disallowedTools")
+                .and_then(|node| self.words(node, "disallowedTools"))
+                .unwrap_or_default(),
+            max_turns: object.take("maxTurns").and_then(|node| self.count(node, "maxTurns", 0, codes::VALIDATION)),
+            temperature: object.take("temperature").and_then(|node| self.share(node, "temperature", 2.0)),
+            top_p: object.take("topP").and_then(|node| self.share(node, "topP", 1.0)),
+            result_schema: object.take("resultSchema").and_then(|node| self.result_schema(node)),
+        };
+        object.finish(codes::VALIDATION, "an agent", &mut self.found);
+        Some(agent)
+    }
+
+    fn result_schema(&mut self, node: &Node) -> Option<Spanned<windlass_value::Value>> {
+        if node.as_map().is_none() {
+            self.wrong(
+                node,
+                "resultSchema",
+                "a JSON Schema, which is an object",
+                "such as {type: object, properties: {…}}",
+            );
+            return None;
+        }
+        schemas::check(node, &mut self.found);
+        Some(Spanned::new(to_value(node), node.span))
+    }
+}
+
+pub(super) const ID_HINT: &str = "a small letter first, then small letters, digits, `_` and `-`, at most 64 in all";
+
+pub(super) fn is_id(text: &str) -> bool {
+    let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_' || letter == '-';
+    text.starts_with(|letter: char| letter.is_ascii_lowercase()) && text.len() <= 64 && text.chars().all(good)
+}

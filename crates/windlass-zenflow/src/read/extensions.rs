@@ -1,0 +1,113 @@
+//! `x-windlass`: what this engine adds to the format.
+
+use windlass_syntax::{Kind, Node, to_value};
+use windlass_value::Value;
+
+use super::Reader;
+use crate::codes;
+use crate::document::{Budget, Coordinator, CoordinatorMode, Extensions, Spanned};
+
+const MODES: [(&str, CoordinatorMode); 3] =
+    [("auto", CoordinatorMode::Auto), ("on", CoordinatorMode::On), ("off", CoordinatorMode::Off)];
+
+const CONTEXT_FILES: [(&str, bool); 2] = [("strict", false), ("lenient", true)];
+
+impl Reader<'_> {
+    pub fn extensions(&mut self, node: &Node) -> Extensions {
+        let Some(mut object) = self.object(node, "`x-windlass`") else { return Extensions::default() };
+        let files = object.take("contextFiles");
+        let extensions = Extensions {
+            budget: object.take("budget").and_then(|node| self.budget(node)),
+            inputs: object.take("inputs").map(|node| self.inputs(node)).unwrap_or_default(),
+            coordinator: object.take("coordinator").map(|node| self.coordinator(node)).unwrap_or_default(),
+            lenient_files: files
+                .and_then(|node| self.one_of(node, "contextFiles", &CONTEXT_FILES, codes::VALIDATION))
+                .is_some_and(|lenient| lenient.value),
+        };
+        object.finish(codes::VALIDATION, "`x-windlass`", &mut self.found);
+        extensions
+    }
+
+    /// Steps and loops have a budget and nothing else.
+    pub fn only_budget(&mut self, node: &Node) -> Option<Budget> {
+        let mut object = self.object(node, "`x-windlass`")?;
+        let budget = object.take("budget").and_then(|node| self.budget(node));
+        object.finish(codes::VALIDATION, "`x-windlass` of a step or a loop", &mut self.found);
+        budget
+    }
+
+    fn budget(&mut self, node: &Node) -> Option<Budget> {
+        let mut object = self.object(node, "`budget`")?;
+        let budget = Budget {
+            span: node.span,
+            tokens: object.take("tokens").and_then(|node| self.count(node, "tokens", 1, codes::VALIDATION)),
+            money: object.take("money").and_then(|node| self.money(node)),
+            calls: object.take("calls").and_then(|node| self.count(node, "calls", 1, codes::VALIDATION)),
+            time: object.take("time").and_then(|node| self.duration(node, "time")),
+        };
+        let empty = node.as_map().is_some_and(<[_]>::is_empty);
+        object.finish(codes::VALIDATION, "`budget`", &mut self.found);
+        if empty {
+            let hint = "say at least one of `tokens`, `money`, `calls`, `time`";
+            self.error(codes::VALIDATION, node.span, "this budget limits nothing", hint);
+        }
+        Some(budget)
+    }
+
+    /// In millionths.
+    fn money(&mut self, node: &Node) -> Option<Spanned<u64>> {
+        let text = match &node.kind {
+            Kind::Str(text) => Some(text.text.trim().to_owned()),
+            Kind::Number(Value::Float(number)) => Some(format!("{number}")),
+            Kind::Number(number) => Some(windlass_value::to_json(number)),
+            _ => None,
+        };
+        match text.as_deref().and_then(millionths).filter(|amount| *amount > 0) {
+            Some(amount) => Some(Spanned::new(amount, node.span)),
+            None => {
+                let hint = "more than 0, with at most six digits after the point";
+                self.wrong(node, "money", "an amount such as \"2.50\"", hint);
+                None
+            }
+        }
+    }
+
+    fn inputs(&mut self, node: &Node) -> Vec<(Spanned<String>, Value)> {
+        let Some(object) = self.object(node, "`inputs`") else { return Vec::new() };
+        let mut inputs = Vec::new();
+        for (key, node) in object.rest() {
+            let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let good = key.text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+            if !(good && key.text.len() <= 64 && key.text.chars().all(letter)) {
+                let message = format!("`{}` cannot be the name of an input", key.text);
+                let hint =
+                    "a letter first, then letters, digits and `_`, at most 64 in all: expressions say `inputs.name`";
+                self.error(codes::VALIDATION, key.span, message, hint);
+            }
+            inputs.push((Spanned::new(key.text.clone(), key.span), to_value(node)));
+        }
+        inputs
+    }
+
+    fn coordinator(&mut self, node: &Node) -> Coordinator {
+        let Some(mut object) = self.object(node, "`coordinator`") else { return Coordinator::default() };
+        let coordinator = Coordinator {
+            mode: object.take("mode").and_then(|node| self.one_of(node, "mode", &MODES, codes::VALIDATION)),
+            model: object.take("model").and_then(|node| self.word(node, "model")),
+            prompt: object.take("prompt").and_then(|node| self.prose(node, "prompt", false)),
+        };
+        object.finish(codes::VALIDATION, "`coordinator`", &mut self.found);
+        coordinator
+    }
+}
+
+/// `2.50` is 2,500,000.
+fn millionths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<6}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(fraction)
+}

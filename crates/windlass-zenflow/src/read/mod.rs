@@ -1,0 +1,150 @@
+//! From the tree to the document: what is of the wrong kind, out of its range, missing, or unknown. What refers to
+//! something else is checked afterwards.
+//!
+//! `agents`, `steps`, `loops`, `settings`, `extensions` one part each · `scalars` numbers, durations, texts · `refs` texts in files · `letters`
+//! characters that hide something
+
+mod agents;
+mod extensions;
+mod letters;
+mod loops;
+mod refs;
+mod scalars;
+mod settings;
+mod steps;
+
+use windlass_syntax::{Diagnostic, Diagnostics, Key, Kind, Node, Object, Source, Span};
+
+use crate::codes;
+use crate::document::{Document, Extensions, FlowOptions, Spanned};
+use crate::options::Options;
+use crate::paths::Folder;
+
+/// The most steps of one list.
+pub(crate) const STEPS_MAX: usize = 100;
+/// Characters of descriptions and instructions.
+pub(crate) const TEXT_MAX: usize = 2_000;
+
+pub(crate) struct Reader<'a> {
+    pub options: &'a Options,
+    pub folder: Option<&'a Folder>,
+    pub found: Diagnostics,
+    /// A list was too long and is not known to its end: what it refers to may be there.
+    pub cut: bool,
+}
+
+/// What was read, and where its includes lead.
+pub(crate) struct Read {
+    pub document: Document,
+    pub includes: Vec<(Spanned<String>, Spanned<String>)>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.found.push(Diagnostic::error(code, span, message).hint(hint));
+    }
+
+    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.found.push(Diagnostic::warning(code, span, message).hint(hint));
+    }
+
+    /// None if the tree is no object at all.
+    pub fn document(&mut self, source: &Source, tree: &Node) -> Option<Read> {
+        let mut object = self.object(tree, "a workflow")?;
+        let name = self.name(&mut object);
+        let description = object.take("description").and_then(|node| self.short_text(node, "description"));
+        if let Some(node) = object.take("version") {
+            self.version(node);
+        }
+        let agents = object.take("agents").map(|node| self.agents(node)).unwrap_or_default();
+        let includes = object.take("includes").map(|node| self.includes(node)).unwrap_or_default();
+        let steps = match object.take_entry("steps") {
+            Some((key, node)) => self.top_steps(key, node),
+            None => {
+                let hint = "add `steps:` with at least one step: `- id: first`";
+                self.error(codes::MISSING_STEPS, start(tree), "this workflow has no `steps`", hint);
+                Vec::new()
+            }
+        };
+        let options = object.take("options").map_or_else(FlowOptions::default, |node| self.settings(node));
+        let extensions = object.take("x-windlass").map_or_else(Extensions::default, |node| self.extensions(node));
+        object.finish(codes::VALIDATION, "a workflow", &mut self.found);
+        let document = Document {
+            source: source.clone(),
+            folder: self.folder.map(|folder| folder.path().to_owned()),
+            span: tree.span,
+            name,
+            description,
+            agents,
+            steps,
+            options,
+            extensions,
+        };
+        Some(Read { document, includes })
+    }
+
+    /// An object whose keys must be exact.
+    fn object<'n>(&mut self, node: &'n Node, what: &str) -> Option<Object<'n>> {
+        Object::read_exact(node, what, &mut self.found)
+    }
+
+    fn name(&mut self, object: &mut Object) -> Spanned<String> {
+        let hint = "add `name: my-workflow`";
+        match object.take("name") {
+            None => {
+                let span = Span::at(object.span().start);
+                self.error(codes::MISSING_NAME, span, "this workflow has no `name`", hint);
+                Spanned::new(String::new(), span)
+            }
+            Some(node)
+                if matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|name| name.trim().is_empty()) =>
+            {
+                self.error(codes::MISSING_NAME, node.span, "the `name` of this workflow is empty", hint);
+                Spanned::new(String::new(), node.span)
+            }
+            Some(node) => {
+                let name = self.label(node, "name");
+                if let Some(name) = &name {
+                    self.look_alike(&name.value, name.span);
+                }
+                name.unwrap_or_else(|| Spanned::new(String::new(), node.span))
+            }
+        }
+    }
+
+    /// Only 1 is known; less never was a version.
+    fn version(&mut self, node: &Node) {
+        if let Some(version) = self.count(node, "version", 1, codes::VALIDATION)
+            && version.value > 1
+        {
+            let message = format!("version {} of the format is not known", version.value);
+            self.error(codes::UNKNOWN_VERSION, node.span, message, "write `version: 1`, or leave it out");
+        }
+    }
+
+    /// Names of other workflows, and their paths.
+    fn includes(&mut self, node: &Node) -> Vec<(Spanned<String>, Spanned<String>)> {
+        let Some(object) = self.object(node, "`includes`") else { return Vec::new() };
+        let mut includes = Vec::new();
+        for (key, node) in object.rest() {
+            if let Some(path) = self.path(node, &format!("includes.{}", key.text)) {
+                includes.push((Spanned::new(key.text.clone(), key.span), path));
+            }
+        }
+        includes
+    }
+
+    fn too_many(&mut self, key: &Key, count: usize) {
+        if count > STEPS_MAX {
+            self.cut = true;
+            let message = format!("there are {count} steps, more than the {STEPS_MAX} that one list may have");
+            let hint = "put some of them into a workflow of their own and `include` it";
+            self.error(codes::VALIDATION, key.span, message, hint);
+        }
+    }
+}
+
+/// Where something begins that lacks a part.
+fn start(node: &Node) -> Span {
+    Span::at(node.span.start)
+}

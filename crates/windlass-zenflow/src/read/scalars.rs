@@ -1,0 +1,217 @@
+//! Numbers, durations and texts.
+
+use windlass_syntax::{Kind, Node, Span, Text, did_you_mean, list_of};
+use windlass_value::{Duration, Value};
+
+use super::{Reader, TEXT_MAX, letters};
+use crate::codes;
+use crate::document::Spanned;
+
+impl Reader<'_> {
+    pub fn wrong(&mut self, node: &Node, what: &str, wanted: &str, hint: impl Into<String>) {
+        let message = format!("`{what}` must be {wanted}, found {}", node.describe());
+        let hint = match node.kind {
+            Kind::Null => "leave the key out if nothing is meant".to_owned(),
+            _ => hint.into(),
+        };
+        self.error(codes::VALIDATION, node.span, message, hint);
+    }
+
+    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n Text> {
+        match &node.kind {
+            Kind::Str(text) => Some(text),
+            _ => {
+                self.wrong(node, what, "a text", "put it in quotes");
+                None
+            }
+        }
+    }
+
+    /// A text as it is.
+    pub fn plain(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+        let text = self.text(node, what)?;
+        Some(Spanned::new(text.text.clone(), node.span))
+    }
+
+    /// A text that is not empty.
+    pub fn word(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+        let word = self.plain(node, what)?;
+        if word.trim().is_empty() {
+            self.error(
+                codes::VALIDATION,
+                node.span,
+                format!("`{what}` is empty"),
+                "leave the key out if nothing is meant",
+            );
+            return None;
+        }
+        Some(word)
+    }
+
+    pub fn words(&mut self, node: &Node, what: &str) -> Option<Vec<Spanned<String>>> {
+        let Some(items) = node.as_list() else {
+            self.wrong(node, what, "a list of texts", "write [one, two]");
+            return None;
+        };
+        Some(items.iter().filter_map(|item| self.word(item, what)).collect())
+    }
+
+    /// A text for people that stands in lists of names: no line of its own, no hidden characters.
+    pub fn label(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+        let text = self.text(node, what)?;
+        self.no_overrides(text, node.span, what);
+        Some(Spanned::new(letters::cleaned(&text.text, false), node.span))
+    }
+
+    /// A description: lines are fine, but not too many.
+    pub fn short_text(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+        let text = self.text(node, what)?;
+        self.no_overrides(text, node.span, what);
+        self.not_too_long(text, node.span, what);
+        Some(Spanned::new(letters::cleaned(&text.text, true), node.span))
+    }
+
+    pub fn not_too_long(&mut self, text: &Text, span: Span, what: &str) {
+        let length = text.text.chars().count();
+        if length > TEXT_MAX {
+            let message = format!("`{what}` has {length} characters, more than {TEXT_MAX}");
+            let hint = match what {
+                "instructions" => "put the text into a file and write `@path/to/it.md`; a file may be longer",
+                _ => "say it in fewer words",
+            };
+            self.error(codes::VALIDATION, span, message, hint);
+        }
+    }
+
+    /// What a model is told: `@path` stands for the file's text.
+    pub fn prose(&mut self, node: &Node, what: &str, capped: bool) -> Option<Spanned<String>> {
+        let text = self.text(node, what)?;
+        self.no_overrides(text, node.span, what);
+        if capped {
+            self.not_too_long(text, node.span, what);
+        }
+        if let Some(path) = text.text.strip_prefix('@') {
+            return self.referred(path, text, node.span, what).map(|text| Spanned::new(text, node.span));
+        }
+        self.no_templates(text, node.span);
+        Some(Spanned::new(letters::cleaned(&text.text, true), node.span))
+    }
+
+    /// There is no template syntax: what looks like one reaches the model as it is.
+    fn no_templates(&mut self, text: &Text, span: Span) {
+        let Some(begin) = text.text.find("{{") else { return };
+        let Some(length) = text.text[begin..].find("}}") else { return };
+        let range = begin..begin + length + 2;
+        let message = format!("`{}` is not replaced by anything: texts are no templates", &text.text[range.clone()]);
+        let hint = "the model sees item, index, iteration and earlier outputs in sections of their own; leave it out";
+        self.warning(codes::TEMPLATE, text.span_of(range, span), message, hint);
+    }
+
+    /// A whole number of at least `least`; `code` if it is less.
+    pub fn count(&mut self, node: &Node, what: &str, least: i64, code: &'static str) -> Option<Spanned<u64>> {
+        let number = match &node.kind {
+            Kind::Number(Value::Int(number)) => Some(*number),
+            Kind::Number(Value::Float(number)) if number.fract() == 0.0 && number.abs() < 9e15 => Some(*number as i64),
+            _ => None,
+        };
+        let Some(number) = number else {
+            self.wrong(node, what, "a whole number", "such as 3");
+            return None;
+        };
+        match u64::try_from(number).ok().filter(|_| number >= least) {
+            Some(number) => Some(Spanned::new(number, node.span)),
+            None => {
+                let message = format!("`{what}` is {number}, but must be at least {least}");
+                let hint = match least {
+                    0 => "write 0 or more, or leave it out",
+                    _ => "write 1 or more",
+                };
+                self.error(code, node.span, message, hint);
+                None
+            }
+        }
+    }
+
+    /// A number between 0 and `most`.
+    pub fn share(&mut self, node: &Node, what: &str, most: f64) -> Option<Spanned<f64>> {
+        let Kind::Number(number) = &node.kind else {
+            self.wrong(node, what, "a number", "such as 0.5");
+            return None;
+        };
+        match number.as_f64().filter(|number| (0.0..=most).contains(number)) {
+            Some(number) => Some(Spanned::new(number, node.span)),
+            None => {
+                let message = format!("`{what}` is {number:?}, but must be between 0 and {most}");
+                self.error(codes::VALIDATION, node.span, message, format!("write a number from 0 to {most}"));
+                None
+            }
+        }
+    }
+
+    /// Hours, minutes and seconds, in that order.
+    pub fn duration(&mut self, node: &Node, what: &str) -> Option<Spanned<Duration>> {
+        let Some(text) = node.as_str() else {
+            let hint = match &node.kind {
+                Kind::Number(Value::Int(number)) if *number >= 0 => format!("write \"{number}s\" if seconds are meant"),
+                _ => "such as \"30s\", \"10m\" or \"1h30m\"".to_owned(),
+            };
+            self.wrong(node, what, "a duration, which is a text", hint);
+            return None;
+        };
+        match parse_duration(text) {
+            Some(duration) => Some(Spanned::new(duration, node.span)),
+            None => {
+                let message = format!("`{what}` is {text:?}, which is no duration");
+                let hint = "whole hours, minutes and seconds in this order, each with its letter: \"30s\", \"1h30m\"";
+                self.error(codes::VALIDATION, node.span, message, hint);
+                None
+            }
+        }
+    }
+
+    /// One of some words.
+    pub fn one_of<T: Copy>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        words: &[(&'static str, T)],
+        code: &'static str,
+    ) -> Option<Spanned<T>> {
+        let text = self.text(node, what)?.text.as_str();
+        if let Some((_, meaning)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(Spanned::new(*meaning, node.span));
+        }
+        let names = || words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
+        let hint = did_you_mean(text, names()).unwrap_or_else(|| format!("one of {}", list_of(names())));
+        self.error(code, node.span, format!("`{what}` cannot be {text:?}"), hint);
+        None
+    }
+
+    /// A path of a file beside the workflow. Whether the file is there is looked at elsewhere.
+    pub fn path(&mut self, node: &Node, what: &str) -> Option<Spanned<String>> {
+        let path = self.word(node, what)?;
+        match crate::paths::tidied(&path) {
+            Ok(_) => Some(path),
+            Err(why) => {
+                let message = format!("`{}` {why}", *path);
+                self.error(codes::VALIDATION, node.span, message, crate::paths::HINT);
+                None
+            }
+        }
+    }
+}
+
+/// `1h30m`: at least one part, each a whole number.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let (mut rest, mut seconds) = (text, 0_u64);
+    for (letter, worth) in [('h', 3_600_u64), ('m', 60), ('s', 1)] {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if digits > 0 && rest[digits..].starts_with(letter) {
+            let number: u64 = rest[..digits].parse().ok()?;
+            seconds = seconds.checked_add(number.checked_mul(worth)?)?;
+            rest = &rest[digits + 1..];
+        }
+    }
+    let micros = seconds.checked_mul(1_000_000)?;
+    (rest.is_empty() && !text.is_empty()).then_some(Duration(micros))
+}

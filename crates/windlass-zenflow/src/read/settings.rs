@@ -1,0 +1,49 @@
+//! `options` of a workflow.
+
+use windlass_syntax::Node;
+
+use super::Reader;
+use crate::codes;
+use crate::document::{FlowOptions, Scheduler, Strategy};
+
+const STRATEGIES: [(&str, Strategy); 3] =
+    [("cascade", Strategy::Cascade), ("skip-dependents", Strategy::SkipDependents), ("abort", Strategy::Abort)];
+
+const SCHEDULERS: [(&str, Scheduler); 3] = [
+    ("dependency-first", Scheduler::DependencyFirst),
+    ("round-robin", Scheduler::RoundRobin),
+    ("least-busy", Scheduler::LeastBusy),
+];
+
+impl Reader<'_> {
+    pub fn settings(&mut self, node: &Node) -> FlowOptions {
+        let Some(mut object) = self.object(node, "`options`") else { return FlowOptions::default() };
+        let concurrency = object.take("maxConcurrency");
+        let options = FlowOptions {
+            max_concurrency: concurrency.and_then(|node| self.count(node, "maxConcurrency", 0, codes::NEGATIVE_VALUE)),
+            on_step_failure: object
+                .take("onStepFailure")
+                .and_then(|node| self.one_of(node, "onStepFailure", &STRATEGIES, codes::VALIDATION)),
+            timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
+            step_timeout: object.take("stepTimeout").and_then(|node| self.duration(node, "stepTimeout")),
+            isolation: object.take("isolation").and_then(|node| self.plain(node, "isolation")),
+            scheduler: object
+                .take("scheduler")
+                .and_then(|node| self.one_of(node, "scheduler", &SCHEDULERS, codes::VALIDATION)),
+            max_retries: object.take("maxRetries").and_then(|node| self.retries(node, "maxRetries")),
+        };
+        object.finish(codes::VALIDATION, "`options`", &mut self.found);
+        if let Some(isolation) =
+            options.isolation.as_ref().filter(|isolation| !matches!(isolation.as_str(), "" | "none"))
+        {
+            let message = format!("the isolation `{}` has no effect: all steps work in one folder", isolation.value);
+            self.warning(
+                codes::NO_EFFECT,
+                isolation.span,
+                message,
+                "let steps that write the same files depend on each other",
+            );
+        }
+        options
+    }
+}

@@ -1,0 +1,187 @@
+//! `steps`, those of the workflow and those inside of a loop.
+
+use std::collections::HashSet;
+
+use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Text};
+
+use super::agents::{ID_HINT, is_id};
+use super::{Reader, STEPS_MAX, start};
+use crate::codes;
+use crate::document::{Cel, Include, Spanned, Step};
+
+impl Reader<'_> {
+    pub fn top_steps(&mut self, key: &Key, node: &Node) -> Vec<Step> {
+        let hint = "a workflow has at least one step: `- id: first`";
+        match &node.kind {
+            Kind::Null => self.error(codes::MISSING_STEPS, key.span, "there is nothing in `steps`", hint),
+            Kind::List(items) if items.is_empty() => {
+                self.error(codes::EMPTY_STEPS, node.span, "there is no step in `steps`", hint);
+            }
+            Kind::List(items) => {
+                self.too_many(key, items.len());
+                return items.iter().take(STEPS_MAX).filter_map(|item| self.step(item, false)).collect();
+            }
+            _ => self.wrong(node, "steps", "a list of steps", "write each as `- id: …`"),
+        }
+        Vec::new()
+    }
+
+    /// None if there is no telling what is meant.
+    pub fn step(&mut self, node: &Node, inner: bool) -> Option<Step> {
+        let mut object = self.object(node, "a step")?;
+        let id = self.step_id(node, &mut object);
+        if object.peek("include").is_some() {
+            self.include_alone(&object);
+        }
+        let step = Step {
+            span: node.span,
+            id,
+            agent: object.take("agent").and_then(|node| self.word(node, "agent")),
+            instructions: object.take("instructions").and_then(|node| self.prose(node, "instructions", true)),
+            depends_on: object.take("dependsOn").map(|node| self.depends_on(node)).unwrap_or_default(),
+            context_files: object.take("contextFiles").map(|node| self.context_files(node)).unwrap_or_default(),
+            model: object.take("model").and_then(|node| self.word(node, "model")),
+            timeout: object.take("timeout").and_then(|node| self.duration(node, "timeout")),
+            retries: object.take("retries").and_then(|node| self.retries(node, "retries")),
+            max_retries: object.take("maxRetries").and_then(|node| self.retries(node, "maxRetries")),
+            condition: object.take("condition").and_then(|node| self.cel(node, "condition")),
+            include: object.take("include").and_then(|node| self.include(node)),
+            repeat: object.take_entry("loop").and_then(|(key, node)| match inner {
+                true => {
+                    let hint = "put the inner loop into a workflow of its own and `include` it";
+                    self.error(codes::NESTED_LOOP, key.span, "a step inside of a loop cannot have a loop", hint);
+                    None
+                }
+                false => self.repeat(key, node),
+            }),
+            budget: object.take("x-windlass").and_then(|node| self.only_budget(node)),
+        };
+        object.finish(codes::VALIDATION, "a step", &mut self.found);
+        self.idle(&step);
+        Some(step)
+    }
+
+    fn step_id(&mut self, node: &Node, object: &mut Object) -> Spanned<String> {
+        let Some(written) = object.take("id").filter(|node| !matches!(node.kind, Kind::Null)) else {
+            self.error(codes::INVALID_STEP_ID, start(node), "a step has no `id`", "add `id: what-it-does`");
+            return Spanned::new(String::new(), start(node));
+        };
+        let Some(id) = self.label(written, "id") else { return Spanned::new(String::new(), written.span) };
+        let text = written.as_str().unwrap_or_default();
+        if !is_id(text) {
+            let message = match text.is_empty() {
+                true => "the `id` of this step is empty".to_owned(),
+                false => format!("`{}` cannot be the id of a step", id.value),
+            };
+            self.error(codes::INVALID_STEP_ID, written.span, message, ID_HINT);
+        }
+        id
+    }
+
+    /// Each sibling once.
+    fn depends_on(&mut self, node: &Node) -> Vec<Spanned<String>> {
+        let (mut ids, mut seen): (Vec<Spanned<String>>, HashSet<String>) = Default::default();
+        for id in self.words(node, "dependsOn").unwrap_or_default() {
+            match seen.insert(id.value.clone()) {
+                true => ids.push(id),
+                false => {
+                    let message = format!("`{}` stands twice in `dependsOn`", id.value);
+                    self.warning(codes::NO_EFFECT, id.span, message, "once is enough");
+                }
+            }
+        }
+        // There are not more siblings than that: one of these is missing already.
+        ids.truncate(STEPS_MAX);
+        ids
+    }
+
+    fn context_files(&mut self, node: &Node) -> Vec<Spanned<String>> {
+        let Some(items) = node.as_list() else {
+            self.wrong(node, "contextFiles", "a list of paths", "write [docs/one.md, docs/two.md]");
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| self.path(item, "contextFiles")).collect()
+    }
+
+    pub fn retries(&mut self, node: &Node, what: &str) -> Option<Spanned<u64>> {
+        let count = self.count(node, what, 0, codes::VALIDATION)?;
+        let most = self.options.limits.retry_attempts_max;
+        if count.value >= most {
+            let message = format!("`{what}` is {}, more than the engine allows", count.value);
+            let hint = format!("at most {}; `retry_attempts_max` in windlass.toml", most.saturating_sub(1));
+            self.error(codes::VALIDATION, node.span, message, hint);
+        }
+        Some(count)
+    }
+
+    /// An expression. What it may see is found out when all steps are known.
+    pub fn cel(&mut self, node: &Node, what: &str) -> Option<Cel> {
+        let text: &Text = self.text(node, what)?;
+        if text.text.trim().is_empty() {
+            let hint = "write an expression, or leave the key out";
+            self.error(codes::VALIDATION, node.span, format!("`{what}` is empty"), hint);
+            return None;
+        }
+        Some(Cel::new(text, node.span))
+    }
+
+    fn include(&mut self, node: &Node) -> Option<Include> {
+        let target = self.word(node, "include")?;
+        Some(Include { target, path: None, document: None })
+    }
+
+    fn include_alone(&mut self, object: &Object) {
+        let Some((include, _)) = object.peek("include") else { return };
+        for (name, code) in codes::INCLUDE_HAS {
+            if let Some((key, _)) = object.peek(name) {
+                let message = format!("a step with `include` cannot have `{name}`");
+                let problem = Diagnostic::error(code, key.span, message).label(include.span, "the include");
+                let hint = match name {
+                    "condition" => "let a step before it decide, or put the condition into the included workflow",
+                    "loop" => "write a loop with `steps`, and `include` the workflow in one of them",
+                    _ => "the included workflow says this itself: remove it here",
+                };
+                self.found.push(problem.hint(hint));
+            }
+        }
+    }
+
+    /// What is said and cannot mean anything.
+    fn idle(&mut self, step: &Step) {
+        if step.include.is_some() {
+            if let Some(retries) = &step.max_retries {
+                let hint = "`retries` repeats the whole include; the included steps have `maxRetries` of their own";
+                self.warning(codes::NO_EFFECT, retries.span, "`maxRetries` has no effect on an include", hint);
+            }
+            return;
+        }
+        if step.inner().is_empty() {
+            if step.instructions.is_none() && step.repeat.as_ref().is_none_or(|repeat| repeat.steps.is_empty()) {
+                let message = format!("the step `{}` has no `instructions`: its agent is told nothing to do", *step.id);
+                let span = step.id.span;
+                // A reference that leads nowhere was reported already.
+                if !self
+                    .found
+                    .iter()
+                    .any(|problem| problem.span.start >= step.span.start && problem.span.end <= step.span.end)
+                {
+                    self.warning(codes::NO_EFFECT, span, message, "add `instructions: …`");
+                }
+            }
+            return;
+        }
+        let said = [
+            ("agent", step.agent.as_ref().map(|agent| agent.span)),
+            ("instructions", step.instructions.as_ref().map(|text| text.span)),
+            ("contextFiles", step.context_files.first().map(|path| path.span)),
+            ("model", step.model.as_ref().map(|model| model.span)),
+            ("maxRetries", step.max_retries.as_ref().map(|retries| retries.span)),
+        ];
+        for (name, span) in said {
+            if let Some(span) = span {
+                let message = format!("`{name}` has no effect: the steps inside of the loop do the work");
+                self.warning(codes::NO_EFFECT, span, message, "say it in the steps under `loop`");
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Whether a file is a workflow of this kind, right or wrong.
+
+use windlass_syntax::{Kind, Node, Source};
+
+const TOP: [&str; 8] = ["name", "description", "version", "agents", "includes", "steps", "options", "x-windlass"];
+/// Keys that only other formats have at the top.
+const FOREIGN: [&str; 11] = [
+    "apiVersion",
+    "kind",
+    "workflow",
+    "workbook",
+    "actions",
+    "definition",
+    "triggers",
+    "type",
+    "jobs",
+    "on",
+    "services",
+];
+const STEP: [&str; 6] = ["id", "agent", "instructions", "dependsOn", "include", "loop"];
+
+/// Whether a tree looks like a workflow of agents. What other formats have at the top is none, whatever else it has.
+pub fn recognise(tree: &Node) -> bool {
+    let Some(entries) = tree.as_map() else { return false };
+    let has = |name: &str| entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
+    if FOREIGN.iter().any(|name| has(name).is_some()) {
+        return false;
+    }
+    let is_step = |node: &Node| {
+        STEP.iter().any(|name| node.as_map().is_some_and(|step| step.iter().any(|(key, _)| key.text == *name)))
+    };
+    let steps = has("steps").is_some_and(|steps| match &steps.kind {
+        Kind::List(items) => items.is_empty() || items.iter().any(is_step),
+        _ => has("name").is_some(),
+    });
+    let agents = has("agents").is_some_and(|agents| agents.as_map().is_some());
+    let only = !entries.is_empty() && entries.iter().all(|(key, _)| TOP.contains(&key.text.as_str()));
+    steps || (agents && has("name").is_some()) || (only && has("name").is_some())
+}
+
+/// Whether a text that cannot be read looks like one.
+pub fn mentions(source: &Source) -> bool {
+    let has = |key: &str| source.text.lines().any(|line| line.trim_start_matches('\u{feff}').starts_with(key));
+    has("steps:") && !has("apiVersion:") && !has("workflow:") && !has("kind:")
+}

@@ -1,0 +1,78 @@
+//! JSON Schema 2020-12: whether one is valid, and the schema of workflows themselves. The only place that knows the crate.
+
+use jsonschema::{Draft, PatternOptions, ValidationError};
+use serde_json::Value as Json;
+use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Span, to_value};
+use windlass_value::to_json;
+
+use crate::codes;
+
+/// Steps that one regular expression may go back.
+const PATTERN_STEPS_MAX: usize = 100_000;
+/// How much of a problem's sentence is told.
+const MESSAGE_MAX: usize = 160;
+
+/// What is wrong with a schema that a file gives.
+pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
+    let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&to_value(node))) else { return };
+    // The dialect is fixed, whatever it is called.
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+    }
+    let before = found.len();
+    for error in jsonschema::draft202012::meta::validator().iter_errors(&schema) {
+        tell(node, &error, found);
+    }
+    if found.len() > before {
+        return;
+    }
+    let options = jsonschema::options()
+        .offline()
+        .with_draft(Draft::Draft202012)
+        .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX));
+    if let Err(error) = options.build(&schema) {
+        tell(node, &error, found);
+    }
+    not_an_object(node, found);
+}
+
+fn tell(node: &Node, error: &ValidationError, found: &mut Diagnostics) {
+    let mut message: String = error.to_string();
+    if message.chars().count() > MESSAGE_MAX {
+        message = message.chars().take(MESSAGE_MAX).chain(['…']).collect();
+    }
+    let span = place(node, &error.instance_path().to_string());
+    let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is no valid JSON Schema: {message}"));
+    found.push(problem.hint("`resultSchema` is JSON Schema 2020-12; references lead nowhere but into itself"));
+}
+
+/// A result is given as the arguments of a call, which are always an object.
+fn not_an_object(node: &Node, found: &mut Diagnostics) {
+    let Some(types) = node.get("type") else { return };
+    let names = types.as_list().map_or_else(|| vec![types.as_str()], |list| list.iter().map(Node::as_str).collect());
+    if !names.contains(&Some("object")) {
+        let problem = Diagnostic::error(codes::VALIDATION, types.span, "a result is always an object");
+        found.push(problem.hint("write `type: object` and put the value into one of its `properties`"));
+    }
+}
+
+/// The place that a JSON pointer means: a value, or the key of what is below it.
+fn place(node: &Node, pointer: &str) -> Span {
+    let (mut at, mut key) = (node, None);
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        let below = match &at.kind {
+            Kind::Map(entries) => {
+                entries.iter().find(|(entry, _)| entry.text == step).map(|(entry, node)| (Some(entry.span), node))
+            }
+            Kind::List(items) => step.parse().ok().and_then(|index: usize| items.get(index)).map(|node| (None, node)),
+            _ => None,
+        };
+        let Some((entry, node)) = below else { break };
+        (key, at) = (entry, node);
+    }
+    match &at.kind {
+        Kind::Map(_) | Kind::List(_) => key.unwrap_or(at.span),
+        _ => at.span,
+    }
+}
