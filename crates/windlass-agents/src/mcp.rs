@@ -28,6 +28,9 @@ const DESCRIPTION_CHARS_MAX: usize = 8 << 10;
 /// A server that offers more has lost its mind, or its list has no end.
 const TOOLS_MAX: usize = 1000;
 
+/// A model that knows may look before it tries again.
+const UNKNOWN: &str = "and whether the call was done is not known";
+
 /// A server in the settings. The caller has put in what they take from the environment.
 #[derive(Clone, Debug)]
 pub struct McpServer {
@@ -238,11 +241,10 @@ impl Server {
             Ok(Err(CallError::Said(problem))) => self.failed(&format!("answers with an error: {problem}")),
             Ok(Err(CallError::Gone(problem))) => {
                 self.forget(&connection).await;
-                let unknown =
-                    "whether the call was done is not known; the server is started or reached anew with the next call";
-                self.failed(&format!("has gone in the middle of the call ({problem}): {unknown}"))
+                self.failed(&format!("has gone in the middle of the call, {UNKNOWN}: {problem}"))
             }
-            Err(_) => self.failed(&format!("has not answered within {limit:?}: the call was given up")),
+            Ok(Err(CallError::Lost(problem))) => self.failed(&format!("has not answered, {UNKNOWN}: {problem}")),
+            Err(_) => self.failed(&format!("has not answered within {limit:?}, {UNKNOWN}")),
         }
     }
 

@@ -179,7 +179,10 @@ impl RegistryBuilder {
                 }
             }
         }
-        for server in &self.servers {
+        for (at, server) in self.servers.iter().enumerate() {
+            if self.servers[..at].iter().any(|other| other.name == server.name) {
+                problems.push(format!("there are two MCP servers `{}`", server.name));
+            }
             if !is_server_name(&server.name) {
                 problems.push(format!("`{}` cannot name an MCP server", server.name));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Limits, Program};
-use windlass_expr::{jinja, steps, wdl};
+use windlass_expr::{agent, cel, jinja, steps, wdl};
 use windlass_runtime::{FinalReport, RunImage, RunOptions, RuntimeError, codec};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Language, Timestamp};
@@ -22,6 +22,8 @@ pub fn languages() -> Vec<Arc<dyn Language>> {
     let mut languages = wdl::languages();
     languages.push(Arc::new(jinja::Jinja));
     languages.push(Arc::new(steps::Steps));
+    languages.push(Arc::new(cel::Cel));
+    languages.push(Arc::new(agent::Agent));
     languages
 }
 

@@ -1,6 +1,10 @@
 //! The expression languages.
 
 #[cfg(feature = "dialects")]
+pub mod agent;
+#[cfg(feature = "dialects")]
+pub mod cel;
+#[cfg(feature = "dialects")]
 pub mod jinja;
 pub mod steps;
 #[cfg(feature = "dialects")]

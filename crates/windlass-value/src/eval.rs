@@ -98,6 +98,11 @@ pub trait Scope {
     }
     /// A node that has ended in this scope or an enclosing one: the exact name first, then in any letter case.
     fn node(&self, name: &str) -> Option<NodeView>;
+    /// The same, seen from outside of the `owners` innermost nodes that have opened a scope: what is inside of them hides
+    /// nothing.
+    fn node_beyond(&self, _owners: usize, name: &str) -> Option<NodeView> {
+        self.node(name)
+    }
     /// A node inside a loop that has ended, if the loop wrote it down. Asked after [`Scope::node`]; a name that means a
     /// node of this scope or an enclosing one never means another inside a loop.
     fn inside_loop(&self, _name: &str) -> Option<InsideLoop> {

@@ -110,6 +110,11 @@ pub fn check(source: &Source, tree: &Node, found: Diagnostics, options: &Options
     }
 }
 
+/// The JSON Schema of workflows.
+pub fn schema() -> &'static str {
+    include_str!("schema.json")
+}
+
 /// In the order of the file, with the codes of this format: what the reading of the text calls by another one has none
 /// of its own.
 fn finished(found: Diagnostics) -> Diagnostics {

@@ -39,6 +39,8 @@ pub(super) struct RemoteTool {
 pub(super) enum CallError {
     /// The server has answered that it cannot, or something that is no answer.
     Said(String),
+    /// The request or its reply was lost; the server is still there.
+    Lost(String),
     /// There is no server any more.
     Gone(String),
 }
@@ -109,7 +111,11 @@ impl Connection {
             Ok(running) => running,
             Err(error) => {
                 let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
-                let problem = format!("{}{}", sentence(&error), last_words.after());
+                let told = match &error {
+                    ClientInitializeError::TransportError { error, .. } => sentence(&*error.error),
+                    error => sentence(error),
+                };
+                let problem = format!("{told}{}", last_words.after().await);
                 return Err(if refused { Failed::Refused(problem) } else { Failed::Other(problem) });
             }
         };
@@ -136,7 +142,10 @@ impl Connection {
         let mut page = PaginatedRequestParams::default();
         loop {
             let list = self.running.list_tools(Some(page)).await;
-            let list = list.map_err(|error| format!("{}{}", sentence(&error), self.last_words.after()))?;
+            let list = match list {
+                Ok(list) => list,
+                Err(error) => return Err(self.problem(&error).await),
+            };
             for tool in list.tools {
                 tools.push(RemoteTool {
                     name: tool.name.into_owned(),
@@ -163,11 +172,11 @@ impl Connection {
         match self.running.call_tool(params).await {
             Ok(result) => Ok(answer(&result)),
             Err(error @ (ServiceError::TransportClosed | ServiceError::Cancelled { .. })) => {
-                Err(CallError::Gone(format!("{}{}", sentence(&error), self.last_words.after())))
+                Err(CallError::Gone(self.problem(&error).await))
             }
             Err(error @ ServiceError::TransportSend(_)) => {
-                let problem = format!("{}{}", sentence(&error), self.last_words.after());
-                Err(if self.is_open() { CallError::Said(problem) } else { CallError::Gone(problem) })
+                let problem = self.problem(&error).await;
+                Err(if self.is_open() { CallError::Lost(problem) } else { CallError::Gone(problem) })
             }
             Err(ServiceError::McpError(error)) => Err(CallError::Said(error.message.into_owned())),
             Err(ServiceError::InputRequiredRoundsExceeded { .. }) => {
@@ -175,6 +184,14 @@ impl Connection {
             }
             Err(error) => Err(CallError::Said(sentence(&error))),
         }
+    }
+
+    async fn problem(&self, error: &ServiceError) -> String {
+        let told = match error {
+            ServiceError::TransportSend(error) => sentence(&*error.error),
+            error => sentence(error),
+        };
+        format!("{told}{}", self.last_words.after().await)
     }
 
     /// Leaves the server and waits until its program has ended.

@@ -199,7 +199,15 @@ impl<'a> View<'a> {
         if own.is_some() {
             return own;
         }
-        for scope in self.chain() {
+        self.find_node_in(self.chain(), name)
+    }
+
+    fn find_node_in(
+        &self,
+        chain: impl Iterator<Item = &'a Scope>,
+        name: &str,
+    ) -> Option<(NodeId, &'a Arc<Outcome>)> {
+        for scope in chain {
             let Some(node) = self.program.named(scope.owner, name) else { continue };
             if let Some(outcome) = scope.outcome(node) {
                 return Some((node, outcome));
@@ -210,6 +218,18 @@ impl<'a> View<'a> {
             }
         }
         None
+    }
+
+    /// The scopes outside of the innermost owners. The turn of a loop and the loop's own scope have the same.
+    fn chain_beyond(&self, owners: usize) -> impl Iterator<Item = &'a Scope> {
+        let (mut passed, mut last) = (0, None);
+        self.chain().skip_while(move |scope| {
+            if scope.owner.is_none() || scope.owner != last {
+                passed += 1;
+                last = scope.owner;
+            }
+            passed <= owners && scope.owner.is_some()
+        })
     }
 
     fn node_view(&self, node: NodeId, outcome: &Outcome) -> NodeView {
@@ -305,6 +325,14 @@ impl ScopeTrait for View<'_> {
     fn node(&self, name: &str) -> Option<NodeView> {
         let found = || self.find_node(name).map(|(node, outcome)| self.node_view(node, outcome));
         self.passed_over(name).or_else(found)
+    }
+
+    fn node_beyond(&self, owners: usize, name: &str) -> Option<NodeView> {
+        if owners == 0 {
+            return self.node(name);
+        }
+        let found = self.find_node_in(self.chain_beyond(owners), name);
+        found.map(|(node, outcome)| self.node_view(node, outcome))
     }
 
     fn inside_loop(&self, name: &str) -> Option<InsideLoop> {

@@ -26,7 +26,7 @@ mod syntax;
 pub(crate) mod values;
 mod variable;
 mod xml;
-mod zones;
+pub(crate) mod zones;
 
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 

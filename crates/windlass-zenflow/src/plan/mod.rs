@@ -1,15 +1,27 @@
 //! From a checked document to the plan.
+//!
+//! - `planner` nodes and expressions · `flow` steps, their order and what is included · `agent` the pipeline of an agent
+//! - `tools` calls of tools · `loops` forEach, repeat and judges · `coordinator` mail and whoever reads it · `costs` budgets
+//!   and prices
 
-use windlass_core::plan::{Node, NodeKind, Pipeline, Plan};
+mod agent;
+mod coordinator;
+mod costs;
+mod flow;
+mod loops;
+mod planner;
+mod tools;
+
+use windlass_core::plan::Plan;
 use windlass_syntax::Diagnostics;
 
 use crate::Options;
 use crate::document::Document;
+use planner::Planner;
 
 /// Problems that only the compiler can find go to `diagnostics`; they are of the document's own file.
-pub(crate) fn compile(document: &Document, _options: &Options, _diagnostics: &mut Diagnostics) -> Plan {
-    let mut plan = Plan::new(document.name.as_str(), "zenflow", document.source.text.clone());
-    let kind = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
-    plan.root = plan.add_node(Node::new("workflow", "workflow", None, kind));
-    plan
+pub(crate) fn compile(document: &Document, options: &Options, diagnostics: &mut Diagnostics) -> Plan {
+    let mut planner = Planner::new(document, options, diagnostics);
+    planner.run(document);
+    planner.plan
 }

@@ -10,11 +10,13 @@ use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::sync::watch;
 use windlass_tools::{ProcessGroup, Secret};
 
 /// How long a program may take to end by itself once its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
 const WORDS_BYTES_MAX: usize = 2 << 10;
+const WORDS_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) struct Program {
     lines: AsyncRwTransport<RoleClient, ChildStdout, ChildStdin>,
@@ -40,6 +42,7 @@ pub(super) fn start(
     let (input, output) = (group.child.stdin.take(), group.child.stdout.take());
     let lines = AsyncRwTransport::new(output.ok_or_else(missing)?, input.ok_or_else(missing)?);
     if let Some(errors) = group.child.stderr.take() {
+        words.listening.send_replace(true);
         tokio::spawn(words.listen(errors));
     }
     Ok(Program { lines, group })
@@ -70,22 +73,29 @@ impl Transport<RoleClient> for Program {
 
 /// What a program has written as errors, the end of it: often the only hint at what went wrong.
 #[derive(Clone, Default)]
-pub(super) struct LastWords(Arc<Mutex<Vec<u8>>>);
+pub(super) struct LastWords {
+    words: Arc<Mutex<Vec<u8>>>,
+    /// Whether somebody still listens.
+    listening: Arc<watch::Sender<bool>>,
+}
 
 impl LastWords {
     async fn listen(self, mut errors: impl AsyncRead + Unpin) {
         let mut buffer = [0; 1024];
         while let Ok(count @ 1..) = errors.read(&mut buffer).await {
-            let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
             words.extend_from_slice(&buffer[..count]);
             let surplus = words.len().saturating_sub(WORDS_BYTES_MAX);
             words.drain(..surplus);
         }
+        self.listening.send_replace(false);
     }
 
-    /// For the end of a sentence.
-    pub(super) fn after(&self) -> String {
-        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// For the end of a sentence. Of a program that has just ended all words are waited for.
+    pub(super) async fn after(&self) -> String {
+        let mut listening = self.listening.subscribe();
+        let _ = tokio::time::timeout(WORDS_WAIT, listening.wait_for(|listening| !listening)).await;
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let words = String::from_utf8_lossy(&words);
         if words.trim().is_empty() { String::new() } else { format!("; its last words: {}", words.trim()) }
     }

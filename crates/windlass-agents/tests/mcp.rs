@@ -1,0 +1,256 @@
+//! MCP servers: a program and two services, all real.
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use common::{Scene, object};
+use server::{HttpServer, Manner};
+use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
+use windlass_runtime::{Tool, ToolCall};
+use windlass_tools::{HttpOptions, HttpTool, Secret};
+use windlass_value::{Duration, Value};
+
+/// This very program, as a server: see `a_server_if_started_as_one`.
+fn program(env: &[(&str, &str)]) -> McpServer {
+    let mut all = vec![("MCP_SERVER".to_owned(), Secret::plain("1"))];
+    all.push(("SMALL_TOKEN".to_owned(), Secret::new("hush-hush-hush")));
+    all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), Secret::plain(*value))));
+    let args = ["a_server_if_started_as_one", "--exact", "--nocapture"].map(str::to_owned).to_vec();
+    let command = std::env::current_exe().unwrap().display().to_string();
+    McpServer::new("small", Reach::Program { command, args, env: all, folder: None })
+}
+
+#[test]
+fn a_server_if_started_as_one() {
+    if std::env::var_os("MCP_SERVER").is_some() {
+        server::serve_lines();
+        std::process::exit(0);
+    }
+}
+
+fn service(server: &HttpServer) -> McpServer {
+    let headers = vec![("Authorization".to_owned(), Secret::new("Bearer hush-hush-hush"))];
+    McpServer::new("small", Reach::Url { url: server.url(), headers })
+}
+
+fn scene(server: McpServer) -> Scene {
+    let http = HttpTool::new(HttpOptions { allow_private: true, ..HttpOptions::default() });
+    Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), Policy::new(Otherwise::Allow))
+}
+
+async fn names(scene: &Scene) -> Vec<String> {
+    let specs = scene.registry.specs().await.unwrap();
+    specs.into_iter().map(|spec| spec.name).filter(|name| name.contains("__")).collect()
+}
+
+/// Waits for something that happens soon, or fails.
+async fn soon(mut what: impl AsyncFnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !what().await {
+        assert!(began.elapsed().as_secs() < 20, "it did not come");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether a process of that number runs. A zombie does not.
+fn runs(number: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
+    let state = state.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("X").to_owned();
+    state != "X" && state != "Z"
+}
+
+/// What is the same over every transport.
+async fn usual_calls(scene: &Scene) {
+    let offered = names(scene).await;
+    let expected = ["echo", "mixed", "fail", "refuse", "die", "hang", "grow", "environment", "spawn", "get_key"];
+    assert_eq!(offered, expected.map(|name| format!("small__{name}")));
+    for (tool, arguments, expected, error) in [
+        ("small__echo", r#"{"text": "häl\nlo"}"#, "häl\nlo", false),
+        (
+            "small__mixed",
+            "{}",
+            "see\n[a picture, image/png, of about 6 bytes]\n[note://1]\ninner\n[a resource: file:///x (x)]",
+            false,
+        ),
+        ("small__fail", "{}", "no luck", true),
+        ("small__refuse", "{}", "the MCP server `small` answers with an error: not today", true),
+        ("small__get_key", "{}", r#"{"key":"key"}"#, false),
+        (
+            "small__echo",
+            r#"{"text": 5}"#,
+            "the arguments do not fit the schema of `small__echo`: /text: 5 is not of type \"string\"",
+            true,
+        ),
+        ("small__ecko", "{}", "there is no tool `small__ecko`; did you mean `small__echo`?", true),
+    ] {
+        let found = scene.call_json(tool, arguments).await;
+        assert_eq!((found.content.as_str(), found.error), (expected, error), "{tool} {arguments}");
+    }
+    let mut at_once = tokio::task::JoinSet::new();
+    for number in 0..10 {
+        let text = number.to_string();
+        let input = Value::map(scene.input("small__echo", object([("text", text.as_str())])));
+        let calling = scene.tool().call(ToolCall::alone(input));
+        at_once.spawn(async move { (common::answer(&calling.await).content, text) });
+    }
+    while let Some(ended) = at_once.join_next().await {
+        let (said, expected) = ended.unwrap();
+        assert_eq!(said, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_program() {
+    let scene = scene(program(&[]));
+    usual_calls(&scene).await;
+    assert!(!names(&scene).await.contains(&"small__grown".to_owned()));
+    scene.call("small__grow", object([])).await;
+    soon(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
+    // Nothing of this process's environment but what the settings say, and no secret comes back.
+    let environment = scene.call("small__environment", object([])).await.content;
+    assert_eq!(environment, "MCP_SERVER=1\nSMALL_TOKEN=***");
+}
+
+#[tokio::test]
+async fn a_program_that_dies_in_the_middle_of_a_call() {
+    let scene = scene(program(&[]));
+    for _ in 0..3 {
+        let dead = scene.call("small__die", object([])).await;
+        assert!(dead.error && dead.content.contains("in the middle of the call"), "{dead:?}");
+        assert!(dead.content.contains("I am dying"), "its last words: {dead:?}");
+        let alive = scene.call("small__echo", object([("text", "again")])).await;
+        assert_eq!((alive.content.as_str(), alive.error), ("again", false));
+    }
+}
+
+#[tokio::test]
+async fn a_program_and_its_children_end_with_the_registry() {
+    let first = scene(program(&[]));
+    let child = first.call("small__spawn", object([])).await.content;
+    assert!(runs(&child), "{child}");
+    first.registry.close().await;
+    soon(async || !runs(&child)).await;
+    let child = first.call("small__spawn", object([])).await.content;
+    assert!(runs(&child), "started anew");
+    drop(first);
+    soon(async || !runs(&child)).await;
+}
+
+#[tokio::test]
+async fn programs_that_are_no_servers() {
+    let of = |command: &str, args: &[&str]| {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let env = vec![("PATH".to_owned(), Secret::plain(std::env::var("PATH").unwrap_or_default()))];
+        let reach = Reach::Program { command: command.to_owned(), args, env, folder: None };
+        McpServer { connect_timeout: Duration::from_ms(500), ..McpServer::new("small", reach) }
+    };
+    for (server, why) in [
+        (of("no-such-program-at-all", &[]), "cannot be started"),
+        (of("sh", &["-c", "echo broken >&2; exit 1"]), "broken"),
+        (of("sleep", &["1000"]), "did not answer within 500ms"),
+        (program(&[("MCP_VERSION", "1999-01-01")]), "version 1999-01-01"),
+    ] {
+        let scene = scene(server.clone());
+        let error = scene.registry.specs().await.unwrap_err();
+        assert_eq!((&*error.code, &*error.kind), ("McpUnreachable", "connection"));
+        assert!(error.message.contains(why) && error.message.contains("`small`"), "{}", error.message);
+        let called = scene.call("small__echo", object([])).await;
+        assert!(called.error && called.content.contains(why), "{called:?}");
+        let without = self::scene(McpServer { optional: true, ..server });
+        assert_eq!(without.registry.specs().await.unwrap().len(), 4, "the others are there");
+    }
+}
+
+#[tokio::test]
+async fn all_versions_are_spoken() {
+    for version in ["2026-07-28", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let scene = scene(program(&[("MCP_VERSION", version)]));
+        assert_eq!(scene.call("small__echo", object([("text", version)])).await.content, version);
+    }
+}
+
+#[tokio::test]
+async fn services() {
+    for manner in [Manner::Json, Manner::Stream] {
+        let server = HttpServer::start(manner).await;
+        let scene = scene(service(&server));
+        usual_calls(&scene).await;
+        assert_eq!((server.handshakes(), server.wrong()), (1, Vec::new()), "{manner:?}");
+        // The session is over: a new one, and the call is made.
+        server.forget_sessions();
+        let again = scene.call("small__echo", object([("text", "again")])).await;
+        assert_eq!((again.content.as_str(), again.error), ("again", false), "{manner:?}");
+        assert_eq!(server.handshakes(), 2, "{manner:?}");
+        scene.registry.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_says_what_has_changed() {
+    let server = HttpServer::start(Manner::Stream).await;
+    let scene = scene(service(&server));
+    assert!(!names(&scene).await.contains(&"small__grown".to_owned()));
+    soon(async || server.has_listener()).await;
+    scene.call("small__grow", object([])).await;
+    soon(async || names(&scene).await.contains(&"small__grown".to_owned())).await;
+}
+
+#[tokio::test]
+async fn services_in_trouble() {
+    let server = HttpServer::start(Manner::Stream).await;
+    let quick = McpServer { timeout: Duration::from_ms(700), ..service(&server) };
+    let scene = scene(quick.clone());
+    let hung = scene.call("small__hang", object([])).await;
+    assert!(hung.error && hung.content.contains("has not answered within 700ms"), "{hung:?}");
+    // The reply breaks off in the middle: that is known at once, not when the time is over.
+    let patient = self::scene(service(&server));
+    let dead = patient.call("small__die", object([])).await;
+    assert!(dead.error && dead.content.contains("whether the call was done is not known"), "{dead:?}");
+    assert!(!dead.content.contains("within"), "{dead:?}");
+    assert_eq!(patient.call("small__echo", object([("text", "anew")])).await.content, "anew");
+    assert_eq!(scene.call("small__echo", object([("text", "still there")])).await.content, "still there");
+    let Reach::Url { url, .. } = quick.reach else { panic!("a service") };
+    let of = |url: &str, headers: Vec<(String, Secret)>| {
+        let reach = Reach::Url { url: url.to_owned(), headers };
+        McpServer { connect_timeout: Duration::from_secs(2), ..McpServer::new("small", reach) }
+    };
+    for (server, why) in [
+        (of(&url, Vec::new()), "HTTP 401"),
+        (of(&url, vec![("Authorization".to_owned(), Secret::new("Bearer wrong-wrong"))]), "HTTP 401"),
+        (of("http://127.0.0.1:1/", Vec::new()), "127.0.0.1:1"),
+        (of("nonsense", Vec::new()), "nonsense"),
+        (of(&url, vec![("Mcp-Session-Id".to_owned(), Secret::plain("x"))]), "cannot be sent"),
+    ] {
+        let error = self::scene(server).registry.specs().await.unwrap_err();
+        assert!(error.message.contains(why), "{why}: {}", error.message);
+        assert!(!error.message.contains("wrong-wrong"), "{}", error.message);
+    }
+    // Closed addresses stay closed for servers, too.
+    let http = HttpTool::new(HttpOptions::default());
+    let closed = Scene::with(Registry::builder().mcp(service(&server)).mcp_http(http), Policy::new(Otherwise::Allow));
+    let error = closed.registry.specs().await.unwrap_err();
+    assert!(error.message.contains("not public"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_service_that_was_away() {
+    let server = HttpServer::start(Manner::Json).await;
+    let settings = service(&server);
+    let scene = scene(McpServer { timeout: Duration::from_secs(2), ..settings });
+    assert_eq!(scene.call("small__echo", object([("text", "a")])).await.content, "a");
+    drop(server);
+    let away = scene.call("small__echo", object([("text", "b")])).await;
+    assert!(away.error && away.content.contains("`small`"), "{away:?}");
+    assert!(names(&scene).await.contains(&"small__echo".to_owned()), "what it offers is known");
+}
+
+#[test]
+fn names_of_servers() {
+    for (name, good) in [("github", true), ("a-b_c", true), ("a__b", false), ("", false), ("a b", false), ("a_", false)]
+    {
+        assert_eq!(windlass_agents::is_server_name(name), good, "{name}");
+    }
+    let twice = Registry::builder().mcp(program(&[])).mcp(program(&[])).build();
+    assert!(twice.err().unwrap().message.contains("two"));
+}

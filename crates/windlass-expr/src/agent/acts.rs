@@ -1,0 +1,179 @@
+//! Calls of tools, and the replies that the model gets.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Value, to_json};
+
+use super::Made;
+use super::config::Config;
+use super::read::Reader;
+use super::reply::{first_valid, is_call, is_troubled, replied_calls};
+
+/// The calls of the reply, to be kept until they have run.
+pub(super) fn calls(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| replied_calls(reader).map(Value::list)))
+}
+
+/// Those that were kept.
+pub(super) fn kept(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let kept = reader.own("calls")?;
+        Ok(if kept.is_null() { Value::list(Vec::new()) } else { kept })
+    }))
+}
+
+/// Whether the call at hand is one of these tools.
+pub(super) fn names(config: &Config<'_>) -> Result<Made, String> {
+    let tools = config.texts("tools")?;
+    Ok(Box::new(move |reader| {
+        let (call, _) = reader.item()?;
+        Ok(Value::Bool(tools.iter().any(|tool| is_call(&call, tool))))
+    }))
+}
+
+/// Whether the call at hand cannot be made: its arguments are none.
+pub(super) fn troubled(config: &Config<'_>) -> Result<Made, String> {
+    let except = config.maybe_text("except")?;
+    Ok(Box::new(move |reader| {
+        let (call, _) = reader.item()?;
+        let excepted = except.as_ref().is_some_and(|tool| is_call(&call, tool));
+        Ok(Value::Bool(is_troubled(&call) && !excepted))
+    }))
+}
+
+/// What the model is told of such a call.
+pub(super) fn trouble(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (call, _) = reader.item()?;
+        let problem = reader.text(&call, "problem")?;
+        Ok(told(format!("the call was not made: {problem}"), true))
+    }))
+}
+
+/// The call at hand, for the worker that makes it.
+pub(super) fn tool(config: &Config<'_>) -> Result<Made, String> {
+    let part = |key: &'static str| config.value(key).cloned().unwrap_or_default();
+    let (allow, deny, folder) = (part("allow"), part("deny"), part("folder"));
+    Ok(Box::new(move |reader| {
+        let (call, _) = reader.item()?;
+        Ok(Value::object([
+            ("tool", call.get("name").cloned().unwrap_or_default()),
+            ("arguments", reader.part(&call, "arguments")?),
+            ("allow", allow.clone()),
+            ("deny", deny.clone()),
+            ("folder", folder.clone()),
+        ]))
+    }))
+}
+
+/// What the model is told of a result that it has submitted. The first valid one of a reply counts.
+pub(super) fn verdict(config: &Config<'_>) -> Result<Made, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| {
+        let (call, index) = reader.item()?;
+        let calls = reader.own("calls")?;
+        let counts = first_valid(calls.as_list().unwrap_or_default(), &tool).map(|at| at as u64);
+        if counts == Some(index) {
+            return Ok(told(r#"{"status":"accepted"}"#.to_owned(), false));
+        }
+        let why = match is_troubled(&call) {
+            true => reader.text(&call, "problem")?,
+            false => "another result of the same reply was accepted: the first valid one counts".into(),
+        };
+        let rejected =
+            Value::object([("status", Value::from("rejected")), ("errors", Value::list(vec![Value::Str(why)]))]);
+        Ok(told(to_json(&rejected), true))
+    }))
+}
+
+/// A reply that is known beforehand.
+pub(super) fn done(config: &Config<'_>) -> Result<Made, String> {
+    let text = config.text("text")?;
+    let error = config.flag("error")?;
+    Ok(Box::new(move |_| Ok(told(text.to_string(), error))))
+}
+
+pub(super) fn told(content: String, error: bool) -> Value {
+    Value::object([("content", Value::from(content)), ("error", Value::Bool(error))])
+}
+
+/// What is kept of a call that has ended, well or badly: `{id, name, content, error}`.
+pub(super) fn answer(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (call, _) = reader.item()?;
+        let (content, error) = answered(reader)?;
+        let part = |key: &str| call.get(key).cloned().unwrap_or_default();
+        Ok(Value::object([
+            ("id", part("id")),
+            ("name", part("name")),
+            ("content", content),
+            ("error", Value::Bool(error)),
+        ]))
+    }))
+}
+
+fn answered(reader: &mut Reader<'_>) -> Result<(Value, bool), EvalError> {
+    let failed = reader.local("status")?.as_str() == Some("error");
+    if failed {
+        let error = reader.local("error")?;
+        let message = reader.text(&error, "message")?;
+        return Ok((Value::from(format!("the tool failed: {message}")), true));
+    }
+    let output = reader.local("output")?;
+    let error = output.get("error").and_then(Value::as_bool).unwrap_or(false);
+    let content = match reader.part(&output, "content")? {
+        text @ Value::Str(_) => text,
+        Value::Null => Value::from(""),
+        other => Value::from(reader.json(&other)?),
+    };
+    Ok((content, error))
+}
+
+/// The replies to all calls, as a message of the conversation.
+pub(super) fn answers(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let results = reader.given()?;
+        let results = reader.list(&results)?;
+        Ok(Value::object([("role", Value::from("tool")), ("results", Value::list(results))]))
+    }))
+}
+
+/// Whether the calls that were kept hold a valid one of this tool: then the work is done.
+pub(super) fn finished(config: &Config<'_>) -> Result<Made, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| {
+        let calls = reader.own("calls")?;
+        let called = first_valid(calls.as_list().unwrap_or_default(), &tool).is_some();
+        Ok(Value::Bool(called && !reader.has_failed()))
+    }))
+}
+
+/// One argument of a call: of the one at hand, or of the first of a tool among those that were kept.
+pub(super) fn argument(config: &Config<'_>) -> Result<Made, String> {
+    let (name, of) = (config.text("name")?, config.maybe_text("of")?);
+    Ok(Box::new(move |reader| argument_of(reader, &name, of.as_ref())))
+}
+
+fn argument_of(reader: &mut Reader<'_>, name: &str, of: Option<&Arc<str>>) -> Result<Value, EvalError> {
+    let call = match of {
+        None => reader.item()?.0,
+        Some(tool) => {
+            let calls = reader.own("calls")?;
+            let calls = calls.as_list().unwrap_or_default();
+            first_valid(calls, tool).map(|at| calls[at].clone()).unwrap_or_default()
+        }
+    };
+    let arguments = reader.part(&call, "arguments")?;
+    reader.part(&arguments, name)
+}
+
+/// All arguments of the call at hand.
+pub(super) fn arguments(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (call, _) = reader.item()?;
+        match reader.part(&call, "arguments")? {
+            arguments @ Value::Map(_) => Ok(arguments),
+            _ => Ok(Value::map(Default::default())),
+        }
+    }))
+}

@@ -1,0 +1,56 @@
+//! How long texts may be. What is too long is cut, with a marker that says so.
+
+use super::config::Config;
+
+/// Bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caps {
+    /// What one dependency may bring.
+    pub dependency: usize,
+    /// A whole prompt.
+    pub prompt: usize,
+    /// A prompt with a dependency that is to be seen as a whole.
+    pub whole: usize,
+}
+
+const DEPENDENCY: usize = 16 * 1024;
+const PROMPT: usize = 120 * 1024;
+const WHOLE: usize = 1024 * 1024;
+
+impl Caps {
+    pub fn read(config: &Config<'_>) -> Result<Caps, String> {
+        let Some(caps) = config.inner("caps")? else {
+            return Ok(Caps { dependency: DEPENDENCY, prompt: PROMPT, whole: WHOLE });
+        };
+        let read = Caps {
+            dependency: caps.count("dependency")?.unwrap_or(DEPENDENCY),
+            prompt: caps.count("prompt")?.unwrap_or(PROMPT),
+            whole: caps.count("whole")?.unwrap_or(WHOLE),
+        };
+        caps.all_read().map(|()| read)
+    }
+}
+
+/// The beginning of a text, and how much is missing.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}\n\n[cut here: {} more bytes]", &text[..end], text.len() - end)
+}
+
+/// The end of a text, and how much is missing before it.
+pub(super) fn cut_front(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut start = text.len() - most;
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    format!("[cut here: {start} bytes before this]\n\n{}", &text[start..])
+}

@@ -1,0 +1,73 @@
+//! The prompt of a judge: what the turns of its loop have given so far.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Value};
+
+use super::Made;
+use super::caps::{Caps, cut, cut_front};
+use super::config::Config;
+use super::prompt::{Sections, owed, required};
+use super::read::Reader;
+use super::turns::history_text;
+
+struct Judge {
+    name: Arc<str>,
+    instructions: Option<Arc<str>>,
+    turns: usize,
+    result: Option<(Arc<str>, Arc<str>)>,
+    caps: Caps,
+}
+
+pub(super) fn prompt(config: &Config<'_>) -> Result<Made, String> {
+    let judge = Judge {
+        name: config.text("name")?,
+        instructions: config.maybe_text("instructions")?,
+        turns: config.count("turns")?.unwrap_or(1),
+        result: owed(config)?,
+        caps: Caps::read(config)?,
+    };
+    Ok(Box::new(move |reader| {
+        let text = judge.text(reader)?;
+        reader.pay(text.len())?;
+        let message = Value::object([("role", Value::from("user")), ("content", Value::from(text))]);
+        Ok(Value::list(vec![message]))
+    }))
+}
+
+impl Judge {
+    fn text(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
+        let mut text = Sections::default();
+        text.section("Evaluation", &self.brief());
+        if let Some((tool, schema)) = &self.result {
+            text.section("Required Result", &required(tool, schema));
+        }
+        if let Some(instructions) = &self.instructions {
+            text.section("Task of the Loop", &cut(instructions.trim_end(), self.caps.dependency));
+        }
+        let previous = reader.around("previous")?;
+        let last = reader.part(&previous, "result")?;
+        let mut end = Sections::default();
+        if !last.is_null() {
+            end.section("Last Result", &cut(&reader.json(&last)?, self.caps.dependency));
+        }
+        let entries = reader.around("history")?;
+        let history = history_text(reader, &entries)?;
+        // The newest turns count most.
+        let room = self.caps.prompt.saturating_sub(text.0.len() + end.0.len());
+        text.plain(&cut_front(&history, room));
+        if !end.0.is_empty() {
+            text.plain(&end.0);
+        }
+        Ok(text.0)
+    }
+
+    fn brief(&self) -> String {
+        let Judge { name, turns, .. } = self;
+        format!(
+            "You judge whether the loop `{name}` is done. Below is what its iterations have produced, the oldest first. \
+             With `done: true` the loop ends; with `done: false` another iteration begins, up to {turns} in all. \
+             What you say is shown to the next iteration, so say what is still missing."
+        )
+    }
+}

@@ -1,0 +1,181 @@
+//! Letters between agents and their coordinator.
+
+use windlass_value::{EvalError, Value};
+
+use super::Made;
+use super::acts::told;
+use super::config::Config;
+use super::prompt::{Sections, flow_context};
+use super::read::{Reader, word};
+use super::reply::replied_calls;
+
+/// Kinds of letters; any other is one of the first.
+const KINDS: [&str; 3] = ["info", "context_update", "cancel"];
+
+/// The letter that the call at hand asks to send.
+pub(super) fn letter(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (call, _) = reader.item()?;
+        let arguments = reader.part(&call, "arguments")?;
+        let text = reader.text(&arguments, "text")?;
+        let kind = reader.text(&arguments, "kind")?;
+        let kind = KINDS.iter().find(|known| **known == &*kind).unwrap_or(&KINDS[0]);
+        Ok(Value::object([("text", Value::Str(text)), ("kind", Value::from(*kind))]))
+    }))
+}
+
+/// What the model is told of a letter that it has sent.
+pub(super) fn posted(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let given = reader.local("_prev")?;
+        let text = |key: &str| given.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("status") == "queued" {
+            return Ok(told(format!("queued: {}", text("id")), false));
+        }
+        let mut said = format!("dropped: {}", text("reason"));
+        if !text("message").is_empty() {
+            said.push_str(&format!(": {}", text("message")));
+        }
+        let known = given.get("known").and_then(Value::as_list).unwrap_or_default();
+        if !known.is_empty() {
+            let known: Vec<&str> = known.iter().filter_map(Value::as_str).collect();
+            said.push_str(&format!("; there are: {}", known.join(", ")));
+        }
+        Ok(told(said, true))
+    }))
+}
+
+/// Letters that have come, as messages of the conversation.
+pub(super) fn letters(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let mail = reader.given()?;
+        let mut messages = Vec::new();
+        for letter in reader.list(&mail)? {
+            let letter = reader.whole(&letter)?;
+            let text = written(reader, &letter)?;
+            messages.push(Value::object([("role", Value::from("user")), ("content", Value::from(text))]));
+        }
+        Ok(Value::list(messages))
+    }))
+}
+
+fn written(reader: &mut Reader<'_>, letter: &Value) -> Result<String, EvalError> {
+    let from = reader.text(letter, "from")?;
+    if is_report(letter) {
+        return report(reader, letter, &from);
+    }
+    let from = if from.is_empty() { "user" } else { &*from };
+    let text = reader.text(letter, "text")?;
+    reader.pay(text.len())?;
+    Ok(format!("[{from}]: {text}"))
+}
+
+/// What a node says of itself has no text.
+fn is_report(letter: &Value) -> bool {
+    letter.get("text").is_none() && letter.get("step").is_some()
+}
+
+/// Counters, and never what a step has given.
+fn report(reader: &mut Reader<'_>, letter: &Value, from: &str) -> Result<String, EvalError> {
+    let (who, what) = if from.is_empty() { ("workflow", "the workflow") } else { (from, "the step") };
+    if &*reader.text(letter, "kind")? == "started" {
+        return Ok(format!("[{who}]: {what} has started"));
+    }
+    let mut said = format!("[{who}]: {what} has ended as {}", word(&reader.text(letter, "status")?));
+    for (key, name) in [("attempts", "attempts"), ("duration_ms", "milliseconds")] {
+        if let Some(amount) = letter.get(key).and_then(Value::as_int) {
+            said.push_str(&format!(", {name}: {amount}"));
+        }
+    }
+    let usage = reader.part(letter, "usage")?;
+    if let Some(tokens) = usage.get("tokens").and_then(Value::as_int) {
+        said.push_str(&format!(", tokens: {tokens}"));
+    }
+    let error = reader.part(letter, "error")?;
+    if !error.is_null() {
+        said.push_str(&format!(", error: {}", reader.text(&error, "message")?));
+    }
+    Ok(said)
+}
+
+/// What kind of mail has come: `cancel`, `some` other, `any` at all. With `turns`, mail counts only while that many turns
+/// have not been had.
+pub(super) fn mailed(config: &Config<'_>) -> Result<Made, String> {
+    let (is, turns) = (config.text("is")?, config.count("turns")?);
+    if !["cancel", "some", "any"].contains(&&*is) {
+        return Err(format!("there is no mail that is `{is}`"));
+    }
+    Ok(Box::new(move |reader| {
+        if reader.has_failed() {
+            return Ok(Value::Bool(false));
+        }
+        let mail = reader.given()?;
+        let mail = reader.list(&mail)?;
+        let cancels = mail.iter().any(|letter| letter.get("kind").and_then(Value::as_str) == Some("cancel"));
+        let is = match &*is {
+            "cancel" => cancels,
+            "some" => !mail.is_empty() && !cancels,
+            _ => !mail.is_empty(),
+        };
+        Ok(Value::Bool(is && turns_left(reader, turns)?))
+    }))
+}
+
+fn turns_left(reader: &mut Reader<'_>, turns: Option<usize>) -> Result<bool, EvalError> {
+    let Some(turns) = turns else { return Ok(true) };
+    let talk = reader.own("talk")?;
+    let replies = |message: &&Value| message.get("role").and_then(Value::as_str) == Some("assistant");
+    Ok(reader.list(&talk)?.iter().filter(replies).count() < turns)
+}
+
+/// What the coordinator does next: `act`, `over`, `wait`.
+pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
+    let is = config.text("is")?;
+    if !["act", "over", "wait"].contains(&&*is) {
+        return Err(format!("a coordinator does not `{is}`"));
+    }
+    Ok(Box::new(move |reader| {
+        if reader.has_failed() {
+            return Ok(Value::Bool(false));
+        }
+        let acts = !replied_calls(reader)?.is_empty();
+        let ending = reader.own("ending")?.as_bool() == Some(true);
+        let next = match (acts, ending) {
+            (true, _) => "act",
+            (false, true) => "over",
+            (false, false) => "wait",
+        };
+        Ok(Value::Bool(next == &*is))
+    }))
+}
+
+/// Whether the mail, or mail before it, says that the steps have all ended.
+pub(super) fn ending(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let before = reader.own("ending")?.as_bool() == Some(true);
+        let mail = reader.given()?;
+        let text = |letter: &Value, key: &str| letter.get(key).and_then(Value::as_str).map(str::to_owned);
+        // Of the steps as a whole, which have no name.
+        let ends = |letter: &Value| {
+            let whole = text(letter, "from").is_none_or(|from| from.is_empty());
+            is_report(letter) && whole && text(letter, "kind").as_deref() == Some("ended")
+        };
+        let ended = reader.list(&mail)?.iter().any(ends);
+        Ok(Value::Bool(before || ended))
+    }))
+}
+
+/// The first message to a coordinator.
+pub(super) fn welcome(config: &Config<'_>) -> Result<Made, String> {
+    let text = config.text("text")?;
+    Ok(Box::new(move |reader| {
+        let mut said = Sections::default();
+        if let Some(context) = flow_context(reader) {
+            said.plain(&context);
+        }
+        said.plain(&text);
+        reader.pay(said.0.len())?;
+        let message = Value::object([("role", Value::from("user")), ("content", Value::from(said.0))]);
+        Ok(Value::list(vec![message]))
+    }))
+}

@@ -1,0 +1,284 @@
+//! The first message to an agent: its task, and all it is to know of what happened before.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Map, Value};
+
+use super::Made;
+use super::caps::{Caps, cut};
+use super::config::Config;
+use super::read::Reader;
+
+/// A step whose outcome is told.
+struct Dependency {
+    id: Arc<str>,
+    /// How many scopes there are between the agent and it.
+    beyond: usize,
+    /// As a whole, however long it is.
+    whole: bool,
+}
+
+/// The loop around an agent.
+struct Around {
+    name: Arc<str>,
+    /// Over items.
+    items: bool,
+    /// The turns have steps of their own, in this order.
+    steps: Vec<Arc<str>>,
+    /// What the previous turn gave is told as well.
+    previous: bool,
+}
+
+struct First {
+    instructions: Arc<str>,
+    /// The tool that takes the result, and the schema as text.
+    result: Option<(Arc<str>, Arc<str>)>,
+    heading: Arc<str>,
+    dependencies: Vec<Dependency>,
+    around: Option<Around>,
+    inputs: Vec<Arc<str>>,
+    files: bool,
+    /// The text that the run was started with comes first.
+    context: bool,
+    caps: Caps,
+}
+
+pub(super) fn first(config: &Config<'_>) -> Result<Made, String> {
+    let first = First {
+        instructions: config.maybe_text("instructions")?.unwrap_or_else(|| "".into()),
+        result: owed(config)?,
+        heading: config.maybe_text("heading")?.unwrap_or_else(|| "Previous Step Results".into()),
+        dependencies: config.list("dependencies")?.iter().map(dependency).collect::<Result<_, _>>()?,
+        around: config.inner("around")?.map(|around| looped(&around)).transpose()?,
+        inputs: config.texts("inputs")?,
+        files: config.flag("files")?,
+        context: config.flag("context")?,
+        caps: Caps::read(config)?,
+    };
+    Ok(Box::new(move |reader| {
+        let message = first.message(reader)?;
+        Ok(Value::list(vec![message]))
+    }))
+}
+
+/// The result that an agent owes: `{tool, schema}`.
+pub(super) fn owed(config: &Config<'_>) -> Result<Option<(Arc<str>, Arc<str>)>, String> {
+    let Some(result) = config.inner("result")? else { return Ok(None) };
+    let schema = result.value("schema").cloned().unwrap_or_default();
+    let owed = (result.text("tool")?, windlass_value::to_json_pretty(&schema).into());
+    result.all_read().map(|()| Some(owed))
+}
+
+fn dependency(value: &Value) -> Result<Dependency, String> {
+    let config = Config::new(value).ok_or("a dependency is an object")?;
+    let beyond = config.count("beyond")?.unwrap_or(1);
+    let dependency = Dependency { id: config.text("id")?, beyond, whole: config.flag("whole")? };
+    config.all_read().map(|()| dependency)
+}
+
+fn looped(config: &Config<'_>) -> Result<Around, String> {
+    let around = Around {
+        name: config.text("name")?,
+        items: config.flag("items")?,
+        steps: config.texts("steps")?,
+        previous: config.flag("previous")?,
+    };
+    config.all_read().map(|()| around)
+}
+
+impl First {
+    fn message(&self, reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+        let mut text = Sections::default();
+        if let Some(context) = self.flow_context(reader)? {
+            text.plain(&context);
+        }
+        text.section("Task", &self.task(reader));
+        if let Some((tool, schema)) = &self.result {
+            text.section("Required Result", &required(tool, schema));
+        }
+        self.inputs(reader, &mut text)?;
+        self.told(reader, &mut text)?;
+        self.previous_turn(reader, &mut text)?;
+        let parts = self.files(reader, &mut text)?;
+        let last = self.item(reader)?;
+        let whole = self.dependencies.iter().any(|dependency| dependency.whole);
+        let most = if whole { self.caps.whole } else { self.caps.prompt };
+        // What the turn is about is never what is cut.
+        let mut text = cut(&text.0, most.saturating_sub(last.len()));
+        text.push_str(&last);
+        reader.pay(text.len())?;
+        let content = match parts.is_empty() {
+            true => Value::from(text),
+            false => {
+                let written = Value::object([("type", Value::from("text")), ("text", Value::from(text))]);
+                Value::list(std::iter::once(written).chain(parts).collect())
+            }
+        };
+        Ok(Value::object([("role", Value::from("user")), ("content", content)]))
+    }
+
+    /// `## Iteration 2` stands above the instructions of steps in a repeated body.
+    fn task(&self, reader: &Reader<'_>) -> String {
+        let repeated = self.around.as_ref().filter(|around| !around.items && !around.steps.is_empty());
+        let turn = repeated.and_then(|around| reader.turn(Some(&around.name)));
+        match turn {
+            Some(turn) => format!("## Iteration {}\n\n{}", turn.index + 1, self.instructions.trim_end()),
+            None => self.instructions.trim_end().to_owned(),
+        }
+    }
+
+    fn flow_context(&self, reader: &Reader<'_>) -> Result<Option<String>, EvalError> {
+        Ok(if self.context { flow_context(reader) } else { None })
+    }
+
+    fn inputs(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+        let mut given = Map::new();
+        for name in &self.inputs {
+            given.insert(name.clone(), reader.run().parameters.get(name).cloned().unwrap_or_default());
+        }
+        if !given.is_empty() {
+            let given = reader.json(&Value::map(given))?;
+            text.section("Inputs", &given);
+        }
+        Ok(())
+    }
+
+    /// What the steps before have given, those that have given something.
+    fn told(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+        let mut inside = Sections::default();
+        for dependency in &self.dependencies {
+            let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.completed()) else {
+                continue;
+            };
+            let most = if dependency.whole { self.caps.whole } else { self.caps.dependency };
+            inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), most));
+            if !ended.result.is_null() {
+                let result = reader.json(&ended.result)?;
+                inside.part(&format!("{} result", dependency.id), &cut(&result, most));
+            }
+        }
+        if !inside.0.is_empty() {
+            text.section(&self.heading, &inside.0);
+        }
+        Ok(())
+    }
+
+    fn previous_turn(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<(), EvalError> {
+        let Some(around) = self.around.as_ref().filter(|around| around.previous) else { return Ok(()) };
+        let Some(turn) = reader.turn(Some(&around.name)).filter(|turn| turn.index > 0) else { return Ok(()) };
+        let previous = reader.around("previous")?;
+        let mut inside = Sections::default();
+        if around.steps.is_empty() {
+            inside.plain(&cut(reader.text(&previous, "content")?.trim_end(), self.caps.dependency));
+            let result = reader.part(&previous, "result")?;
+            if !result.is_null() {
+                inside.part("Result", &cut(&reader.json(&result)?, self.caps.dependency));
+            }
+        }
+        let steps = reader.part(&previous, "steps")?;
+        for id in &around.steps {
+            let step = reader.part(&steps, id)?;
+            if &*reader.text(&step, "status")? != "completed" {
+                continue;
+            }
+            let content = reader.text(&step, "content")?;
+            inside.part(&format!("{id} (completed)"), &cut(content.trim_end(), self.caps.dependency));
+            let result = reader.part(&step, "result")?;
+            if !result.is_null() {
+                inside.part(&format!("{id} result"), &cut(&reader.json(&result)?, self.caps.dependency));
+            }
+        }
+        text.section(&format!("Previous Iteration Output (Iteration {})", turn.index), &inside.0);
+        let feedback = reader.around("feedback")?;
+        let said = reader.text(&feedback, "text")?;
+        // A judge that said nothing this time leaves what another turn was told behind.
+        let fresh = feedback.get("iteration").and_then(Value::as_int) == i64::try_from(turn.index).ok();
+        if fresh && !said.is_empty() {
+            let heading = format!("Judge Feedback (Iteration {})", turn.index);
+            text.section(&heading, &cut(said.trim_end(), self.caps.dependency));
+        }
+        Ok(())
+    }
+
+    /// Texts stand in the prompt; pictures and other files follow it.
+    fn files(&self, reader: &mut Reader<'_>, text: &mut Sections) -> Result<Vec<Value>, EvalError> {
+        let mut parts = Vec::new();
+        if !self.files {
+            return Ok(parts);
+        }
+        let files = reader.own("files")?;
+        let mut inside = Sections::default();
+        for file in reader.list(&files)? {
+            let file = reader.whole(&file)?;
+            let path = reader.text(&file, "path")?;
+            let problem = reader.text(&file, "problem")?;
+            let media = reader.text(&file, "media")?;
+            if !problem.is_empty() {
+                inside.part(&path, &format!("[this file could not be read: {problem}]"));
+            } else if media.is_empty() {
+                let content = reader.text(&file, "text")?;
+                reader.pay(content.len())?;
+                inside.part(&path, content.trim_end());
+            } else {
+                inside.part(&path, &format!("[attached: {media}]"));
+                parts.push(attached(&path, &media, reader.part(&file, "data")?));
+            }
+        }
+        if !inside.0.is_empty() {
+            text.section("Context Files", &inside.0);
+        }
+        Ok(parts)
+    }
+
+    fn item(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
+        let each = self.around.as_ref().filter(|around| around.items);
+        let Some(turn) = each.and_then(|around| reader.turn(Some(&around.name))) else { return Ok(String::new()) };
+        let item = reader.json(&turn.item)?;
+        Ok(format!("\n\n## forEach Item (index: {})\n\n{}", turn.index, cut(&item, self.caps.prompt / 2)))
+    }
+}
+
+fn attached(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
+    let kind = if media.starts_with("image/") { "image" } else { "file" };
+    Value::object([
+        ("type", Value::from(kind)),
+        ("media", Value::Str(media.clone())),
+        ("data", data),
+        ("name", Value::Str(path.clone())),
+    ])
+}
+
+/// How a result is asked for.
+pub(super) fn required(tool: &str, schema: &str) -> String {
+    format!(
+        "When your work is done, call the tool `{tool}` with the result. Only what you give to it counts as your result. \
+         Its arguments must be valid against this JSON Schema:\n\n```json\n{schema}\n```"
+    )
+}
+
+/// The text that the run was started with, if there is one.
+pub(super) fn flow_context(reader: &Reader<'_>) -> Option<String> {
+    let given = reader.run().input.get("context").and_then(Value::as_str).filter(|text| !text.trim().is_empty())?;
+    Some(format!("[Flow Context]\n{}", given.trim_end()))
+}
+
+/// A text of sections with headings.
+#[derive(Default)]
+pub(super) struct Sections(pub String);
+
+impl Sections {
+    pub fn plain(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push_str("\n\n");
+        }
+        self.0.push_str(text);
+    }
+
+    pub fn section(&mut self, heading: &str, text: &str) {
+        self.plain(&format!("## {heading}\n\n{text}"));
+    }
+
+    pub fn part(&mut self, heading: &str, text: &str) {
+        self.plain(&format!("### {heading}\n\n{text}"));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a scope holds, in the words of a workflow.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, EvalErrorKind, Level, Meter, NodeView, RunView, Scope, TurnView, Value, to_json};
+
+pub(super) struct Reader<'a> {
+    scope: &'a dyn Scope,
+    meter: &'a mut Meter,
+}
+
+/// Bytes that cost as much as one step.
+const BYTES_A_STEP: usize = 64;
+
+/// A step that has ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ended {
+    pub status: &'static str,
+    pub content: Arc<str>,
+    /// Null if there is none.
+    pub result: Value,
+    pub usage: Value,
+}
+
+impl Ended {
+    pub fn completed(&self) -> bool {
+        self.status == "completed"
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(scope: &'a dyn Scope, meter: &'a mut Meter) -> Reader<'a> {
+        Reader { scope, meter }
+    }
+
+    pub fn run(&self) -> &RunView {
+        self.scope.run()
+    }
+
+    pub fn spend(&mut self, steps: usize) -> Result<(), EvalError> {
+        self.meter.spend(steps as u64)
+    }
+
+    /// Pays for a text before it is put together.
+    pub fn pay(&mut self, bytes: usize) -> Result<(), EvalError> {
+        self.meter.check_size(bytes)?;
+        self.meter.spend((bytes / BYTES_A_STEP) as u64 + 1)
+    }
+
+    /// A value that may be stored elsewhere. Its parts may be so still.
+    pub fn whole(&mut self, value: &Value) -> Result<Value, EvalError> {
+        let Value::Stored(stored) = value else { return Ok(value.clone()) };
+        self.spend(1)?;
+        let content = self.scope.blob(stored)?;
+        if !stored.chunked {
+            return Ok(content);
+        }
+        let mut items = Vec::with_capacity(stored.items as usize);
+        for chunk in content.as_list().unwrap_or_default() {
+            let part = self.whole(chunk)?;
+            self.spend(part.as_list().map_or(1, <[Value]>::len))?;
+            items.extend(part.as_list().unwrap_or_default().iter().cloned());
+        }
+        Ok(Value::list(items))
+    }
+
+    /// A value with everything that is in it.
+    pub fn deep(&mut self, value: &Value) -> Result<Value, EvalError> {
+        self.spend(1)?;
+        if value.stored_bytes() == 0 {
+            return Ok(value.clone());
+        }
+        match self.whole(value)? {
+            Value::List(items) => {
+                let items = items.iter().map(|item| self.deep(item)).collect::<Result<Vec<_>, _>>()?;
+                Ok(Value::list(items))
+            }
+            Value::Map(map) => {
+                let mut whole = windlass_value::Map::with_capacity(map.len());
+                for (key, value) in map.iter() {
+                    whole.insert(key.clone(), self.deep(value)?);
+                }
+                Ok(Value::map(whole))
+            }
+            other => Ok(other),
+        }
+    }
+
+    pub fn json(&mut self, value: &Value) -> Result<String, EvalError> {
+        let value = self.deep(value)?;
+        self.pay(value.size_up_to(usize::MAX))?;
+        Ok(to_json(&value))
+    }
+
+    /// A property, with its content at hand; null if it is not there.
+    pub fn part(&mut self, value: &Value, key: &str) -> Result<Value, EvalError> {
+        let value = self.whole(value)?;
+        value.get(key).map_or(Ok(Value::Null), |part| self.whole(part))
+    }
+
+    /// A property that is a text.
+    pub fn text(&mut self, value: &Value, key: &str) -> Result<Arc<str>, EvalError> {
+        match self.part(value, key)? {
+            Value::Str(text) => Ok(text),
+            _ => Ok("".into()),
+        }
+    }
+
+    /// A variable of the agent itself.
+    pub fn own(&mut self, name: &str) -> Result<Value, EvalError> {
+        let value = self.scope.variable(Level::Step, name).unwrap_or_default();
+        self.whole(&value)
+    }
+
+    /// A variable of whatever is around.
+    pub fn around(&mut self, name: &str) -> Result<Value, EvalError> {
+        let value = self.scope.variable(Level::Any, name).unwrap_or_default();
+        self.whole(&value)
+    }
+
+    /// A variable of the run.
+    pub fn global(&mut self, name: &str) -> Result<Value, EvalError> {
+        let value = self.scope.variable(Level::Run, name).unwrap_or_default();
+        self.whole(&value)
+    }
+
+    pub fn local(&mut self, name: &str) -> Result<Value, EvalError> {
+        let value = self.scope.local(name).unwrap_or_default();
+        self.whole(&value)
+    }
+
+    pub fn visit(&self) -> u64 {
+        let visit = self.scope.local("_visit").and_then(|visit| visit.as_int());
+        visit.and_then(|visit| u64::try_from(visit).ok()).unwrap_or(1)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        let outcome = self.scope.local("outcome");
+        outcome.is_some_and(|outcome| outcome.get("status").and_then(Value::as_str) == Some("error"))
+    }
+
+    /// What the task that has ended gave.
+    pub fn given(&mut self) -> Result<Value, EvalError> {
+        let outcome = self.scope.local("outcome").unwrap_or_default();
+        self.part(&outcome, "result")
+    }
+
+    pub fn turn(&self, name: Option<&str>) -> Option<TurnView> {
+        self.scope.turn(name)
+    }
+
+    /// The item of the innermost turn, and its index.
+    pub fn item(&mut self) -> Result<(Value, u64), EvalError> {
+        let turn = self.scope.turn(None);
+        let turn = turn.ok_or_else(|| EvalError::new(EvalErrorKind::Missing, "there is no turn of a loop here"))?;
+        Ok((self.whole(&turn.item)?, turn.index))
+    }
+
+    /// A step that has ended, seen from outside of so many scopes. None if it has not, or never will.
+    pub fn step(&mut self, beyond: usize, id: &str) -> Result<Option<Ended>, EvalError> {
+        self.spend(1)?;
+        match self.scope.node_beyond(beyond, id) {
+            Some(node) => self.ended(&node).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn ended(&mut self, node: &NodeView) -> Result<Ended, EvalError> {
+        let output = self.whole(&node.output)?;
+        Ok(Ended {
+            status: word(node.status),
+            content: self.text(&output, "content")?,
+            result: self.part(&output, "result")?,
+            usage: node.usage.clone(),
+        })
+    }
+
+    /// What a node that is about to end has given so far.
+    pub fn own_output(&mut self, name: &str) -> Result<Value, EvalError> {
+        let output = self.scope.node_beyond(0, name).map(|node| node.output).unwrap_or_default();
+        self.whole(&output)
+    }
+
+    pub fn list(&mut self, value: &Value) -> Result<Vec<Value>, EvalError> {
+        let value = self.whole(value)?;
+        let items = value.as_list().unwrap_or_default();
+        self.spend(items.len())?;
+        Ok(items.to_vec())
+    }
+}
+
+/// A status in the words of a workflow.
+pub(super) fn word(status: &str) -> &'static str {
+    match status {
+        "succeeded" => "completed",
+        "skipped" => "skipped",
+        "cancelled" => "cancelled",
+        _ => "failed",
+    }
+}

@@ -1,0 +1,144 @@
+//! What follows from a model's reply.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Value};
+
+use super::Made;
+use super::config::Config;
+use super::read::Reader;
+
+/// What an agent does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// A valid result, and nothing else to do.
+    Submitted,
+    /// Tools are called.
+    Act,
+    /// A result is owed: it is asked for once more, and nothing else.
+    Force,
+    /// A result was asked for once more, in vain.
+    NoResult,
+    /// There are calls, and no turn left to look at what they give.
+    TurnLimit,
+    /// It has said what it had to say.
+    Over,
+}
+
+impl Next {
+    fn named(name: &str) -> Result<Next, String> {
+        Ok(match name {
+            "submitted" => Next::Submitted,
+            "act" => Next::Act,
+            "force" => Next::Force,
+            "no_result" => Next::NoResult,
+            "turn_limit" => Next::TurnLimit,
+            "over" => Next::Over,
+            other => return Err(format!("nothing follows that is called `{other}`")),
+        })
+    }
+}
+
+/// Whether this is what follows from the reply. False of a call that has failed.
+pub(super) fn asked(config: &Config<'_>) -> Result<Made, String> {
+    let is = Next::named(&config.text("is")?)?;
+    let turns = config.count("turns")?.ok_or("it needs `turns`")? as u64;
+    let tool = config.maybe_text("tool")?;
+    Ok(Box::new(move |reader| Ok(Value::Bool(!reader.has_failed() && next(reader, turns, tool.as_ref())? == is))))
+}
+
+fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<Next, EvalError> {
+    let calls = replied_calls(reader)?;
+    let accepted = tool.and_then(|tool| first_valid(&calls, tool)).is_some();
+    let owed = tool.is_some() && !accepted;
+    let forced = reader.own("forced")?.as_bool() == Some(true);
+    Ok(match calls.len() {
+        1 if accepted => Next::Submitted,
+        2.. if accepted => Next::Act,
+        _ if owed && forced => Next::NoResult,
+        1.. if reader.visit() < turns => Next::Act,
+        _ if owed => Next::Force,
+        1.. => Next::TurnLimit,
+        _ => Next::Over,
+    })
+}
+
+pub(super) fn replied_calls(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
+    let reply = reader.given()?;
+    let calls = reader.part(&reply, "calls")?;
+    reader.list(&calls)
+}
+
+/// The first call of the tool whose arguments are as they should be.
+pub(super) fn first_valid(calls: &[Value], tool: &str) -> Option<usize> {
+    calls.iter().position(|call| is_call(call, tool) && !is_troubled(call))
+}
+
+pub(super) fn is_call(call: &Value, tool: &str) -> bool {
+    call.get("name").and_then(Value::as_str) == Some(tool)
+}
+
+pub(super) fn is_troubled(call: &Value) -> bool {
+    call.get("problem").is_some_and(|problem| !problem.is_null())
+}
+
+/// The reply as a message of the conversation.
+pub(super) fn assistant(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(message_of_reply))
+}
+
+fn message_of_reply(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+    let reply = reader.given()?;
+    let content = reader.text(&reply, "content")?;
+    let mut message = vec![("role", Value::from("assistant")), ("content", Value::Str(content))];
+    let calls = replied_calls(reader)?;
+    if !calls.is_empty() {
+        let plain = |call: &Value| {
+            let part = |key: &str| call.get(key).cloned().unwrap_or_default();
+            let arguments = Some(part("arguments")).filter(|arguments| matches!(arguments, Value::Map(_)));
+            Value::object([
+                ("id", part("id")),
+                ("name", part("name")),
+                ("arguments", arguments.unwrap_or_else(|| Value::map(Default::default()))),
+            ])
+        };
+        message.push(("calls", Value::list(calls.iter().map(plain).collect())));
+    }
+    Ok(Value::object(message))
+}
+
+/// The result that the reply submits; null if it submits none.
+pub(super) fn submitted(config: &Config<'_>) -> Result<Made, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| {
+        let calls = replied_calls(reader)?;
+        let accepted = first_valid(&calls, &tool).and_then(|at| calls[at].get("arguments").cloned());
+        Ok(accepted.unwrap_or_default())
+    }))
+}
+
+/// The reply, and the demand for the result that is owed. Calls that nobody runs any more are answered: a conversation
+/// with open calls cannot go on.
+pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| {
+        let mut messages = vec![message_of_reply(reader)?];
+        let calls = replied_calls(reader)?;
+        if !calls.is_empty() {
+            let answer = |call: &Value| {
+                let part = |key: &str| call.get(key).cloned().unwrap_or_default();
+                Value::object([
+                    ("id", part("id")),
+                    ("name", part("name")),
+                    ("content", Value::from("not run: there are no turns left")),
+                    ("error", Value::Bool(true)),
+                ])
+            };
+            let results = Value::list(calls.iter().map(answer).collect());
+            messages.push(Value::object([("role", Value::from("tool")), ("results", results)]));
+        }
+        let demand = format!("Your result is still missing. Call the tool `{tool}` with it now; nothing else counts.");
+        messages.push(Value::object([("role", Value::from("user")), ("content", Value::from(demand))]));
+        Ok(Value::list(messages))
+    }))
+}

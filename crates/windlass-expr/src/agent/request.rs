@@ -1,0 +1,64 @@
+//! What is sent to a model, and how much it may cost.
+
+use windlass_value::{EvalError, Map, Value};
+
+use super::Made;
+use super::config::Config;
+use super::read::Reader;
+
+/// What a request says besides the conversation, as the compiler of the workflow has written it down.
+const FIXED: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
+
+/// Bytes of a text that make a token, roughly.
+const BYTES_A_TOKEN: u64 = 4;
+
+/// Tokens of a reply if nobody limits them.
+const REPLY_TOKENS: u64 = 4_096;
+
+const MILLION: u128 = 1_000_000;
+
+pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
+    let fixed = config.inner("fixed")?.ok_or("it needs `fixed`")?;
+    let mut map = Map::new();
+    for key in FIXED {
+        map.insert(key, fixed.value(key).cloned().unwrap_or_default());
+    }
+    fixed.all_read()?;
+    let tool = config.maybe_text("tool")?;
+    Ok(Box::new(move |reader| {
+        let forced = tool.as_ref().filter(|_| reader.own("forced").is_ok_and(|forced| forced.as_bool() == Some(true)));
+        let mut request = map.clone();
+        request.insert("messages", reader.own("talk")?);
+        request.insert("require", forced.map_or(Value::Null, |tool| Value::Str(tool.clone())));
+        request.insert("turn", reader.visit());
+        Ok(Value::map(request))
+    }))
+}
+
+/// Tokens, and money if there is a price.
+pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
+    let most = config.count("maxTokens")?.map_or(REPLY_TOKENS, |most| most as u64);
+    let fixed = config.count("fixed")?.unwrap_or(0) as u64;
+    let price = config.inner("price")?.map(|price| {
+        let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);
+        Ok::<_, String>((part("input")?, part("output")?))
+    });
+    let price = price.transpose()?;
+    Ok(Box::new(move |reader| {
+        let read = (fixed + said(reader)?).div_ceil(BYTES_A_TOKEN);
+        let mut reserved = vec![("tokens", Value::from(read + most))];
+        if let Some((input, output)) = price {
+            let cost = u128::from(read) * u128::from(input) + u128::from(most) * u128::from(output);
+            reserved.push(("money", Value::from(u64::try_from(cost.div_ceil(MILLION)).unwrap_or(u64::MAX))));
+        }
+        Ok(Value::object(reserved))
+    }))
+}
+
+/// Bytes of the conversation so far.
+fn said(reader: &mut Reader<'_>) -> Result<u64, EvalError> {
+    let talk = reader.own("talk")?;
+    let messages = talk.as_list().map_or(0, <[Value]>::len);
+    reader.spend(messages)?;
+    Ok((talk.size_up_to(usize::MAX) as u64).saturating_add(talk.stored_bytes()))
+}

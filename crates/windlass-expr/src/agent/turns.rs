@@ -1,0 +1,194 @@
+//! What a turn of a loop leaves behind, for the turns after it, for the judge and for whoever waits for the loop.
+
+use std::sync::Arc;
+
+use windlass_value::{EvalError, Map, Value};
+
+use super::Made;
+use super::config::Config;
+use super::prompt::Sections;
+use super::read::{Ended, Reader};
+
+/// Between iterations of a text that has all of them.
+pub(super) const BETWEEN: &str = "\n\n---\n\n";
+
+/// What a turn gives: `{content, result, status}`, of a body with steps also `steps`.
+pub(super) fn turn(config: &Config<'_>) -> Result<Made, String> {
+    let steps = config.texts("steps")?;
+    Ok(Box::new(move |reader| match steps.is_empty() {
+        true => of_lone_step(reader),
+        false => of_steps(reader, &steps),
+    }))
+}
+
+fn of_lone_step(reader: &mut Reader<'_>) -> Result<Value, EvalError> {
+    let status = if reader.has_failed() { "failed" } else { "completed" };
+    let given = reader.given()?;
+    Ok(Value::object([
+        ("content", Value::Str(reader.text(&given, "content")?)),
+        ("result", reader.part(&given, "result")?),
+        ("status", Value::from(status)),
+    ]))
+}
+
+/// Content and result are those of the last step, as they are written down, that has completed.
+fn of_steps(reader: &mut Reader<'_>, ids: &[Arc<str>]) -> Result<Value, EvalError> {
+    let status = if reader.has_failed() { "failed" } else { "completed" };
+    let mut steps = Map::with_capacity(ids.len());
+    let mut last = Ended::default();
+    for id in ids {
+        let Some(ended) = reader.step(0, id)? else { continue };
+        steps.insert(id.clone(), step_value(&ended));
+        if ended.completed() {
+            last = ended;
+        }
+    }
+    Ok(Value::object([
+        ("content", Value::Str(last.content)),
+        ("result", last.result),
+        ("status", Value::from(status)),
+        ("steps", Value::map(steps)),
+    ]))
+}
+
+fn step_value(ended: &Ended) -> Value {
+    Value::object([
+        ("content", Value::Str(ended.content.clone())),
+        ("result", ended.result.clone()),
+        ("status", Value::from(ended.status)),
+    ])
+}
+
+/// What is remembered of a turn for the judge, and for a text of all turns.
+pub(super) fn remember(config: &Config<'_>) -> Result<Made, String> {
+    let steps = config.texts("steps")?;
+    Ok(Box::new(move |reader| {
+        let index = reader.turn(None).map_or(0, |turn| turn.index);
+        let mut entry = vec![("iteration", Value::from(index + 1))];
+        match steps.is_empty() {
+            true => {
+                let given = reader.given()?;
+                entry.push(("content", Value::Str(reader.text(&given, "content")?)));
+            }
+            false => {
+                let mut parts = Vec::new();
+                for id in &steps {
+                    let Some(ended) = reader.step(0, id)?.filter(Ended::completed) else { continue };
+                    parts.push(Value::object([("id", Value::Str(id.clone())), ("content", Value::Str(ended.content))]));
+                }
+                entry.push(("steps", Value::list(parts)));
+            }
+        }
+        Ok(Value::object(entry))
+    }))
+}
+
+/// What the loop asks its judge for: the result, or nothing if there is none.
+pub(super) fn judged(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let given = reader.given()?;
+        let result = reader.part(&given, "result")?;
+        // A judge that has failed has no say, whatever it submitted before.
+        Ok(if reader.has_failed() || result.is_null() { Value::map(Map::new()) } else { result })
+    }))
+}
+
+/// What the judge has said, for the next turn.
+pub(super) fn feedback(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (iteration, text) = said(reader)?;
+        Ok(Value::object([("iteration", iteration), ("text", Value::from(text))]))
+    }))
+}
+
+/// The same, to be remembered among the turns.
+pub(super) fn remark(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let (iteration, text) = said(reader)?;
+        Ok(Value::object([("feedback", iteration), ("text", Value::from(text))]))
+    }))
+}
+
+/// The judge's text and its reason, or its whole result if it gives none.
+fn said(reader: &mut Reader<'_>) -> Result<(Value, String), EvalError> {
+    let index = reader.turn(None).map_or(0, |turn| turn.index);
+    let given = reader.given()?;
+    let mut text = Sections::default();
+    let content = reader.text(&given, "content")?;
+    if !content.trim().is_empty() {
+        text.plain(content.trim());
+    }
+    let result = reader.part(&given, "result")?;
+    let reason = reader.text(&result, "reason")?;
+    if !reason.trim().is_empty() {
+        if reason.trim() != content.trim() {
+            text.plain(reason.trim());
+        }
+    } else if result.as_map().is_some_and(|result| result.keys().any(|key| &**key != "done")) {
+        let result = reader.json(&result)?;
+        text.plain(&result);
+    }
+    Ok((Value::from(index + 1), text.0))
+}
+
+/// All that is remembered of a loop's turns, as a text.
+pub(super) fn history_text(reader: &mut Reader<'_>, entries: &Value) -> Result<String, EvalError> {
+    let mut text = String::new();
+    for entry in reader.list(entries)? {
+        let entry = reader.whole(&entry)?;
+        let told = match entry.get("feedback").and_then(Value::as_int) {
+            Some(iteration) => {
+                let said = reader.text(&entry, "text")?;
+                if said.is_empty() {
+                    continue;
+                }
+                text.push_str("\n\n");
+                format!("## Judge Feedback (Iteration {iteration})\n\n{}", said.trim_end())
+            }
+            None => {
+                if !text.is_empty() {
+                    text.push_str(BETWEEN);
+                }
+                iteration_text(reader, &entry)?
+            }
+        };
+        reader.pay(told.len())?;
+        text.push_str(&told);
+    }
+    Ok(text)
+}
+
+fn iteration_text(reader: &mut Reader<'_>, entry: &Value) -> Result<String, EvalError> {
+    let iteration = entry.get("iteration").and_then(Value::as_int).unwrap_or(1);
+    let mut inside = Sections::default();
+    match entry.get("steps") {
+        None => inside.plain(reader.text(entry, "content")?.trim_end()),
+        Some(steps) => {
+            for step in reader.list(steps)? {
+                let (id, content) = (reader.text(&step, "id")?, reader.text(&step, "content")?);
+                inside.part(&id, content.trim_end());
+            }
+        }
+    }
+    Ok(format!("## Iteration {iteration}\n\n{}", inside.0))
+}
+
+/// What a loop over items keeps of a turn.
+pub(super) fn iteration(config: &Config<'_>) -> Result<Made, String> {
+    let name = config.text("name")?;
+    Ok(Box::new(move |reader| {
+        let turn = reader.turn(None);
+        let (index, item) = turn.as_ref().map_or((0, Value::Null), |turn| (turn.index, turn.item.clone()));
+        let good = reader.local("status")?.as_str() == Some("success");
+        let output = reader.local("output")?;
+        Ok(Value::object([
+            ("id", Value::from(format!("{name}[{index}]"))),
+            ("index", Value::from(index)),
+            ("item", item),
+            ("content", Value::Str(reader.text(&output, "content")?)),
+            ("status", Value::from(if good { "completed" } else { "failed" })),
+            // Taken out again when the loop has ended: so many turns there should have been.
+            ("of", Value::from(turn.and_then(|turn| turn.count))),
+        ]))
+    }))
+}

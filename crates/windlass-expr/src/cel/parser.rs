@@ -1,0 +1,428 @@
+//! Tokens to syntax, by the binding powers of operators. Depth and length are limited, so that no text can exhaust the
+//! stack: neither here nor where the tree is walked.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::lexer::{Lexer, Token, is_word, word};
+use super::syntax::{Kind, Literal, Problem, Syntax};
+
+/// The longest text, in bytes.
+pub(super) const TEXT_MAX: usize = 100_000;
+/// How deep a text may nest, and how long a chain of operators may be.
+pub(super) const DEPTH_MAX: usize = 100;
+/// Words that are kept for other uses: fields may have these names, variables may not.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Relations bind weaker than sums, sums weaker than products.
+fn power(sign: &str) -> Option<u8> {
+    Some(match sign {
+        "<" | "<=" | ">" | ">=" | "==" | "!=" | "in" => 1,
+        "+" | "-" => 2,
+        "*" | "/" | "%" => 3,
+        _ => return None,
+    })
+}
+
+pub(super) fn parse(text: &str, steps: &[Arc<str>]) -> Result<Syntax, Problem> {
+    parse_whole(text, steps).map(|syntax| *syntax).map_err(|problem| *problem)
+}
+
+fn parse_whole(text: &str, steps: &[Arc<str>]) -> Parsed {
+    if text.len() > TEXT_MAX {
+        return Err(Problem::new(
+            format!("an expression has at most {TEXT_MAX} bytes, this one has {}", text.len()),
+            0..0,
+        ));
+    }
+    let mut parser = Parser { lexer: Lexer { text, at: 0 }, peeked: None, steps, depth: 0, shadows: 0 };
+    if parser.peek()?.0 == Token::End {
+        let hint = "write what must hold, such as steps.build.status == 'completed'";
+        return Err(Problem::new("the expression is empty", 0..text.len()).hint(hint));
+    }
+    let syntax = parser.expression()?;
+    match parser.peek()?.clone() {
+        (Token::End, _) => Ok(syntax),
+        (token, range) => Err(parser.unexpected(&token, range, "an operator or the end")),
+    }
+}
+
+/// Both small, so that the frames of the parser are: it calls itself for each level of the text.
+type Parsed = Result<Box<Syntax>, Box<Problem>>;
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    peeked: Option<(Token, Range<usize>)>,
+    /// The names that may follow `steps.`.
+    steps: &'a [Arc<str>],
+    depth: usize,
+    /// How many macros around call their variable `steps`.
+    shadows: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&mut self) -> Result<&(Token, Range<usize>), Box<Problem>> {
+        let token = match self.peeked.take() {
+            Some(token) => token,
+            None => self.lexer.next()?,
+        };
+        Ok(self.peeked.insert(token))
+    }
+
+    fn bump(&mut self) -> Result<(Token, Range<usize>), Box<Problem>> {
+        match self.peeked.take() {
+            Some(token) => Ok(token),
+            None => self.lexer.next(),
+        }
+    }
+
+    fn next_is(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
+        Ok(matches!(&self.peek()?.0, Token::Mark(found) if *found == mark))
+    }
+
+    fn eat(&mut self, mark: &str) -> Result<bool, Box<Problem>> {
+        let found = self.next_is(mark)?;
+        if found {
+            self.peeked = None;
+        }
+        Ok(found)
+    }
+
+    /// The place of the mark, or what stands there instead.
+    fn expect(&mut self, mark: &str) -> Result<Range<usize>, Box<Problem>> {
+        match self.bump()? {
+            (Token::Mark(found), range) if found == mark => Ok(range),
+            (token, range) => Err(self.unexpected(&token, range, &format!("`{mark}`"))),
+        }
+    }
+
+    #[inline(never)]
+    fn unexpected(&self, token: &Token, range: Range<usize>, wanted: &str) -> Box<Problem> {
+        let found: String = self.lexer.text[range.clone()].chars().take(40).collect();
+        match token {
+            Token::End => Problem::new(format!("the expression ends where {wanted} is expected"), range),
+            _ => {
+                let problem = Problem::new(format!("`{found}` stands where {wanted} is expected"), range);
+                match found.as_str() {
+                    "and" => problem.hint("write `&&`"),
+                    "or" => problem.hint("write `||`"),
+                    "not" => problem.hint("write `!`"),
+                    "is" => problem.hint("write `==`"),
+                    _ => problem,
+                }
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn make(&self, kind: Kind, range: Range<usize>) -> Parsed {
+        let deepest = |parts: &[Syntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
+        let below = match &kind {
+            Kind::Literal(_) | Kind::Negative(_) | Kind::Name(_) | Kind::Step { .. } => 0,
+            Kind::Select { operand, .. } | Kind::Unary { operand, .. } => operand.depth,
+            Kind::Index { operand, index } => operand.depth.max(index.depth),
+            Kind::Call { target, arguments, .. } => {
+                target.as_ref().map_or(0, |target| target.depth).max(deepest(arguments))
+            }
+            Kind::Binary { left, right, .. } => left.depth.max(right.depth),
+            Kind::Logic { parts, .. } | Kind::List(parts) => deepest(parts),
+            Kind::Choice { test, yes, no } => test.depth.max(yes.depth).max(no.depth),
+            Kind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
+        };
+        match below >= DEPTH_MAX {
+            true => Err(too_deep(range)),
+            false => Ok(Box::new(Syntax { kind, range, depth: below + 1 })),
+        }
+    }
+
+    fn expression(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            let at = self.lexer.at;
+            return Err(too_deep(at..at));
+        }
+        let syntax = self.choice()?;
+        self.depth -= 1;
+        Ok(syntax)
+    }
+
+    fn choice(&mut self) -> Parsed {
+        let test = self.logic(false)?;
+        if !self.eat("?")? {
+            return Ok(test);
+        }
+        let yes = self.logic(false)?;
+        self.expect(":")?;
+        let no = self.expression()?;
+        let range = test.range.start..no.range.end;
+        self.make(Kind::Choice { test, yes, no }, range)
+    }
+
+    /// A chain of `||`, whose parts are chains of `&&`, whose parts are relations.
+    fn logic(&mut self, all: bool) -> Parsed {
+        let first = self.logic_part(all)?;
+        match self.next_is(if all { "&&" } else { "||" })? {
+            true => self.logic_chain(all, *first),
+            false => Ok(first),
+        }
+    }
+
+    fn logic_part(&mut self, all: bool) -> Parsed {
+        if all { self.binary(1) } else { self.logic(true) }
+    }
+
+    fn logic_chain(&mut self, all: bool, first: Syntax) -> Parsed {
+        let mut range = first.range.clone();
+        let mut parts = vec![first];
+        while self.eat(if all { "&&" } else { "||" })? {
+            parts.push(*self.logic_part(all)?);
+            range.end = parts[parts.len() - 1].range.end;
+        }
+        self.make(Kind::Logic { all, parts }, range)
+    }
+
+    fn binary(&mut self, weakest: u8) -> Parsed {
+        let mut left = self.unary()?;
+        loop {
+            let (sign, at) = match self.peek()? {
+                (Token::Mark(sign), at) if power(sign).is_some_and(|power| power >= weakest) => (*sign, at.clone()),
+                _ => return Ok(left),
+            };
+            self.peeked = None;
+            let right = self.binary(power(sign).unwrap_or(0) + 1)?;
+            let range = left.range.start..right.range.end;
+            left = self.make(Kind::Binary { sign, at, left, right }, range)?;
+        }
+    }
+
+    fn unary(&mut self) -> Parsed {
+        match self.peek()?.0 {
+            Token::Mark("!") => self.signed("!"),
+            Token::Mark("-") => self.signed("-"),
+            _ => self.member(),
+        }
+    }
+
+    fn signed(&mut self, sign: &'static str) -> Parsed {
+        let start = self.bump()?.1.start;
+        let mut count = 1;
+        while self.eat(sign)? {
+            count += 1;
+            if count > DEPTH_MAX {
+                return Err(too_deep(start..start));
+            }
+        }
+        // With its sign a number may be one smaller than without.
+        if let (Token::Literal(Literal::Int(number)), range) = self.peek()?.clone()
+            && sign == "-"
+            && count == 1
+            && !self.lexer.rest().starts_with('.')
+        {
+            self.peeked = None;
+            return self.make(Kind::Negative(number), start..range.end);
+        }
+        let mut syntax = self.member()?;
+        for _ in 0..count {
+            let range = start..syntax.range.end;
+            syntax = self.make(Kind::Unary { sign, operand: syntax }, range)?;
+        }
+        Ok(syntax)
+    }
+
+    fn member(&mut self) -> Parsed {
+        let mut syntax = self.primary()?;
+        loop {
+            let start = syntax.range.start;
+            let of_steps = self.shadows == 0 && matches!(&syntax.kind, Kind::Name(name) if &**name == "steps");
+            syntax = if self.eat(".")? {
+                if of_steps && let Some((id, at)) = self.step_name() {
+                    let range = start..at.end;
+                    self.make(Kind::Step { id, at }, range)?
+                } else {
+                    self.field(syntax)?
+                }
+            } else if self.eat("[")? {
+                let index = self.expression()?;
+                let end = self.expect("]")?.end;
+                match index.kind {
+                    Kind::Literal(Literal::Str(id)) if of_steps => {
+                        self.make(Kind::Step { id, at: index.range }, start..end)?
+                    }
+                    _ => self.make(Kind::Index { operand: syntax, index }, start..end)?,
+                }
+            } else {
+                return Ok(syntax);
+            };
+        }
+    }
+
+    /// The longest name of a step that stands here. One that nobody knows is taken with all its hyphens, so that the
+    /// message has the whole of it.
+    fn step_name(&mut self) -> Option<(Arc<str>, Range<usize>)> {
+        debug_assert!(self.peeked.is_none());
+        self.lexer.skip_blank();
+        let (start, rest) = (self.lexer.at, self.lexer.rest());
+        let ends = |id: &str| !rest[id.len()..].starts_with(is_word);
+        let known = self.steps.iter().filter(|id| rest.starts_with(&***id) && ends(id) && !id.is_empty());
+        let id = match known.max_by_key(|id| id.len()) {
+            Some(id) => id.clone(),
+            None => {
+                let end = rest.find(|sign: char| !is_word(sign) && sign != '-').unwrap_or(rest.len());
+                let whole = rest[..end].trim_end_matches('-');
+                // `steps.size()` and the like are no names.
+                if whole.is_empty() || rest[whole.len()..].trim_start().starts_with('(') {
+                    return None;
+                }
+                whole.into()
+            }
+        };
+        self.lexer.at += id.len();
+        Some((id, start..self.lexer.at))
+    }
+
+    /// `.name` or `.name(…)`, after the point.
+    fn field(&mut self, operand: Box<Syntax>) -> Parsed {
+        let start = operand.range.start;
+        let (name, at) = match self.bump()? {
+            (Token::Ident, at) => (Arc::<str>::from(&self.lexer.text[at.clone()]), at),
+            (Token::Literal(Literal::Bool(_) | Literal::Null) | Token::Mark("in"), at) => {
+                let word = &self.lexer.text[at.clone()];
+                let problem = Problem::new(format!("`{word}` is a word of the language, not a field"), at.clone());
+                return Err(problem.hint(format!("write [\"{word}\"]")));
+            }
+            (Token::Mark("?"), at) => {
+                let hint = "ask with has(a.b) first: has(a.b) ? a.b : 'other'";
+                return Err(Problem::new("`.?` is no operator", at.start.saturating_sub(1)..at.end).hint(hint));
+            }
+            (token, at) => return Err(self.unexpected(&token, at, "the name of a field")),
+        };
+        if self.eat("(")? {
+            return self.call(Some(operand), name, at, start);
+        }
+        let range = start..at.end;
+        self.make(Kind::Select { operand, field: name, at }, range)
+    }
+
+    fn call(&mut self, target: Option<Box<Syntax>>, name: Arc<str>, at: Range<usize>, start: usize) -> Parsed {
+        // A macro's variable may hide `steps`: then a hyphen after it is a minus.
+        let hides = target.is_some() && {
+            self.lexer.skip_blank();
+            word(self.lexer.rest()) == "steps" && self.lexer.rest()[5..].trim_start().starts_with(',')
+        };
+        self.shadows += usize::from(hides);
+        let (arguments, end) = self.items(")")?;
+        self.shadows -= usize::from(hides);
+        self.make(Kind::Call { target, name, at, arguments }, start..end)
+    }
+
+    /// Expressions with commas between them, up to the closing mark.
+    fn items(&mut self, close: &'static str) -> Result<(Vec<Syntax>, usize), Box<Problem>> {
+        let mut items = Vec::new();
+        loop {
+            if self.next_is(close)? && (items.is_empty() || close == "]") {
+                return Ok((items, self.bump()?.1.end));
+            }
+            items.push(*self.expression()?);
+            if !self.eat(",")? {
+                return Ok((items, self.expect(close)?.end));
+            }
+        }
+    }
+
+    fn map(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let mut entries = Vec::new();
+        loop {
+            if self.next_is("}")? {
+                break;
+            }
+            let key = self.expression()?;
+            self.expect(":")?;
+            entries.push((*key, *self.expression()?));
+            if !self.eat(",")? {
+                break;
+            }
+        }
+        let end = self.expect("}")?.end;
+        self.make(Kind::Map(entries), start..end)
+    }
+
+    fn primary(&mut self) -> Parsed {
+        match self.peek()?.0 {
+            Token::Mark("(") => self.group(),
+            Token::Mark("[") => self.list(),
+            Token::Mark("{") => self.map(),
+            _ => self.word(),
+        }
+    }
+
+    fn group(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let mut inner = self.expression()?;
+        inner.range = start..self.expect(")")?.end;
+        Ok(inner)
+    }
+
+    fn list(&mut self) -> Parsed {
+        let start = self.bump()?.1.start;
+        let (items, end) = self.items("]")?;
+        self.make(Kind::List(items), start..end)
+    }
+
+    fn word(&mut self) -> Parsed {
+        let (token, range) = self.bump()?;
+        match token {
+            Token::Literal(Literal::Int(number)) if number > i64::MAX as u64 => {
+                let problem = Problem::new("the number is too large for an int", range);
+                Err(problem.hint("write it with a `u` at its end"))
+            }
+            Token::Literal(literal) => self.make(Kind::Literal(literal), range),
+            // A leading point means a name from the outermost scope. There is only one.
+            Token::Mark(".") => match self.bump()? {
+                (Token::Ident, at) => self.name(at),
+                (token, at) => Err(self.unexpected(&token, at, "a name")),
+            },
+            Token::Ident => self.name(range),
+            token => Err(self.unexpected(&token, range, "a value")),
+        }
+    }
+
+    fn name(&mut self, range: Range<usize>) -> Parsed {
+        let text = self.lexer.text;
+        let name = &text[range.clone()];
+        if RESERVED.contains(&name) {
+            return Err(Problem::new(format!("`{name}` is reserved: it cannot be a name"), range));
+        }
+        if self.eat("(")? {
+            return self.call(None, name.into(), range.clone(), range.start);
+        }
+        if self.next_is("{")? {
+            let hint = "write a map: {\"name\": value}";
+            return Err(Problem::new(format!("messages such as `{name}{{…}}` cannot be made"), range).hint(hint));
+        }
+        self.make(Kind::Name(name.into()), range)
+    }
+}
+
+fn too_deep(range: Range<usize>) -> Box<Problem> {
+    let problem = Problem::new(format!("the expression nests deeper than {DEPTH_MAX}"), range);
+    problem.hint("a chain of operators counts too: compute a part of it in a step before")
+}

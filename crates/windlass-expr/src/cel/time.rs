@@ -1,0 +1,279 @@
+//! Points and spans of time, in nanoseconds: written as RFC 3339 and as `1h30m`, read in any time zone. The rules of the
+//! zones come with the program.
+
+use std::fmt;
+
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime};
+use windlass_value::EvalError;
+
+use super::value::{Kind, Val, short, tell, type_error};
+use crate::wdl::{functions::nearest, zones};
+
+const SECOND: i128 = 1_000_000_000;
+/// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59.999999999Z.
+const FIRST: i128 = -62_135_596_800 * SECOND;
+const LAST: i128 = 253_402_300_800 * SECOND - 1;
+
+/// Nanoseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Moment(i128);
+
+/// Nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Span(pub i64);
+
+fn out_of_range() -> EvalError {
+    type_error("the timestamp is out of range: years are 1 to 9999")
+}
+
+fn span_out_of_range() -> EvalError {
+    type_error("the duration is out of range: it may have some 292 years")
+}
+
+impl Moment {
+    fn new(nanoseconds: i128) -> Result<Moment, EvalError> {
+        if (FIRST..=LAST).contains(&nanoseconds) { Ok(Moment(nanoseconds)) } else { Err(out_of_range()) }
+    }
+
+    pub fn from_seconds(seconds: i64) -> Result<Moment, EvalError> {
+        Moment::new(i128::from(seconds) * SECOND)
+    }
+
+    pub fn seconds(self) -> i64 {
+        i64::try_from(self.0.div_euclid(SECOND)).unwrap_or(i64::MAX)
+    }
+
+    pub fn add(self, span: Span, sign: i128) -> Result<Moment, EvalError> {
+        Moment::new(self.0 + sign * i128::from(span.0))
+    }
+
+    pub fn since(self, other: Moment) -> Result<Span, EvalError> {
+        i64::try_from(self.0 - other.0).map(Span).map_err(|_| span_out_of_range())
+    }
+
+    /// RFC 3339, with an offset.
+    pub fn read(text: &str) -> Result<Moment, EvalError> {
+        match read_rfc3339(text) {
+            Some(nanoseconds) => Moment::new(nanoseconds),
+            None => {
+                let message = format!("{:?} is not a timestamp", short(text));
+                Err(type_error(message).hint("write it as 2026-11-15T09:30:00Z, or with an offset such as +01:00"))
+            }
+        }
+    }
+
+    /// What clocks show that are so many seconds ahead of UTC.
+    fn shown(self, offset: i64) -> Option<DateTime> {
+        let shifted = self.0 + i128::from(offset) * SECOND;
+        let seconds = i64::try_from(shifted.div_euclid(SECOND)).ok()?;
+        let rest = i32::try_from(shifted.rem_euclid(SECOND)).ok()?;
+        epoch().checked_add(SignedDuration::new(seconds, rest)).ok()
+    }
+}
+
+fn epoch() -> DateTime {
+    Date::constant(1970, 1, 1).at(0, 0, 0, 0)
+}
+
+fn read_rfc3339(text: &str) -> Option<i128> {
+    let bytes = text.as_bytes();
+    let shape = |at: usize, sign: u8| bytes.get(at) == Some(&sign);
+    let number = |from: usize, to: usize| {
+        let digits = text.get(from..to).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse::<i32>().ok()
+    };
+    let dashes = shape(4, b'-') && shape(7, b'-') && (shape(10, b'T') || shape(10, b't'));
+    if !(dashes && shape(13, b':') && shape(16, b':')) {
+        return None;
+    }
+    let small = |from: usize| i8::try_from(number(from, from + 2)?).ok();
+    let year = i16::try_from(number(0, 4)?).ok()?;
+    let shown = DateTime::new(year, small(5)?, small(8)?, small(11)?, small(14)?, small(17)?, 0).ok()?;
+    let mut rest = text.get(19..)?;
+    let mut fraction = 0;
+    if let Some(after) = rest.strip_prefix('.') {
+        let end = after.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(after.len());
+        if end == 0 {
+            return None;
+        }
+        let digits: String = after[..end].chars().chain("000000000".chars()).take(9).collect();
+        fraction = digits.parse::<i128>().ok()?;
+        rest = &after[end..];
+    }
+    let offset = match rest {
+        "Z" | "z" => 0,
+        rest => clock_offset(rest).filter(|_| rest.starts_with(['+', '-']))?,
+    };
+    let since = shown.duration_since(epoch());
+    Some((i128::from(since.as_secs()) - i128::from(offset)) * SECOND + fraction)
+}
+
+/// `+01:30`, `-01:30`, `01:30`: seconds ahead of UTC.
+fn clock_offset(text: &str) -> Option<i64> {
+    let (sign, clock) = match text.strip_prefix('-') {
+        Some(clock) => (-1, clock),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (hours, minutes) = clock.split_once(':')?;
+    let part = |text: &str, most: i64| {
+        let plain = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<i64>().ok().filter(|number| plain && *number <= most)
+    };
+    Some(sign * (part(hours, 23)? * 3600 + part(minutes, 59)? * 60))
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(shown) = self.shown(0) else { return f.write_str("a timestamp") };
+        let (date, time) = (shown.date(), shown.time());
+        write!(f, "{:04}-{:02}-{:02}T", date.year(), date.month(), date.day())?;
+        write!(f, "{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
+        write_fraction(f, time.subsec_nanosecond().unsigned_abs())?;
+        f.write_str("Z")
+    }
+}
+
+fn write_fraction(f: &mut fmt::Formatter<'_>, nanoseconds: u32) -> fmt::Result {
+    if nanoseconds == 0 {
+        return Ok(());
+    }
+    let digits = format!("{nanoseconds:09}");
+    write!(f, ".{}", digits.trim_end_matches('0'))
+}
+
+/// Seconds, as many digits as it takes: `5400s`, `1.5s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, rest) = (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
+        write!(f, "{}{seconds}", if self.0 < 0 { "-" } else { "" })?;
+        write_fraction(f, rest as u32)?;
+        f.write_str("s")
+    }
+}
+
+impl Span {
+    /// `1h30m`, `1.5s`, `-20ms`: numbers with units one after the other.
+    pub fn read(text: &str) -> Result<Span, EvalError> {
+        read_span(text).map(Span).ok_or_else(|| {
+            let message = format!("{:?} is not a duration", short(text));
+            type_error(message).hint("write it as 1h30m, 90s or 250ms; units are h, m, s, ms, us and ns")
+        })
+    }
+
+    pub fn add(self, other: Span) -> Result<Span, EvalError> {
+        self.0.checked_add(other.0).map(Span).ok_or_else(span_out_of_range)
+    }
+
+    pub fn minus(self, other: Span) -> Result<Span, EvalError> {
+        self.0.checked_sub(other.0).map(Span).ok_or_else(span_out_of_range)
+    }
+
+    pub fn negative(self) -> Result<Span, EvalError> {
+        self.0.checked_neg().map(Span).ok_or_else(span_out_of_range)
+    }
+
+    fn part(self, name: &str) -> Option<i64> {
+        Some(match name {
+            "getHours" => self.0 / 3_600_000_000_000,
+            "getMinutes" => self.0 / 60_000_000_000,
+            "getSeconds" => self.0 / 1_000_000_000,
+            "getMilliseconds" => self.0 / 1_000_000,
+            _ => return None,
+        })
+    }
+}
+
+fn read_span(text: &str) -> Option<i64> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() || rest.len() > 200 {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|sign: char| !sign.is_ascii_digit() && sign != '.')?;
+        let (number, after) = rest.split_at(end);
+        let unit_end = after.find(|sign: char| sign.is_ascii_digit() || sign == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let size: i128 = match unit {
+            "h" => 3600 * SECOND,
+            "m" => 60 * SECOND,
+            "s" => SECOND,
+            "ms" => 1_000_000,
+            "us" | "µs" | "μs" => 1_000,
+            "ns" => 1,
+            _ => return None,
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || whole.len() > 19 {
+            return None;
+        }
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let digits = &fraction[..fraction.len().min(15)];
+        let part: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+        total += whole * size + part * size / 10i128.pow(digits.len() as u32);
+        rest = after;
+    }
+    i64::try_from(sign * total).ok()
+}
+
+/// `getHours` and its like.
+pub(super) fn getter(name: &str, target: &Val, zone: Option<&Val>) -> Result<Val, EvalError> {
+    let moment = match (target, zone) {
+        (Val::Time(moment), _) => *moment,
+        (Val::Span(span), None) => {
+            let part = span.part(name).map(Val::Int);
+            return part.ok_or_else(|| type_error(format!("{name}() is of a timestamp, a duration has none")));
+        }
+        (Val::Span(_), Some(_)) => return Err(type_error(format!("{name}() of a duration has no time zone"))),
+        (other, _) => {
+            let message = format!("{name}() is of a timestamp, not of {}", tell(other));
+            let error = type_error(message);
+            return Err(match other.kind() {
+                Some(Kind::Str) => error.hint(format!("write timestamp(…).{name}()")),
+                _ => error,
+            });
+        }
+    };
+    let offset = match zone {
+        None => 0,
+        Some(Val::Str(zone)) => offset_of(zone, moment)?,
+        Some(other) => return Err(type_error(format!("a time zone is a string, not {}", tell(other)))),
+    };
+    let shown = moment.shown(offset).ok_or_else(out_of_range)?;
+    let (date, time) = (shown.date(), shown.time());
+    Ok(Val::Int(match name {
+        "getFullYear" => i64::from(date.year()),
+        "getMonth" => i64::from(date.month()) - 1,
+        "getDate" => i64::from(date.day()),
+        "getDayOfMonth" => i64::from(date.day()) - 1,
+        "getDayOfWeek" => i64::from(date.weekday().to_sunday_zero_offset()),
+        "getDayOfYear" => i64::from(date.day_of_year()) - 1,
+        "getHours" => i64::from(time.hour()),
+        "getMinutes" => i64::from(time.minute()),
+        "getSeconds" => i64::from(time.second()),
+        _ => i64::from(time.millisecond()),
+    }))
+}
+
+fn offset_of(zone: &str, moment: Moment) -> Result<i64, EvalError> {
+    if let Some(offset) = clock_offset(zone) {
+        return Ok(offset);
+    }
+    let Some(found) = zones::find(zone) else {
+        let hint = match nearest(zone, ["UTC", "Europe/Berlin", "Europe/London", "America/New_York", "Asia/Tokyo"]) {
+            Some(close) => format!("did you mean '{close}'?"),
+            None => "zones are such as 'Europe/Berlin', 'UTC' or '+01:00'".to_owned(),
+        };
+        return Err(type_error(format!("there is no time zone {:?}", short(zone))).hint(hint));
+    };
+    let seconds = moment.seconds().clamp(jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second());
+    let at = jiff::Timestamp::from_second(seconds).map_err(|_| out_of_range())?;
+    Ok(i64::from(found.to_offset(at).seconds()))
+}

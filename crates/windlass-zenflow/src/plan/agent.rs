@@ -1,0 +1,338 @@
+//! The pipeline of an agent: it asks its model, runs the tools that the model calls, and asks again.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{
+    Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Rule, Task, Wait,
+    WriteOp,
+};
+use windlass_syntax::Span;
+use windlass_value::{Duration, Map, Mode, Value, to_json};
+
+use super::coordinator::{COORDINATOR, SETTLES};
+use super::planner::{Here, Planner, Told, folder, limited, own, rule, silent, texts};
+use super::tools::{SUBMIT_RESULT, send_message, submit_result};
+use crate::document::{Agent, Spanned, Step};
+
+/// Model calls of an agent that says nothing of its own.
+const TURNS: u64 = 50;
+
+/// Tries of a model call after the first, if nobody says anything.
+const CALL_RETRIES: u64 = 2;
+
+/// How often a step may be given mail.
+const WAKES: u64 = 10;
+
+/// What is tried again of a model call: the service is overloaded, or could not be reached.
+const AGAIN_ON: [&str; 4] = ["429", "5xx", "connection", "timeout"];
+
+/// What an agent's pipeline is made from.
+pub(super) struct AgentStep<'d> {
+    pub name: &'d str,
+    pub label: &'static str,
+    pub hidden: bool,
+    pub span: Span,
+    pub agent: Option<&'d Agent>,
+    pub role: &'static str,
+    pub model: Option<&'d Spanned<String>>,
+    pub instructions: &'d str,
+    pub files: &'d [Spanned<String>],
+    pub time: Option<Duration>,
+    pub call_retries: u64,
+    /// It reads mail, and may write to the coordinator.
+    pub mail: bool,
+}
+
+/// Where the tasks of an agent's pipeline stand.
+struct Tasks {
+    ask: u32,
+    /// Where the next turn begins: with mail, if there may be any.
+    next: u32,
+    /// The last look for mail.
+    last: Option<u32>,
+}
+
+impl<'d> AgentStep<'d> {
+    /// A step that is an agent's own.
+    pub fn of(step: &'d Step, here: &Here<'d>) -> AgentStep<'d> {
+        let agent = step.agent.as_ref().and_then(|agent| here.document.agent(agent));
+        AgentStep {
+            name: &step.id,
+            label: "agent",
+            hidden: false,
+            span: step.span,
+            agent,
+            role: "step",
+            model: step.model.as_ref(),
+            instructions: step.instructions.as_ref().map_or("", |text| text.as_str()),
+            files: &step.context_files,
+            time: Planner::step_time(step, here),
+            call_retries: call_retries(Some(step), here),
+            mail: true,
+        }
+    }
+
+    pub fn schema(&self) -> Option<&'d Value> {
+        self.agent.and_then(|agent| agent.result_schema.as_ref()).map(|schema| &schema.value)
+    }
+
+    fn turns(&self) -> u64 {
+        let turns = self.agent.and_then(|agent| agent.max_turns).map(|turns| turns.value);
+        turns.filter(|turns| *turns > 0).unwrap_or(TURNS)
+    }
+
+    fn system(&self) -> Value {
+        let prompt = self.agent.and_then(|agent| agent.prompt.as_ref());
+        prompt.map_or(Value::Null, |prompt| Value::from(prompt.as_str()))
+    }
+
+    /// The tools that are allowed, null for all, and those that are not.
+    pub fn allowed(&self) -> (Value, Value) {
+        let named = |names: &[Spanned<String>]| texts(names.iter().map(|name| &name.value));
+        let allow = self.agent.and_then(|agent| agent.tools.as_ref()).filter(|tools| !tools.is_empty());
+        let deny = self.agent.map_or_else(|| named(&[]), |agent| named(&agent.disallowed_tools));
+        (allow.map_or(Value::Null, |tools| named(tools)), deny)
+    }
+}
+
+/// Tries of a model call after the first.
+pub(super) fn call_retries(step: Option<&Step>, here: &Here<'_>) -> u64 {
+    let own = step.and_then(|step| step.max_retries).or(here.document.options.max_retries);
+    own.map_or(CALL_RETRIES, |retries| retries.value)
+}
+
+impl Planner<'_> {
+    pub fn agent_step(&mut self, step: &AgentStep<'_>, parent: NodeId, here: &Here<'_>) -> NodeId {
+        let first = self.first_of(step, here);
+        self.agent_pipeline(step, first, parent, here)
+    }
+
+    /// The settings of the first message.
+    fn first_of(&self, step: &AgentStep<'_>, here: &Here<'_>) -> (&'static str, Map) {
+        let mut first = Map::new();
+        first.insert("instructions", step.instructions);
+        if let Some(schema) = step.schema() {
+            first.insert("result", owed(schema));
+        }
+        let context = &here.context;
+        let told = |told: &Told| {
+            Value::object([
+                ("id", Value::from(told.id.as_str())),
+                // Its own scope, and those between.
+                ("beyond", Value::from(1 + here.depth.saturating_sub(told.depth))),
+                ("whole", Value::Bool(told.whole)),
+            ])
+        };
+        if !context.told.is_empty() {
+            first.insert("dependencies", Value::list(context.told.iter().map(told).collect()));
+        }
+        if let Some(heading) = context.heading {
+            first.insert("heading", heading);
+        }
+        if let Some(around) = &here.around {
+            let around = [
+                ("name", Value::from(around.name.as_str())),
+                ("items", Value::Bool(around.items)),
+                ("steps", texts(&around.steps)),
+                ("previous", Value::Bool(context.previous && !around.items)),
+            ];
+            first.insert("around", Value::object(around));
+        }
+        let inputs = &here.document.extensions.inputs;
+        if !inputs.is_empty() {
+            first.insert("inputs", texts(inputs.iter().map(|(name, _)| &name.value)));
+        }
+        first.insert("files", !step.files.is_empty());
+        first.insert("context", !self.coordinated);
+        ("first", first)
+    }
+
+    /// The pipeline, which begins its conversation with what this function of the language gives.
+    pub fn agent_pipeline(
+        &mut self,
+        step: &AgentStep<'_>,
+        first: (&'static str, Map),
+        parent: NodeId,
+        here: &Here<'_>,
+    ) -> NodeId {
+        let span = step.span;
+        let id = self.node(step.name, step.label, Some(parent), span);
+        let mail = step.mail && self.coordinated;
+        let mut tasks = Vec::new();
+        if !step.files.is_empty() {
+            tasks.push(self.files_task(step, here));
+        }
+        let first = self.agent(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), Mode::Value, span);
+        tasks.push(silent("begin", Action::Write(own("talk", WriteOp::Set, first))));
+        let next = tasks.len() as u32;
+        if mail {
+            let task = self.mail_task(id, step, None);
+            tasks.push(task);
+        }
+        let ask = tasks.len() as u32;
+        let at = Tasks { ask, next, last: mail.then_some(ask + 2) };
+        let asks = self.ask_task(step, &at, mail, here);
+        tasks.push(asks);
+        let acts = self.act_task(id, step, &at, mail);
+        tasks.push(acts);
+        if mail {
+            let task = self.mail_task(id, step, Some(&at));
+            tasks.push(task);
+        }
+        self.pipeline(id, tasks);
+        let output = self.plain("results", span);
+        let node = self.get(id);
+        node.hidden = step.hidden;
+        node.scope = true;
+        node.meters = true;
+        node.timeout = step.time.and_then(limited);
+        node.output = Some(output);
+        node.mailbox = mail.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
+        id
+    }
+
+    fn files_task(&mut self, step: &AgentStep<'_>, here: &Here<'_>) -> Task {
+        let input = Value::object([
+            ("folder", folder(here.document.folder.as_deref())),
+            ("paths", texts(step.files.iter().map(|path| &path.value))),
+            ("lenient", Value::Bool(here.document.extensions.lenient_files)),
+        ]);
+        let input = self.value(input, step.span);
+        let (ok, given) = (self.ok(step.span), self.plain("given", step.span));
+        let rules = vec![rule(Some(ok), Directive::Continue, vec![own("files", WriteOp::Set, given)])];
+        Task { label: "files".into(), rules, ..Task::new(Action::Effect(Effect::new("agent_files", input))) }
+    }
+
+    pub fn ok(&mut self, span: Span) -> windlass_core::plan::ExprId {
+        self.condition::<&str>("ok", [], span)
+    }
+
+    /// Looks for mail: before a turn, or after the last one.
+    fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, last: Option<&Tasks>) -> Task {
+        let span = step.span;
+        let name = format!("{}#{}", step.name, if last.is_some() { "last-mail" } else { "mail" });
+        let wait = self.hidden(&name, "mail", Some(id), span);
+        let settles = Some((Arc::from(COORDINATOR), SETTLES));
+        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, settles });
+        let truth = self.value(Value::Bool(true), span);
+        let letters = self.plain("letters", span);
+        let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
+        let mut some = vec![("is", Value::from("some"))];
+        some.extend(last.map(|_| ("turns", Value::from(step.turns()))));
+        let some = self.condition("mailed", some, span);
+        let told = vec![own("talk", WriteOp::Extend, letters)];
+        let rules = vec![
+            rule(Some(cancel), Directive::Break, vec![own("cancelled", WriteOp::Set, truth)]),
+            rule(Some(some), last.map_or(Directive::Continue, |at| Directive::Jump(at.ask)), told),
+            Rule::new(last.map_or(Directive::Continue, |_| Directive::Break)),
+        ];
+        Task { rules, ..silent("mail", Action::Node(wait)) }
+    }
+
+    fn ask_task(&mut self, step: &AgentStep<'_>, at: &Tasks, mail: bool, here: &Here<'_>) -> Task {
+        let span = step.span;
+        let schema = step.schema();
+        let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
+        let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
+        offered.extend(mail.then(send_message));
+        let fixed = self.fixed_request(step, offered);
+        let size = to_json(&fixed).len();
+        let price = fixed.get("price").cloned().unwrap_or_default();
+        let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
+        let request = self.agent("request", request, Mode::Value, span);
+        let reserves = here.counted.then(|| {
+            let settings = [("fixed", Value::from(size)), ("price", price)];
+            self.agent("reserve", settings, Mode::Value, span)
+        });
+        let is = |planner: &mut Self, is: &str| {
+            let settings = [
+                ("is", Value::from(is)),
+                ("turns", Value::from(step.turns())),
+                ("tool", tool.clone().unwrap_or_default()),
+            ];
+            Some(planner.condition("asked", settings, span))
+        };
+        let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
+        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.plain("calls", span))];
+        if schema.is_some() {
+            let submitted = self.agent("submitted", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
+            kept.push(own("result", WriteOp::Set, submitted));
+        }
+        let mut rules = Vec::new();
+        if schema.is_some() {
+            rules.push(rule(is(self, "submitted"), Directive::Break, kept.clone()));
+        }
+        rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
+        if schema.is_some() {
+            let forced = self.agent("forced", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
+            let truth = self.value(Value::Bool(true), span);
+            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, truth)];
+            rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
+            let message = format!("the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked once more");
+            let fails = self.failure("NoResult", message, span);
+            rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
+        }
+        let message = format!("the agent still calls tools after {} turns; raise its maxTurns if it needs more", step.turns());
+        let fails = self.failure("TurnLimit", message, span);
+        rules.push(rule(is(self, "turn_limit"), fails, vec![said]));
+        let over = at.last.map_or(Directive::Break, Directive::Jump);
+        rules.push(rule(is(self, "over"), over, kept));
+        let effect = Effect { reserves, ..Effect::new("agent_model", request) };
+        let retry = call_again(step.call_retries);
+        Task { label: "ask".into(), rules, retry, ..Task::new(Action::Effect(effect)) }
+    }
+
+    /// All of a request that is known beforehand.
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>) -> Value {
+        let (allow, deny) = step.allowed();
+        let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
+        let model = self.model(model.map(|model| model.as_str()));
+        let price = self.price(model.as_deref());
+        let number = |number: Option<Spanned<f64>>| number.and_then(|number| Value::float(number.value));
+        let tools = Value::object([("allow", allow), ("deny", deny), ("own", Value::list(offered))]);
+        let fixed = [
+            ("model", Value::from(model)),
+            ("system", step.system()),
+            ("tools", tools),
+            ("result", step.schema().map_or(Value::Null, owed)),
+            ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
+            ("topP", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
+            ("price", price),
+            ("role", Value::from(step.role)),
+        ];
+        Value::object(fixed)
+    }
+
+    /// The calls of a reply, side by side; then the model is told what came of them.
+    fn act_task(&mut self, id: NodeId, step: &AgentStep<'_>, at: &Tasks, mail: bool) -> Task {
+        let span = step.span;
+        let calls = self.calls_of_step(id, step, mail);
+        let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
+        let mut rules = Vec::new();
+        if step.schema().is_some() {
+            let finished = self.condition("finished", [("tool", Value::from(SUBMIT_RESULT))], span);
+            rules.push(rule(Some(finished), Directive::Break, told.clone()));
+        }
+        let ok = self.ok(span);
+        rules.push(rule(Some(ok), Directive::Jump(at.next), told));
+        Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+}
+
+/// The result that an agent owes.
+pub(super) fn owed(schema: &Value) -> Value {
+    Value::object([("tool", Value::from(SUBMIT_RESULT)), ("schema", schema.clone())])
+}
+
+/// How a model call is tried again.
+pub(super) fn call_again(retries: u64) -> Option<Retry> {
+    let backoff = Backoff {
+        interval: Amount::Fixed(Duration::from_secs(2)),
+        growth: Growth::Exponential(2.0),
+        min: None,
+        max: Some(Duration::from_secs(60)),
+        jitter: Jitter::Add(0.1),
+    };
+    let on = AGAIN_ON.map(Arc::from).to_vec();
+    (retries > 0).then_some(Retry { attempts: Amount::Fixed(retries.saturating_add(1)), backoff, on, within: None })
+}

@@ -1,0 +1,207 @@
+//! The coordinator: an agent beside the steps that reads what they write, and may write to them.
+
+use windlass_core::plan::{
+    Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp,
+};
+use windlass_syntax::Span;
+use windlass_value::{Duration, Level, Mode, Value};
+
+use super::agent::{call_again, call_retries};
+use super::planner::{Here, Planner, own, rule, silent};
+use super::tools::{Leads, text, tool};
+use crate::document::Document;
+
+pub(super) const COORDINATOR: &str = "coordinator";
+
+/// How long a step lets the coordinator come to rest before it looks for mail.
+pub(super) const SETTLES: Duration = Duration::from_secs(30);
+
+/// How often the coordinator may be given mail.
+const WAKES: u64 = 100;
+
+/// How long it may think about one answer: nobody may wait for it forever.
+const THINKS: Duration = Duration::from_secs(300);
+
+const FORWARD: &str = "forward_to_agent";
+const NARRATE: &str = "narrate";
+const FINALIZE: &str = "finalize";
+
+const SYSTEM: &str = "You coordinate the agents of a workflow. You are told when steps start and end, and you get the \
+messages that agents send to you. Agents cannot write to each other: if one should know something, forward it with \
+`forward_to_agent`. A step that has not started yet gets its mail when it starts. Use `narrate` to tell the user what \
+happens. When you are told that the workflow has ended, call `finalize` with a summary of its outcome. If there is \
+nothing to do, answer with a short text and call no tool.";
+
+/// Tasks of the coordinator's pipeline.
+const WAIT: u32 = 1;
+const ASK: u32 = 2;
+
+impl Planner<'_> {
+    pub fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
+        let document = here.document;
+        let span = document.extensions.coordinator.mode.map_or(document.span, |mode| mode.span);
+        if let Some(step) = document.step(COORDINATOR) {
+            let message = "a step cannot be called `coordinator` where there is one";
+            let hint = "call it something else, or switch the coordinator off: x-windlass: {coordinator: {mode: off}}";
+            self.problem("reserved_step_id", step.id.span, message, hint);
+        }
+        let id = self.node(COORDINATOR, "coordinator", Some(parent), span);
+        let welcome = self.agent("welcome", [("text", Value::from(welcome(document)))], Mode::Value, span);
+        let begin = silent("begin", Action::Write(own("talk", WriteOp::Set, welcome)));
+        let wait = self.wait_task(id, span);
+        let ask = self.coordinator_ask(here, span);
+        let act = self.coordinator_act(id, span);
+        self.pipeline(id, vec![begin, wait, ask, act]);
+        let output = self.plain("results", span);
+        let node = self.get(id);
+        node.scope = true;
+        node.meters = true;
+        node.output = Some(output);
+        node.mailbox = Some(Mailbox { wakes: WAKES, closed: "mailbox-closed-by-finalize".into() });
+        id
+    }
+
+    fn wait_task(&mut self, id: NodeId, span: Span) -> Task {
+        let wait = self.hidden("coordinator#mail", "mail", Some(id), span);
+        self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: true, settles: None });
+        let some = self.condition("mailed", [("is", Value::from("any"))], span);
+        let writes = vec![
+            own("talk", WriteOp::Extend, self.plain("letters", span)),
+            own("ending", WriteOp::Set, self.plain("ending", span)),
+        ];
+        // Nobody is left who could write, or it may not be woken any more.
+        let rules = vec![rule(Some(some), Directive::Continue, writes), rule(None, Directive::Break, Vec::new())];
+        Task { rules, ..silent("mail", Action::Node(wait)) }
+    }
+
+    fn coordinator_ask(&mut self, here: &Here<'_>, span: Span) -> Task {
+        let settings = &here.document.extensions.coordinator;
+        let model = self.model(settings.model.as_ref().map(|model| model.as_str()));
+        let price = self.price(model.as_deref());
+        let system = match &settings.prompt {
+            Some(prompt) => format!("{SYSTEM}\n\n{}", prompt.as_str()),
+            None => SYSTEM.to_owned(),
+        };
+        let tools = Value::object([
+            // None of the tools that steps have.
+            ("allow", Value::list(Vec::new())),
+            ("deny", Value::list(Vec::new())),
+            ("own", Value::list(offered())),
+        ]);
+        let fixed = Value::object([
+            ("model", Value::from(model)),
+            ("system", Value::from(system)),
+            ("tools", tools),
+            ("price", price.clone()),
+            ("role", Value::from("coordinator")),
+        ]);
+        let size = windlass_value::to_json(&fixed).len();
+        let input = self.agent("request", [("fixed", fixed)], Mode::Value, span);
+        let reserves = here.counted.then(|| {
+            self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span)
+        });
+        let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
+        let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
+        let kept = vec![said, own("calls", WriteOp::Set, self.plain("calls", span))];
+        let rules = vec![
+            rule(is(self, "act"), Directive::Continue, kept.clone()),
+            rule(is(self, "over"), Directive::Break, kept.clone()),
+            rule(is(self, "wait"), Directive::Jump(WAIT), kept),
+            // Whatever becomes of it, the steps go on.
+            rule(None, Directive::Break, Vec::new()),
+        ];
+        let effect = Effect { reserves, ..Effect::new("agent_model", input) };
+        Task {
+            label: "ask".into(),
+            rules,
+            retry: call_again(call_retries(None, here)),
+            timeout: Some(windlass_core::plan::Amount::Fixed(THINKS)),
+            ..Task::new(Action::Effect(effect))
+        }
+    }
+
+    fn coordinator_act(&mut self, id: NodeId, span: Span) -> Task {
+        let forwards = self.calls_one_of(&[FORWARD], span);
+        let to = self.argument("target_step_id", None, span);
+        let posts = self.posts(to, span);
+        let narrates = self.calls_one_of(&[NARRATE], span);
+        let narrated = self.tells("coordinator.narration", NARRATE, span);
+        let finalizes = self.calls_one_of(&[FINALIZE], span);
+        let finalized = self.tells("coordinator.synthesis", FINALIZE, span);
+        let leads = vec![
+            self.troubled(span),
+            Leads { when: forwards, tasks: posts },
+            Leads { when: narrates, tasks: narrated },
+            Leads { when: finalizes, tasks: finalized },
+        ];
+        let unknown = [("text", Value::from("there is no such tool")), ("error", Value::Bool(true))];
+        let unknown = self.agent("done", unknown, Mode::Value, span);
+        let calls = self.calls(id, COORDINATOR, span, 1, leads, vec![silent("", Action::Evaluate(unknown))]);
+        let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
+        let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
+        let summary = self.argument("summary", Some(FINALIZE), span);
+        let summary = Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+        let ok = self.ok(span);
+        let rules = vec![
+            rule(Some(finished), Directive::Break, told.iter().cloned().chain([summary]).collect()),
+            rule(Some(ok), Directive::Jump(ASK), told),
+            rule(None, Directive::Break, Vec::new()),
+        ];
+        Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+
+    fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
+        let settings = [("name", Value::from(name)), ("of", of.map_or(Value::Null, Value::from))];
+        self.agent("argument", settings, Mode::Value, span)
+    }
+
+    fn tells(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
+        let data = self.plain("arguments", span);
+        let done = self.agent("done", [("text", Value::from("ok"))], Mode::Value, span);
+        vec![silent(label, Action::Tell { kind: kind.into(), data }), silent("told", Action::Evaluate(done))]
+    }
+}
+
+fn offered() -> Vec<Value> {
+    let kind = Value::object([
+        ("type", Value::from("string")),
+        ("enum", Value::list(["info", "context_update", "cancel"].map(Value::from).to_vec())),
+        ("description", Value::from("cancel ends the step; anything else is for it to read")),
+    ]);
+    vec![
+        tool(
+            FORWARD,
+            "Sends a message to the agent of a step.",
+            &[("target_step_id", text("the id of the step")), ("text", text("what it is to know")), ("kind", kind)],
+            &["target_step_id", "text"],
+        ),
+        tool(NARRATE, "Tells the user what is going on.", &[("text", text("one or two sentences"))], &["text"]),
+        tool(
+            FINALIZE,
+            "Ends your work, when the workflow has ended.",
+            &[("summary", text("what came of the workflow, for the user"))],
+            &[],
+        ),
+    ]
+}
+
+/// What the coordinator knows before anything has happened.
+fn welcome(document: &Document) -> String {
+    let mut text = format!("Workflow: {}", document.name.as_str());
+    if let Some(description) = &document.description {
+        text.push_str(&format!("\n{}", description.as_str().trim_end()));
+    }
+    text.push_str("\n\nSteps:");
+    for step in &document.steps {
+        text.push_str(&format!("\n- {}", step.id.value));
+        if !step.depends_on.is_empty() {
+            let after: Vec<&str> = step.depends_on.iter().map(|id| id.as_str()).collect();
+            text.push_str(&format!(" (after {})", after.join(", ")));
+        }
+        let inner: Vec<&str> = step.inner().iter().map(|step| step.id.as_str()).collect();
+        if !inner.is_empty() {
+            text.push_str(&format!(", a loop of {}", inner.join(", ")));
+        }
+    }
+    text
+}

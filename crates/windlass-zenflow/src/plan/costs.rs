@@ -1,0 +1,49 @@
+//! Models, what they cost, and what may be used up.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, Budget as PlanBudget, CALLS, TIME};
+use windlass_value::Value;
+
+use super::planner::{Here, Planner};
+use crate::document::Budget;
+
+impl Planner<'_> {
+    /// The model that is asked: the one that is forced, the one that is written down, or the default.
+    pub fn model(&self, written: Option<&str>) -> Option<String> {
+        let forced = self.options.model.as_deref();
+        forced.or(written).or(self.options.default_model.as_deref()).map(str::to_owned)
+    }
+
+    /// What the model costs, if anybody knows.
+    pub fn price(&self, model: Option<&str>) -> Value {
+        model.and_then(|model| self.options.price(model)).map_or(Value::Null, |price| {
+            Value::object([
+                ("input", Value::from(price.input)),
+                ("output", Value::from(price.output)),
+                ("cacheRead", Value::from(price.cache_read)),
+                ("cacheWrite", Value::from(price.cache_write)),
+            ])
+        })
+    }
+
+    pub fn budget(&self, budget: Option<&Budget>) -> Vec<PlanBudget> {
+        let Some(budget) = budget else { return Vec::new() };
+        let limit = |what: &str, most: Option<u64>| {
+            most.map(|most| PlanBudget { what: Arc::from(what), most: Amount::Fixed(most) })
+        };
+        let limits = [
+            limit("tokens", budget.tokens.map(|tokens| tokens.value)),
+            limit("money", budget.money.map(|money| money.value)),
+            limit(CALLS, budget.calls.map(|calls| calls.value)),
+            limit(TIME, budget.time.map(|time| time.value.as_ms())),
+        ];
+        limits.into_iter().flatten().collect()
+    }
+
+    /// The same place, with a budget around it.
+    pub fn counting<'d>(&self, here: &Here<'d>, budget: Option<&Budget>) -> Here<'d> {
+        let counted = !self.budget(budget).is_empty();
+        Here { counted: here.counted || counted, ..here.clone() }
+    }
+}

@@ -1,0 +1,204 @@
+//! Steps, their order, and what is included.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{
+    After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind,
+};
+use windlass_core::{Status, StatusSet};
+use windlass_value::{Duration, Map, Mode, Value};
+
+use super::agent::AgentStep;
+use super::coordinator::COORDINATOR;
+use super::planner::{Context, Here, Planner, Told, limited, texts, tried_again};
+use crate::document::{Document, FlowOptions, Include, OutputMode, Scheduler, Step, Strategy};
+
+/// Steps at a time if nobody says anything.
+const STEPS_AT_ONCE: u64 = 5;
+
+/// What the reducer's own errors mean in a workflow.
+const HINTS: &[(&str, &str)] = &[
+    ("NotAnArray", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
+    ("LoopCountExceeded", "raise maxIterations, or look why neither `until` nor the judge ends the loop: `windlass events RUN`"),
+    ("NotBoolean", "compare it with something: steps.review.content.contains('LGTM'), steps.count.result.n > 3"),
+];
+
+impl Planner<'_> {
+    /// The whole run: the coordinator if there is one, and the steps.
+    pub fn run(&mut self, document: &Document) {
+        let span = document.span;
+        self.coordinated = document.has_coordinator(self.options);
+        self.plan.metadata = metadata(document);
+        self.plan.hints = HINTS.iter().map(|(code, hint)| ((*code).into(), (*hint).into())).collect();
+        self.parameters(document);
+        let root = self.hidden("workflow", "workflow", None, span);
+        self.plan.root = root;
+        let budget = self.budget(document.extensions.budget.as_ref());
+        let here = Here {
+            document,
+            depth: 0,
+            context: Context::default(),
+            around: None,
+            counted: !budget.is_empty(),
+        };
+        let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
+        let flow = self.hidden("steps", "steps", Some(root), span);
+        self.graph(flow, &document.steps, &here, &document.options);
+        let timeout = document.options.timeout.map(|timeout| timeout.value);
+        self.get(flow).timeout = timeout.and_then(limited);
+        self.get(flow).reports_to = self.reports();
+        let alone = |node| Child { node, after: Vec::new(), condition: None, group: None };
+        let output = [
+            ("steps", texts(document.steps.iter().map(|step| &step.id.value))),
+            ("coordinator", coordinator.map_or(Value::Null, |_| Value::from(COORDINATOR))),
+        ];
+        let output = self.agent("run", output, Mode::Value, span);
+        let node = self.get(root);
+        node.kind = NodeKind::Graph(Graph {
+            children: coordinator.into_iter().chain([flow]).map(alone).collect(),
+            in_flight: None,
+            ending: Ending::Any,
+            on_failure: OnFailure::Continue,
+            unmet: Status::Cancelled,
+            spreads: false,
+            pick: Pick::Ready,
+        });
+        node.meters = true;
+        node.budget = budget;
+        node.output = Some(output);
+    }
+
+    fn parameters(&mut self, document: &Document) {
+        for (name, default) in &document.extensions.inputs {
+            if self.plan.parameters.iter().any(|known| *known.name == *name.value) {
+                continue;
+            }
+            let default = Some(default.clone());
+            self.plan.parameters.push(Parameter { default, ..Parameter::new(name.as_str(), VariableKind::Any) });
+        }
+        for step in document.all_steps() {
+            if let Some(Include { document: Some(included), .. }) = &step.include {
+                self.parameters(included);
+            }
+        }
+    }
+
+    pub fn reports(&self) -> Option<Arc<str>> {
+        self.coordinated.then(|| COORDINATOR.into())
+    }
+
+    pub fn at_once(&self, options: &FlowOptions) -> u32 {
+        let written = options.max_concurrency.map(|most| most.value).filter(|most| *most > 0);
+        let most = written.or(self.options.max_concurrency.filter(|most| *most > 0)).unwrap_or(STEPS_AT_ONCE);
+        u32::try_from(most).unwrap_or(u32::MAX)
+    }
+
+    /// Fills a node with steps that wait for each other.
+    pub fn graph(&mut self, id: NodeId, steps: &[Step], here: &Here<'_>, options: &FlowOptions) {
+        let mut children = Vec::with_capacity(steps.len());
+        for step in steps {
+            let node = self.step(step, steps, id, here);
+            let position = |dependency: &str| steps.iter().position(|step| *step.id == dependency);
+            let after = step.depends_on.iter().filter_map(|dependency| position(dependency)).map(|child| After {
+                child: child as u32,
+                accepts: StatusSet::of([Status::Succeeded, Status::Skipped]),
+            });
+            let after = after.collect();
+            let condition = step.condition.as_ref().map(|condition| self.cel(condition, Mode::Guard));
+            let group = step.agent.as_ref().map(|agent| agent.as_str().into());
+            children.push(Child { node, after, condition, group });
+        }
+        let strategy = options.on_step_failure.map_or(Strategy::Cascade, |strategy| strategy.value);
+        let skips = strategy == Strategy::SkipDependents;
+        let graph = Graph {
+            children,
+            in_flight: Some(self.at_once(options)),
+            ending: Ending::Any,
+            on_failure: if strategy == Strategy::Abort { OnFailure::CancelRest } else { OnFailure::Continue },
+            unmet: if skips { Status::Skipped } else { Status::Cancelled },
+            spreads: skips,
+            pick: match options.scheduler.map(|scheduler| scheduler.value) {
+                None | Some(Scheduler::DependencyFirst) => Pick::Ready,
+                Some(Scheduler::RoundRobin) => Pick::RoundRobin,
+                Some(Scheduler::LeastBusy) => Pick::LeastBusy,
+            },
+        };
+        self.get(id).kind = NodeKind::Graph(graph);
+    }
+
+    fn step(&mut self, step: &Step, siblings: &[Step], parent: NodeId, here: &Here<'_>) -> NodeId {
+        let here = &Here { context: told(step, siblings, here), ..here.clone() };
+        let here = &self.counting(here, step.budget.as_ref());
+        let id = match (&step.include, &step.repeat) {
+            (Some(include), _) => self.include(step, include, parent, here),
+            (None, Some(repeat)) => self.looped(step, repeat, parent, here),
+            (None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
+        };
+        let (retry, reports) = (step.retries.and_then(|retries| tried_again(retries.value)), self.reports());
+        let budget = self.budget(step.budget.as_ref());
+        let node = self.get(id);
+        node.retry = retry;
+        node.meters = true;
+        node.budget = budget;
+        node.reports_to = reports;
+        id
+    }
+
+    /// The time of a step without a loop.
+    pub fn step_time(step: &Step, here: &Here<'_>) -> Option<Duration> {
+        step.timeout.or(here.document.options.step_timeout).map(|timeout| timeout.value)
+    }
+
+    fn include(&mut self, step: &Step, include: &Include, parent: NodeId, here: &Here<'_>) -> NodeId {
+        let id = self.node(&step.id, "include", Some(parent), step.span);
+        self.get(id).scope = true;
+        let Some(document) = &include.document else {
+            // Nobody is going to run this.
+            self.graph(id, &[], here, &FlowOptions::default());
+            return id;
+        };
+        let outermost = self.inside.is_none();
+        if outermost {
+            self.inside = Some(include.target.span);
+        }
+        let context = Context { heading: Some("Parent Context"), ..here.context.clone() };
+        let inside = Here { document, depth: here.depth + 1, context, ..here.clone() };
+        let inside = self.counting(&inside, document.extensions.budget.as_ref());
+        self.graph(id, &document.steps, &inside, &document.options);
+        let times = [Self::step_time(step, here), document.options.timeout.map(|timeout| timeout.value)];
+        let time = times.into_iter().flatten().filter(|time| *time > Duration::ZERO).min();
+        let output = [
+            ("name", Value::from(step.id.as_str())),
+            ("steps", texts(document.steps.iter().map(|step| &step.id.value))),
+        ];
+        let output = self.agent("include", output, Mode::Value, step.span);
+        let node = self.get(id);
+        node.timeout = time.and_then(limited);
+        node.output = Some(output);
+        if outermost {
+            self.inside = None;
+        }
+        id
+    }
+}
+
+/// What a step is told of those before it: of those that it names, else what the place it stands in tells.
+fn told(step: &Step, siblings: &[Step], here: &Here<'_>) -> Context {
+    if step.depends_on.is_empty() {
+        return here.context.clone();
+    }
+    let whole = |id: &str| {
+        let repeat = siblings.iter().find(|step| *step.id == id).and_then(|step| step.repeat.as_ref());
+        repeat.and_then(|repeat| repeat.output_mode).is_some_and(|mode| mode.value == OutputMode::Cumulative)
+    };
+    let told = step.depends_on.iter().map(|id| Told { id: id.value.clone(), depth: here.depth, whole: whole(id) });
+    Context { heading: None, told: told.collect(), previous: false }
+}
+
+fn metadata(document: &Document) -> Value {
+    let mut metadata = Map::new();
+    if let Some(description) = &document.description {
+        metadata.insert("description", description.as_str());
+    }
+    Value::map(metadata)
+}

@@ -1,0 +1,210 @@
+//! Loops: over items, or again and again until a condition or a judge says stop.
+
+use windlass_core::Status;
+use windlass_core::plan::{
+    Action, Amount, Check, Collect, Directive, Exhausted, Loop as PlanLoop, LoopLimits, NodeId, NodeKind, Rule, Source,
+    Task, TurnFailure, TurnPath, WriteOp,
+};
+use windlass_syntax::Span;
+use windlass_value::{Map, Mode, Value};
+
+use super::agent::{AgentStep, call_retries, owed};
+use super::planner::{Around, Here, Planner, limited, own, rule, texts};
+use crate::document::{Cel, FlowOptions, Items, Loop, LoopMode, OutputMode, Spanned, Step};
+use windlass_value::Duration;
+
+/// Turns of a `forEach` at once, whatever is asked for.
+const TURNS_AT_ONCE: u64 = 100;
+
+/// What repeats, and until when.
+struct Repeat<'d> {
+    turns: Spanned<u64>,
+    until: Option<&'d Cel>,
+    judge: Option<&'d Spanned<String>>,
+    delay: Option<Duration>,
+}
+
+impl Planner<'_> {
+    pub fn looped(&mut self, step: &Step, repeat: &Loop, parent: NodeId, here: &Here<'_>) -> NodeId {
+        let id = self.node(&step.id, "loop", Some(parent), step.span);
+        self.get(id).scope = true;
+        let here = &self.counting(here, repeat.budget.as_ref());
+        let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
+        let mut looping = match &repeat.mode {
+            LoopMode::ForEach { items, max_concurrency } => {
+                self.for_each(id, step, repeat, (items, *max_concurrency), here)
+            }
+            LoopMode::Repeat { max_iterations, until, until_agent, delay } => {
+                let signals = Repeat {
+                    turns: *max_iterations,
+                    until: until.as_ref(),
+                    judge: until_agent.as_ref(),
+                    delay: delay.map(|delay| delay.value),
+                };
+                self.repeated(id, step, repeat, &signals, here)
+            }
+        };
+        looping.limits.budget = self.budget(repeat.budget.as_ref());
+        let function = if matches!(looping.source, Source::Each(_)) { "each" } else { "repeat" };
+        let settings = [("name", Value::from(step.id.as_str())), ("cumulative", Value::Bool(cumulative))];
+        let output = self.agent(function, settings, Mode::Value, step.span);
+        let node = self.get(id);
+        node.kind = NodeKind::Loop(Box::new(looping));
+        node.timeout = step.timeout.and_then(|timeout| limited(timeout.value));
+        node.output = Some(output);
+        id
+    }
+
+    fn for_each(
+        &mut self,
+        id: NodeId,
+        step: &Step,
+        repeat: &Loop,
+        (items, most): (&Items, Option<Spanned<u64>>),
+        here: &Here<'_>,
+    ) -> PlanLoop {
+        let source = match items {
+            Items::Literal(list) => self.value(list.value.clone(), list.span),
+            Items::Cel(cel) => self.cel(cel, Mode::Value),
+        };
+        if let Some(most) = most.filter(|most| most.value > TURNS_AT_ONCE) {
+            let message = format!("at most {TURNS_AT_ONCE} iterations run at once, not {}", most.value);
+            self.warning("concurrency_capped", most.span, message);
+        }
+        let at_once = most.map(|most| most.value).filter(|most| *most > 0).unwrap_or(TURNS_AT_ONCE);
+        let body = self.body(id, step, repeat, here, false);
+        let entry = self.agent("iteration", [("name", Value::from(step.id.as_str()))], Mode::Value, step.span);
+        PlanLoop {
+            in_flight: Amount::Fixed(at_once.min(TURNS_AT_ONCE)),
+            on_turn_failure: TurnFailure::Stop { running_finish: true },
+            collect: Collect::List,
+            entry: Some(entry),
+            turn_path: TurnPath::Brackets,
+            ..self.bare_loop("forEach", Source::Each(source), body)
+        }
+    }
+
+    fn repeated(
+        &mut self,
+        id: NodeId,
+        step: &Step,
+        repeat: &Loop,
+        signals: &Repeat<'_>,
+        here: &Here<'_>,
+    ) -> PlanLoop {
+        let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
+        let body = self.body(id, step, repeat, here, cumulative || signals.judge.is_some());
+        let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.turns.value, here));
+        let check = match signals.until {
+            Some(until) => Check::After { condition: self.cel(until, Mode::LoopCondition), stop_when: true },
+            None => Check::Never,
+        };
+        let stops = signals.until.is_some() || judge.is_some();
+        let looping = self.bare_loop("repeat", Source::Repeat, body);
+        let most = looping.limits.turns_max;
+        if signals.turns.value > most {
+            let message = format!("{} iterations are more than the limit of {most}", signals.turns.value);
+            self.problem("too_many_iterations", signals.turns.span, message, "raise `loop_turns_max`, or loop less often");
+        }
+        PlanLoop {
+            check,
+            judge,
+            limits: LoopLimits { turns: Some(Amount::Fixed(signals.turns.value)), ..looping.limits },
+            on_exhausted: if stops { Exhausted::Fail } else { Exhausted::Succeed },
+            delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
+            turn_path: TurnPath::Dots,
+            ..looping
+        }
+    }
+
+    /// One turn: the step itself, or the steps inside; then what it leaves behind for the next.
+    fn body(&mut self, id: NodeId, step: &Step, repeat: &Loop, here: &Here<'_>, remembers: bool) -> NodeId {
+        let span = repeat.span;
+        let body = self.hidden(&format!("{}#turn", step.id.value), "turn", Some(id), span);
+        let items = matches!(repeat.mode, LoopMode::ForEach { .. });
+        let inner: Vec<String> = repeat.steps.iter().map(|step| step.id.value.clone()).collect();
+        let around = Around { name: step.id.value.clone(), items, steps: inner.clone() };
+        let mut inside = Here { depth: here.depth + 1, around: Some(around), ..here.clone() };
+        inside.context.previous = true;
+        let work = match repeat.steps.is_empty() {
+            true => {
+                let time = here.document.options.step_timeout.map(|timeout| timeout.value);
+                let lone = AgentStep { hidden: true, time, ..AgentStep::of(step, &inside) };
+                self.agent_step(&lone, body, &inside)
+            }
+            false => {
+                let graph = self.hidden(&format!("{}#steps", step.id.value), "steps", Some(body), span);
+                // Inside of a loop failures always cascade.
+                let max_concurrency = here.document.options.max_concurrency;
+                let options = FlowOptions { max_concurrency, ..FlowOptions::default() };
+                self.graph(graph, &repeat.steps, &inside, &options);
+                graph
+            }
+        };
+        let ok = self.ok(span);
+        let turn = self.agent("turn", [("steps", texts(&inner))], Mode::Value, span);
+        let mut writes = Vec::new();
+        if !items {
+            writes.push(own("previous", WriteOp::Set, turn));
+        }
+        if remembers {
+            let entry = self.agent("remember", [("steps", texts(&inner))], Mode::Value, span);
+            writes.push(own("history", WriteOp::AppendItem, entry));
+        }
+        let fails = Directive::Fail { status: Status::Failed, error: None };
+        let rules = vec![
+            Rule { previous: Some(turn), ..rule(Some(ok), Directive::Break, writes.clone()) },
+            Rule { previous: Some(turn), ..rule(None, fails, writes) },
+        ];
+        self.pipeline(body, vec![Task { rules, ..Task::new(Action::Node(work)) }]);
+        body
+    }
+
+    /// A judge never fails its loop: what it does not decide is not decided.
+    fn judge(&mut self, id: NodeId, step: &Step, judge: &Spanned<String>, turns: u64, here: &Here<'_>) -> NodeId {
+        let span = judge.span;
+        let outer = self.hidden(&format!("{}#judge", step.id.value), "judge", Some(id), span);
+        // The judge has a home of its own: a step of the body may have its name.
+        let home = self.hidden(&format!("{}#judging", step.id.value), "judge", Some(outer), span);
+        self.get(home).scope = true;
+        let agent = here.document.agent(judge);
+        let inside = Here { depth: here.depth + 2, around: None, ..here.clone() };
+        let spec = AgentStep {
+            name: "judge",
+            label: "judge",
+            hidden: false,
+            span,
+            agent,
+            role: "judge",
+            model: None,
+            instructions: "",
+            files: &[],
+            time: here.document.options.step_timeout.map(|timeout| timeout.value),
+            call_retries: call_retries(Some(step), here),
+            mail: false,
+        };
+        let first = self.case(step, &spec, turns, span);
+        let asked = self.agent_pipeline(&spec, first, home, &inside);
+        self.pipeline(home, vec![Task::new(Action::Node(asked))]);
+        let feedback = own("feedback", WriteOp::Set, self.plain("feedback", span));
+        let remark = own("history", WriteOp::AppendItem, self.plain("remark", span));
+        let verdict = self.plain("judged", span);
+        let rules = vec![Rule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) }];
+        self.pipeline(outer, vec![Task { rules, ..Task::new(Action::Node(home)) }]);
+        outer
+    }
+
+    /// The settings of a judge's prompt.
+    fn case(&self, step: &Step, judge: &AgentStep<'_>, turns: u64, _span: Span) -> (&'static str, Map) {
+        let mut settings = Map::new();
+        settings.insert("name", step.id.as_str());
+        if let Some(instructions) = &step.instructions {
+            settings.insert("instructions", instructions.as_str());
+        }
+        settings.insert("turns", turns);
+        if let Some(schema) = judge.schema() {
+            settings.insert("result", owed(schema));
+        }
+        ("judge", settings)
+    }
+}

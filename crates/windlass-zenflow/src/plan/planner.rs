@@ -1,0 +1,197 @@
+//! What makes a plan: nodes, expressions, and where in a document something stands.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_core::Status;
+use windlass_core::plan::{
+    Action, Amount, Backoff, Directive, ExprId, ExpressionSource, Growth, Jitter, Node, NodeId, NodeKind, Pipeline,
+    Plan, Retry, Rule, SourceSpan, Task, Timeout, Write, WriteOp,
+};
+use windlass_syntax::{Diagnostic, Diagnostics, Span};
+use windlass_value::{Duration, Level, Map, Mode, Value};
+
+use crate::Options;
+use crate::document::{Cel, Document};
+
+pub(super) struct Planner<'a> {
+    pub plan: Plan,
+    pub options: &'a Options,
+    pub diagnostics: &'a mut Diagnostics,
+    /// There is somebody who reads what agents write.
+    pub coordinated: bool,
+    /// The include step of the document's own file that is being read: what it includes has no place in that file.
+    pub inside: Option<Span>,
+}
+
+/// Where steps stand.
+#[derive(Clone)]
+pub(super) struct Here<'d> {
+    pub document: &'d Document,
+    /// How many nodes around them have opened a scope.
+    pub depth: usize,
+    /// What steps that depend on nothing are told.
+    pub context: Context,
+    pub around: Option<Around>,
+    /// Somebody counts something here.
+    pub counted: bool,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Context {
+    /// None is the usual one.
+    pub heading: Option<&'static str>,
+    pub told: Vec<Told>,
+    /// What the previous turn of the loop around gave is told as well.
+    pub previous: bool,
+}
+
+/// A step whose outcome is told.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub id: String,
+    pub depth: usize,
+    pub whole: bool,
+}
+
+/// The innermost loop.
+#[derive(Clone)]
+pub(super) struct Around {
+    pub name: String,
+    pub items: bool,
+    pub steps: Vec<String>,
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(document: &Document, options: &'a Options, diagnostics: &'a mut Diagnostics) -> Planner<'a> {
+        let plan = Plan::new(document.name.as_str(), "zenflow", document.source.text.clone());
+        Planner { plan, options, diagnostics, coordinated: false, inside: None }
+    }
+
+    /// The place in the document's own file.
+    pub fn span(&self, span: Span) -> SourceSpan {
+        let span = self.inside.unwrap_or(span);
+        SourceSpan { start: span.start as u32, end: span.end as u32 }
+    }
+
+    pub fn problem(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        let span = self.inside.unwrap_or(span);
+        self.diagnostics.push(Diagnostic::error(code, span, message).hint(hint));
+    }
+
+    pub fn warning(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        let span = self.inside.unwrap_or(span);
+        self.diagnostics.push(Diagnostic::warning(code, span, message));
+    }
+
+    /// A node whose kind is filled in when what is inside it is known.
+    pub fn node(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
+        let empty = NodeKind::Pipeline(Pipeline { tasks: Vec::new() });
+        let span = self.span(span);
+        self.plan.add_node(Node { span, ..Node::new(name, label, parent, empty) })
+    }
+
+    /// A node that the author did not write.
+    pub fn hidden(&mut self, name: &str, label: &str, parent: Option<NodeId>, span: Span) -> NodeId {
+        let id = self.node(name, label, parent, span);
+        self.get(id).hidden = true;
+        id
+    }
+
+    pub fn get(&mut self, id: NodeId) -> &mut Node {
+        &mut self.plan.nodes[id.0 as usize]
+    }
+
+    pub fn pipeline(&mut self, id: NodeId, tasks: Vec<Task>) {
+        self.get(id).kind = NodeKind::Pipeline(Pipeline { tasks });
+    }
+
+    /// An expression of the language of agents.
+    pub fn agent<K: Into<Arc<str>>>(
+        &mut self,
+        function: &str,
+        settings: impl IntoIterator<Item = (K, Value)>,
+        mode: Mode,
+        span: Span,
+    ) -> ExprId {
+        let mut source = Map::new();
+        source.insert("agent", function);
+        for (name, value) in settings {
+            source.insert(name, value);
+        }
+        self.expression("agent", Value::map(source), mode, span)
+    }
+
+    /// A function without settings.
+    pub fn plain(&mut self, function: &str, span: Span) -> ExprId {
+        self.agent::<&str>(function, [], Mode::Value, span)
+    }
+
+    pub fn condition<K: Into<Arc<str>>>(
+        &mut self,
+        function: &str,
+        settings: impl IntoIterator<Item = (K, Value)>,
+        span: Span,
+    ) -> ExprId {
+        self.agent(function, settings, Mode::Condition, span)
+    }
+
+    pub fn value(&mut self, value: Value, span: Span) -> ExprId {
+        self.agent("value", [("value", value)], Mode::Value, span)
+    }
+
+    pub fn cel(&mut self, cel: &Cel, mode: Mode) -> ExprId {
+        self.expression("cel", cel.source(), mode, cel.span)
+    }
+
+    fn expression(&mut self, language: &str, source: Value, mode: Mode, span: Span) -> ExprId {
+        let span = self.span(span);
+        self.plan.add_expression(ExpressionSource { language: language.into(), source, mode, span })
+    }
+
+    /// A rule that fails a step for a reason of its own.
+    pub fn failure(&mut self, code: &str, message: String, span: Span) -> Directive {
+        let error = Value::object([("code", Value::from(code)), ("message", Value::from(message))]);
+        Directive::Fail { status: Status::Failed, error: Some(self.value(error, span)) }
+    }
+}
+
+/// A change of a variable of the node around that has a scope.
+pub(super) fn own(name: &str, op: WriteOp, value: ExprId) -> Write {
+    Write { fresh: true, hidden: true, ..Write::new(Level::Step, name, op, Some(value)) }
+}
+
+/// A task that nobody is told of.
+pub(super) fn silent(label: &str, action: Action) -> Task {
+    Task { label: label.into(), hidden: true, ..Task::new(action) }
+}
+
+pub(super) fn rule(when: Option<ExprId>, directive: Directive, writes: Vec<Write>) -> Rule {
+    Rule { when, writes, ..Rule::new(directive) }
+}
+
+/// A node that takes longer has failed.
+pub(super) fn limited(after: Duration) -> Option<Timeout> {
+    (after > Duration::ZERO).then_some(Timeout { after: Amount::Fixed(after), status: Status::Failed })
+}
+
+/// Tries of a whole node, one right after the other.
+pub(super) fn tried_again(retries: u64) -> Option<Retry> {
+    let backoff = Backoff {
+        interval: Amount::Fixed(Duration::ZERO),
+        growth: Growth::Fixed,
+        min: None,
+        max: None,
+        jitter: Jitter::None,
+    };
+    let attempts = Amount::Fixed(retries.saturating_add(1));
+    (retries > 0).then_some(Retry { attempts, backoff, on: Vec::new(), within: None })
+}
+
+pub(super) fn texts<'t>(texts: impl IntoIterator<Item = &'t String>) -> Value {
+    Value::list(texts.into_iter().map(|text| Value::from(text.as_str())).collect())
+}
+
+pub(super) fn folder(path: Option<&Path>) -> Value {
+    path.map_or(Value::Null, |path| Value::from(path.to_string_lossy().into_owned()))
+}

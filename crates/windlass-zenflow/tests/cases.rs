@@ -1,0 +1,122 @@
+//! A case is a file: `cases/good/*` with the document beside it, `cases/bad/*` with what is said about it. Of the bad ones,
+//! `text_*` cannot be read, `structure_*` the schema of workflows refuses too, and `meaning_*` only who knows what is
+//! meant. `check_*` are looked at without the files beside them. `UPDATE=1 cargo test` writes what came out; then read
+//! the difference.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_cases::{Cases, said};
+use windlass_core::Limits;
+use windlass_syntax::{Diagnostics, Node, Source, to_value};
+use windlass_value::to_json;
+use windlass_zenflow::{Checked, Disk, Options, Price, Problems, check, read, recognise, schema};
+
+fn cases() -> Cases {
+    Cases::of(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn options(path: &Path) -> Options {
+    let price = Price { input: 3_000_000, output: 15_000_000, ..Price::default() };
+    Options {
+        folder: path.parent().map(Path::to_owned),
+        files: Arc::new(Disk),
+        tools: ["read", "write", "glob", "grep", "bash", "http"].map(str::to_owned).to_vec(),
+        mcp: vec!["github".to_owned()],
+        default_model: Some("small".to_owned()),
+        prices: [("small", price), ("large", price)].map(|(model, price)| (model.to_owned(), price)).into(),
+        strict_files: !path.file_name().unwrap().to_string_lossy().starts_with("check_"),
+        ..Options::default()
+    }
+}
+
+/// Read and checked.
+fn checked(path: &Path, source: &Source) -> Result<Checked, Problems> {
+    let mut found = Diagnostics::new();
+    match read(source, &Limits::default(), &mut found) {
+        Some(tree) => check(source, &tree, found, &options(path)),
+        None => Err(Problems { own: found, others: Vec::new() }),
+    }
+}
+
+fn all(source: &Source, own: Diagnostics, others: Vec<(Source, Diagnostics)>) -> Vec<(Source, Diagnostics)> {
+    std::iter::once((source.clone(), own)).chain(others).collect()
+}
+
+#[test]
+fn good_workflows_are_read_as_they_are_meant() {
+    cases().good("good", "document", |path, source| match checked(path, source) {
+        Ok(Checked { document, warnings, others }) => {
+            Ok(support::summary(&document) + &said(&all(source, warnings, others)))
+        }
+        Err(problems) => Err(said(&all(source, problems.own, problems.others))),
+    });
+}
+
+#[test]
+fn bad_workflows_are_refused_with_their_reasons() {
+    cases().bad("bad", |path, source| {
+        checked(path, source).err().map(|problems| all(source, problems.own, problems.others))
+    });
+}
+
+#[test]
+fn half_a_workflow_does_no_harm() {
+    cases().halves("good", 37, |path, source| match checked(path, source) {
+        Ok(good) => support::summary(&good.document),
+        Err(problems) => said(&all(source, problems.own, problems.others)),
+    });
+}
+
+/// The schema of workflows and this crate say the same about what a schema can know.
+#[test]
+fn the_schema_agrees() {
+    let schema: serde_json::Value = serde_json::from_str(schema()).unwrap();
+    let validator = jsonschema::draft202012::options().build(&schema).unwrap();
+    let mut failures = Vec::new();
+    for (folder, prefix, fits) in [("good", "", true), ("bad", "meaning_", true), ("bad", "structure_", false)] {
+        for (path, source) in cases().each(folder) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let Some(tree) = tree(&source).filter(|_| name.starts_with(prefix)) else { continue };
+            let document: serde_json::Value = serde_json::from_str(&to_json(&to_value(&tree))).unwrap();
+            let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+            if errors.is_empty() != fits {
+                failures.push(format!("{name}: {errors:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn workflows_are_recognised() {
+    for (path, source) in ["good", "bad"].into_iter().flat_map(|folder| cases().each(folder)) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if let Some(tree) = tree(&source) {
+            assert_eq!(recognise(&tree), name != "structure_not_an_object.yaml", "{name}");
+        }
+    }
+    for text in [
+        "apiVersion: noetl.io/v2\nname: a\nsteps: []\n",
+        "kind: Playbook\nname: a\n",
+        "name: a\nworkflow:\n  - step: start\n",
+        r#"{"name": "a", "definition": {"actions": {}}}"#,
+        r#"{"name": "a", "type": "Http"}"#,
+        "name: ci\non: push\njobs: {}\n",
+        "steps:\n  - {name: gcr.io/x, args: []}\n",
+        "a: 1\n",
+        "- 1\n",
+        "text\n",
+    ] {
+        let tree = tree(&Source::new("a.yaml", text)).unwrap();
+        assert!(!recognise(&tree), "{text}");
+    }
+}
+
+fn tree(source: &Source) -> Option<Node> {
+    read(source, &Limits::default(), &mut Diagnostics::new())
+}

@@ -1,0 +1,168 @@
+//! What is to come of a case:
+//!
+//! ```yaml
+//! status: completed                      # of the run, in the words of a workflow
+//! error: NoResult                        # the code of the run's error
+//! steps: {design: completed, review: failed}
+//! contents: {design: the plan}
+//! output: {…}                            # a part of the run's output
+//! calls: {design: 1, review: 2}          # requests to models, by path; all of them
+//! tools: [bash, read]                    # calls of tools, in any order
+//! requests: [{of: design, turn: 1, has: [a text], lacks: [another], is: {model: m}}]
+//! events: {coordinator.narration: 1}
+//! seconds: 20                            # how long it took
+//! ```
+
+use std::collections::BTreeMap;
+
+use windlass_value::{Map, Value, to_json};
+
+use super::Ran;
+
+/// Everything that is not as it should be.
+pub fn check(ran: &Ran, expect: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (key, wanted) in expect.as_map().into_iter().flat_map(Map::iter) {
+        let found = match &**key {
+            "status" => compare("status", wanted, &output(ran, "status")),
+            "error" => compare("error", wanted, &error_code(ran)),
+            "steps" => parts(ran, wanted, "status"),
+            "contents" => parts(ran, wanted, "content"),
+            "output" => contains("output", wanted, &ran.report.output),
+            "calls" => counts("calls", wanted, ran.calls.iter().filter(|call| call.tool == "agent_model").map(|call| call.step())),
+            "tools" => tools(ran, wanted),
+            "requests" => wanted.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect(),
+            "events" => events(ran, wanted),
+            "seconds" => compare("seconds", wanted, &Value::from(seconds(ran))),
+            other => vec![format!("nobody knows how to look for `{other}`")],
+        };
+        wrong.extend(found);
+    }
+    let unmatched = ran.told().lines().filter(|line| line.contains("ScriptUnmatched") && line.starts_with("task.processed")).map(str::to_owned).next();
+    wrong.extend(unmatched.filter(|_| expect.get("error").and_then(Value::as_str) != Some("ScriptUnmatched")));
+    wrong
+}
+
+fn output(ran: &Ran, key: &str) -> Value {
+    ran.report.output.get(key).cloned().unwrap_or_default()
+}
+
+fn error_code(ran: &Ran) -> Value {
+    ran.report.error.as_ref().map_or(Value::Null, |error| Value::Str(error.code.clone()))
+}
+
+fn compare(what: &str, wanted: &Value, found: &Value) -> Vec<String> {
+    match wanted == found {
+        true => Vec::new(),
+        false => vec![format!("{what}: wanted {}, got {}", to_json(wanted), to_json(found))],
+    }
+}
+
+fn parts(ran: &Ran, wanted: &Value, part: &str) -> Vec<String> {
+    let steps = output(ran, "steps");
+    let one = |(id, wanted): (&std::sync::Arc<str>, &Value)| {
+        let found = steps.get(id).and_then(|step| step.get(part)).cloned().unwrap_or_default();
+        compare(&format!("{part} of {id}"), wanted, &found)
+    };
+    wanted.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
+}
+
+/// Everything that is wanted is there; there may be more in objects.
+fn contains(what: &str, wanted: &Value, found: &Value) -> Vec<String> {
+    match (wanted, found) {
+        (Value::Map(wanted), Value::Map(found)) => wanted
+            .iter()
+            .flat_map(|(key, wanted)| {
+                contains(&format!("{what}.{key}"), wanted, found.get(key).unwrap_or(&Value::Null))
+            })
+            .collect(),
+        (Value::List(wanted), Value::List(found)) if wanted.len() == found.len() => {
+            let pairs = wanted.iter().zip(found.iter()).enumerate();
+            pairs.flat_map(|(at, (wanted, found))| contains(&format!("{what}[{at}]"), wanted, found)).collect()
+        }
+        _ => compare(what, wanted, found),
+    }
+}
+
+fn counts<'c>(what: &str, wanted: &Value, found: impl Iterator<Item = &'c str>) -> Vec<String> {
+    let mut counted: BTreeMap<String, i64> = BTreeMap::new();
+    found.for_each(|path| *counted.entry(path.to_owned()).or_default() += 1);
+    let wanted: BTreeMap<String, i64> = wanted
+        .as_map()
+        .into_iter()
+        .flat_map(Map::iter)
+        .map(|(path, count)| (path.to_string(), count.as_int().unwrap_or(-1)))
+        .collect();
+    if counted == wanted { Vec::new() } else { vec![format!("{what}: wanted {wanted:?}, got {counted:?}")] }
+}
+
+fn tools(ran: &Ran, wanted: &Value) -> Vec<String> {
+    let name = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let tools = ran.calls.iter().filter(|call| call.tool == "agent_tool");
+    let mut found: Vec<String> = tools.map(|call| name(call.input.get("tool"))).collect();
+    let mut wanted: Vec<String> = wanted.as_list().unwrap_or_default().iter().map(|tool| name(Some(tool))).collect();
+    found.sort();
+    wanted.sort();
+    if found == wanted { Vec::new() } else { vec![format!("tools: wanted {wanted:?}, got {found:?}")] }
+}
+
+fn request(ran: &Ran, wanted: &Value) -> Vec<String> {
+    let of = wanted.get("of").and_then(Value::as_str).unwrap_or_default();
+    let turn = wanted.get("turn").and_then(Value::as_int).unwrap_or(1);
+    let calls = ran.asked(of);
+    let Some(call) = usize::try_from(turn - 1).ok().and_then(|at| calls.get(at)) else {
+        return vec![format!("`{of}` did not ask {turn} times")];
+    };
+    let text = text_of(call.input.get("messages").unwrap_or(&Value::Null));
+    let listed = |key: &str| -> Vec<String> {
+        let list = wanted.get(key).and_then(Value::as_list).unwrap_or_default();
+        list.iter().map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let mut wrong = Vec::new();
+    let mut rest = text.as_str();
+    for part in listed("has") {
+        // In this order.
+        match rest.find(&part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => {
+                wrong.push(format!("turn {turn} of `{of}` lacks {part:?}, in its order:\n{text}"));
+                break;
+            }
+        }
+    }
+    for part in listed("lacks").into_iter().filter(|part| text.contains(part)) {
+        wrong.push(format!("turn {turn} of `{of}` should lack {part:?}:\n{text}"));
+    }
+    if let Some(is) = wanted.get("is") {
+        wrong.extend(contains(&format!("turn {turn} of `{of}`"), is, &call.input));
+    }
+    wrong
+}
+
+/// All texts of a conversation.
+fn text_of(messages: &Value) -> String {
+    match messages {
+        Value::Str(text) => format!("{text}\n"),
+        Value::List(items) => items.iter().map(text_of).collect(),
+        Value::Map(map) => {
+            let told = |key: &str| map.get(key).map(text_of).unwrap_or_default();
+            format!("{}{}{}", told("content"), told("text"), told("results"))
+        }
+        _ => String::new(),
+    }
+}
+
+fn events(ran: &Ran, wanted: &Value) -> Vec<String> {
+    let one = |(kind, wanted): (&std::sync::Arc<str>, &Value)| {
+        let count = ran.events.iter().filter(|event| event.kind == *kind).count();
+        compare(&format!("events {kind}"), wanted, &Value::from(count))
+    };
+    wanted.as_map().into_iter().flat_map(Map::iter).flat_map(one).collect()
+}
+
+fn seconds(ran: &Ran) -> u64 {
+    match (ran.events.first(), ran.events.last()) {
+        (Some(first), Some(last)) => last.at.since(first.at).as_ms() / 1_000,
+        _ => 0,
+    }
+}

@@ -1,0 +1,177 @@
+//! Workflows through the whole engine, with models and tools that follow a script.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+mod expect;
+mod script;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windlass_core::Event;
+use windlass_core::plan::Plan;
+use windlass_expr::agent::Agent;
+use windlass_expr::cel::Cel;
+use windlass_runtime::{Engine, EngineOptions, FinalReport, StartOptions, Tools};
+use windlass_store::{MemoryStore, Store};
+use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_yaml, to_value};
+use windlass_value::{Value, to_json};
+use windlass_zenflow::{Disk, Options, Price, compile};
+
+pub use expect::check;
+pub use script::{Call, Script};
+
+pub const RUN: &str = "r";
+
+/// Between the parts of a case: document, script, expectations.
+const PARTS: [&str; 2] = ["=== script\n", "=== expect\n"];
+
+/// A document, the replies to its requests, and what is to come of it.
+pub struct Case {
+    pub name: String,
+    pub path: PathBuf,
+    pub document: String,
+    pub script: Value,
+    pub expect: Value,
+}
+
+/// How a run went.
+pub struct Ran {
+    pub report: Arc<FinalReport>,
+    pub calls: Vec<Call>,
+    pub events: Vec<Event>,
+}
+
+pub fn yaml(name: &str, text: &str) -> Value {
+    let mut found = Diagnostics::new();
+    let source = Source::new(name, text);
+    let limits = ParseLimits { bytes: 1 << 20, depth: 64 };
+    let tree = parse_yaml(&source, limits, Scalars::Core, &mut found);
+    match tree.filter(|_| !found.has_errors()) {
+        Some(tree) => to_value(&tree),
+        None => panic!("{}", found.render(&source, Colour::Never)),
+    }
+}
+
+impl Case {
+    pub fn read(path: &Path) -> Case {
+        let text = std::fs::read_to_string(path).expect("a case");
+        let (document, rest) = text.split_once(PARTS[0]).expect("a case has a script");
+        let (script, expect) = rest.split_once(PARTS[1]).expect("a case has expectations");
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        Case {
+            document: document.to_owned(),
+            script: yaml(&name, script),
+            expect: yaml(&name, expect),
+            path: path.to_owned(),
+            name,
+        }
+    }
+
+    /// Those of a folder, in order.
+    pub fn all(folder: &str) -> Vec<Case> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+        let files = std::fs::read_dir(&folder).expect("cases").map(|file| file.expect("a file").path());
+        let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+        files.sort();
+        files.iter().map(|path| Case::read(path)).collect()
+    }
+
+    pub fn named(folder: &str, name: &str) -> Case {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder).join(format!("{name}.yaml"));
+        Case::read(&path)
+    }
+
+    pub fn plan(&self) -> Plan {
+        plan(&self.document, &self.path, self.script.get("options").unwrap_or(&Value::Null))
+    }
+
+    pub fn input(&self) -> Value {
+        self.script.get("input").cloned().unwrap_or_default()
+    }
+
+    pub async fn run(&self) -> Ran {
+        let script = Script::new(self.script.clone());
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = engine(store, script.tools());
+        let (hash, _) = engine.add_plan(self.plan()).expect("a plan that loads");
+        let start = StartOptions { id: Some(RUN.to_owned()), virtual_time: true, ..StartOptions::default() };
+        let mut handle = engine.start(hash, self.input(), start).await.expect("started");
+        let mut stream = handle.events.take().expect("events");
+        let heard: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let kept = heard.clone();
+        let listening = tokio::spawn(async move {
+            while let Ok(event) = stream.recv().await {
+                let ended = &*event.kind == "workflow.finished" || &*event.kind == "workflow.halted";
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+                if ended {
+                    break;
+                }
+            }
+        });
+        let waited = tokio::time::timeout(Duration::from_secs(20), handle.wait()).await;
+        let report = match waited {
+            Ok(report) => report.expect("an end"),
+            Err(_) => panic!("{} hangs:\n{}", self.name, told(&heard.lock().expect("events"))),
+        };
+        engine.close().await;
+        drop(handle);
+        let _ = tokio::time::timeout(Duration::from_secs(2), listening).await;
+        let events = heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ran { report, calls: script.calls(), events }
+    }
+}
+
+/// Events as lines, for whoever looks why a case fails.
+pub fn told(events: &[Event]) -> String {
+    let line = |event: &Event| {
+        let data: String = to_json(&event.data).chars().take(300).collect();
+        format!("{} {} {data}", event.kind, event.path)
+    };
+    events.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+pub fn engine(store: Arc<dyn Store>, tools: Tools) -> Engine {
+    let options = EngineOptions {
+        tools,
+        languages: vec![Arc::new(Agent), Arc::new(Cel)],
+        poll_every: Duration::from_millis(2),
+        ..EngineOptions::default()
+    };
+    Engine::new(store, options).expect("an engine")
+}
+
+pub fn plan(text: &str, path: &Path, settings: &Value) -> Plan {
+    let source = Source::new("test.yaml", text);
+    let folder = path.parent().map(Path::to_path_buf);
+    let word = |key: &str| settings.get(key).and_then(Value::as_str).map(str::to_owned);
+    let prices = [("m".to_owned(), Price { input: 1_000_000, output: 2_000_000, cache_read: 0, cache_write: 0 })];
+    let options = Options {
+        folder: folder.clone(),
+        work_folder: Some("/work-folder".into()),
+        tools: ["bash", "read", "write"].map(str::to_owned).to_vec(),
+        model: word("model"),
+        default_model: word("default_model"),
+        prices: prices.into_iter().collect(),
+        files: Arc::new(Disk),
+        ..Options::default()
+    };
+    match compile(&source, &options) {
+        Ok(compiled) => compiled.plan,
+        Err(problems) => {
+            let others = problems.others.iter().map(|(source, found)| found.render(source, Colour::Never));
+            panic!("{}\n{}", problems.own.render(&source, Colour::Never), others.collect::<Vec<_>>().join("\n"))
+        }
+    }
+}
+
+impl Ran {
+    /// The requests to models, by the step that sent them.
+    pub fn asked(&self, path: &str) -> Vec<&Call> {
+        self.calls.iter().filter(|call| call.tool == "agent_model" && call.step() == path).collect()
+    }
+
+    pub fn told(&self) -> String {
+        told(&self.events)
+    }
+}

@@ -1,0 +1,170 @@
+//! Models and tools that follow a script:
+//!
+//! ```yaml
+//! replies:
+//!   design: [a text, {say: a text, calls: [[bash, {cmd: ls}]]}, {fail: '503'}]
+//!   review: {always: LGTM}
+//! tools: {bash: what it prints, read: {error: refused}, write: {crash: true}}
+//! files: [{path: a.txt, text: hello}]
+//! input: {…}
+//! options: {model: …, default_model: …}
+//! ```
+//!
+//! A step that asks more often than the script foresees is told so, and the case fails. A call of `submit_result` with the
+//! argument `problem` is one whose arguments were found to be wrong.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{ToolCall, Tools};
+use windlass_value::{Value, to_json};
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub tool: &'static str,
+    pub path: String,
+    pub key: Arc<str>,
+    pub attempt: u32,
+    pub input: Value,
+}
+
+impl Call {
+    /// The step it belongs to.
+    pub fn step(&self) -> &str {
+        let (step, _) = self.path.rsplit_once('.').unwrap_or((&self.path, ""));
+        step
+    }
+}
+
+#[derive(Clone)]
+pub struct Script(Arc<Inner>);
+
+struct Inner {
+    script: Value,
+    calls: Mutex<Vec<Call>>,
+    /// How many replies each step has had; a call that is repeated gets the same reply again.
+    had: Mutex<BTreeMap<String, Vec<(Arc<str>, u32)>>>,
+}
+
+impl Script {
+    pub fn new(script: Value) -> Script {
+        Script(Arc::new(Inner { script, calls: Mutex::default(), had: Mutex::default() }))
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn tools(&self) -> Tools {
+        let mut tools = Tools::new();
+        for tool in ["agent_model", "agent_tool", "agent_files"] {
+            let script = self.clone();
+            tools = tools.with_fn(tool, move |call| {
+                let outcome = script.answer(tool, &call);
+                async move { outcome }
+            });
+        }
+        tools
+    }
+
+    fn answer(&self, tool: &'static str, call: &ToolCall) -> TaskOutcome {
+        let (path, input) = (call.path.to_string(), call.input.clone());
+        let noted = Call { tool, path, key: call.key.clone(), attempt: call.attempt, input };
+        let step = noted.step().to_owned();
+        self.0.calls.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
+        match tool {
+            "agent_files" => TaskOutcome::success(self.part("files")),
+            "agent_tool" => self.tool(call),
+            _ => self.reply(&step, call),
+        }
+    }
+
+    fn part(&self, key: &str) -> Value {
+        self.0.script.get(key).cloned().unwrap_or_default()
+    }
+
+    fn tool(&self, call: &ToolCall) -> TaskOutcome {
+        let name = call.input.get("tool").and_then(Value::as_str).unwrap_or_default();
+        let said = |content: Value, error: bool| {
+            TaskOutcome::success(Value::object([("content", content), ("error", Value::Bool(error))]))
+        };
+        match self.part("tools").get(name) {
+            Some(text @ Value::Str(_)) => said(text.clone(), false),
+            Some(other) if other.get("crash").is_some() => {
+                TaskOutcome::failure(ErrorInfo::new("Crashed", "tool", "the tool broke down"))
+            }
+            Some(other) => said(other.get("error").cloned().unwrap_or_default(), true),
+            None => said(Value::from(format!("{name} {}", to_json(call.input.get("arguments").unwrap_or(&Value::Null)))), false),
+        }
+    }
+
+    fn reply(&self, step: &str, call: &ToolCall) -> TaskOutcome {
+        let number = {
+            let mut had = self.0.had.lock().unwrap_or_else(PoisonError::into_inner);
+            let had = had.entry(step.to_owned()).or_default();
+            let tried = (call.key.clone(), call.attempt);
+            match had.iter().position(|before| *before == tried) {
+                Some(at) => at,
+                None => {
+                    had.push(tried);
+                    had.len() - 1
+                }
+            }
+        };
+        let replies = self.part("replies").get(step).cloned().unwrap_or_default();
+        let reply = match &replies {
+            Value::List(replies) => replies.get(number).cloned(),
+            Value::Str(_) => Some(replies).filter(|_| number == 0),
+            other => other.get("always").cloned(),
+        };
+        match reply {
+            Some(reply) => said(&reply),
+            None => TaskOutcome::failure(ErrorInfo::new(
+                "ScriptUnmatched",
+                "model",
+                format!("no reply for call {} of `{step}`", number + 1),
+            )),
+        }
+    }
+}
+
+fn said(reply: &Value) -> TaskOutcome {
+    if let Some(code) = reply.get("fail").and_then(Value::as_str) {
+        let error = ErrorInfo::new(code, "http", format!("the service says {code}"));
+        return TaskOutcome::failure(error.replied());
+    }
+    let content = match reply {
+        Value::Str(_) => reply.clone(),
+        other => other.get("say").cloned().unwrap_or(Value::from("")),
+    };
+    let calls = reply.get("calls").and_then(Value::as_list).unwrap_or_default().iter().enumerate();
+    let calls: Vec<Value> = calls.map(|(at, call)| called(at, call)).collect();
+    let stop = if calls.is_empty() { "end" } else { "tools" };
+    let usage = Value::object([
+        ("inputTokens", Value::Int(10)),
+        ("outputTokens", Value::Int(5)),
+        ("totalTokens", Value::Int(15)),
+        ("tokens", Value::Int(15)),
+    ]);
+    let output = Value::object([
+        ("content", content),
+        ("calls", Value::list(calls)),
+        ("stop", Value::from(stop)),
+        ("model", Value::from("scripted")),
+        ("usage", usage.clone()),
+    ]);
+    TaskOutcome { meta: Value::object([("usage", usage)]), ..TaskOutcome::success(output) }
+}
+
+fn called(at: usize, call: &Value) -> Value {
+    let part = |at: usize| call.as_list().and_then(|call| call.get(at)).cloned().unwrap_or_default();
+    let arguments = part(1);
+    let problem = arguments.get("problem").cloned().unwrap_or_default();
+    Value::object([
+        ("id", Value::from(format!("c{at}"))),
+        ("name", part(0)),
+        ("arguments", arguments),
+        ("problem", problem),
+    ])
+}
