@@ -1,5 +1,6 @@
 //! Settings: `windlass.toml`, then the environment.
 
+mod models;
 mod services;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub use services::{Activity, Auth, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
+use windlass_tools::chat::{ModelService, Price};
 use windlass_value::Duration;
 
 use crate::args::Global;
@@ -15,7 +17,7 @@ use crate::failure::Failure;
 use crate::flow::Flow;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 5] = ["limits", "activities", "auth", "model", "settings"];
+const SECTIONS: [&str; 7] = ["activities", "auth", "limits", "model", "models", "prices", "settings"];
 
 #[derive(Default)]
 pub struct Settings {
@@ -25,6 +27,10 @@ pub struct Settings {
     /// Credentials by alias.
     pub auth: Auth,
     pub model: Model,
+    /// Services of models for agents.
+    pub models: Vec<ModelService>,
+    /// What models cost, by their names.
+    pub prices: BTreeMap<String, Price>,
     /// What `appsetting` reads.
     pub app: BTreeMap<String, String>,
     /// What the command line says of agents.
@@ -75,6 +81,8 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
             ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
             ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
             ("model", entries) => services::model(entries).map(|read| settings.model = read),
+            ("models", entries) => models::models(entries).map(|read| settings.models = read),
+            ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
             ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
             _ => Err(unknown("section", &section, SECTIONS)),
         };
@@ -85,7 +93,11 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
 
 /// Where a section begins: near enough to find what is wrong in it.
 fn line_of(text: &str, section: &str) -> usize {
-    let begins = |line: &str| line.trim_start().trim_start_matches('[').trim_start().starts_with(section);
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
+    let begins = |line: &str| {
+        let name = line.trim_start().trim_start_matches('[').trim_start();
+        name.strip_prefix(section).is_some_and(ends)
+    };
     text.lines().position(begins).map_or(1, |line| line + 1)
 }
 

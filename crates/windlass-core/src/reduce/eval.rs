@@ -202,11 +202,7 @@ impl<'a> View<'a> {
         self.find_node_in(self.chain(), name)
     }
 
-    fn find_node_in(
-        &self,
-        chain: impl Iterator<Item = &'a Scope>,
-        name: &str,
-    ) -> Option<(NodeId, &'a Arc<Outcome>)> {
+    fn find_node_in(&self, chain: impl Iterator<Item = &'a Scope>, name: &str) -> Option<(NodeId, &'a Arc<Outcome>)> {
         for scope in chain {
             let Some(node) = self.program.named(scope.owner, name) else { continue };
             if let Some(outcome) = scope.outcome(node) {

@@ -1,8 +1,6 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
-use windlass_core::plan::{
-    Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp,
-};
+use windlass_core::plan::{Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp};
 use windlass_syntax::Span;
 use windlass_value::{Duration, Level, Mode, Value};
 
@@ -97,9 +95,9 @@ impl Planner<'_> {
         ]);
         let size = windlass_value::to_json(&fixed).len();
         let input = self.agent("request", [("fixed", fixed)], Mode::Value, span);
-        let reserves = here.counted.then(|| {
-            self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span)
-        });
+        let reserves = here
+            .counted
+            .then(|| self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span));
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
         let kept = vec![said, own("calls", WriteOp::Set, self.plain("calls", span))];
@@ -140,7 +138,8 @@ impl Planner<'_> {
         let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
         let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
         let summary = self.argument("summary", Some(FINALIZE), span);
-        let summary = Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+        let summary =
+            Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
         let ok = self.ok(span);
         let rules = vec![
             rule(Some(finished), Directive::Break, told.iter().cloned().chain([summary]).collect()),

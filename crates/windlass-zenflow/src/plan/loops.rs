@@ -84,14 +84,7 @@ impl Planner<'_> {
         }
     }
 
-    fn repeated(
-        &mut self,
-        id: NodeId,
-        step: &Step,
-        repeat: &Loop,
-        signals: &Repeat<'_>,
-        here: &Here<'_>,
-    ) -> PlanLoop {
+    fn repeated(&mut self, id: NodeId, step: &Step, repeat: &Loop, signals: &Repeat<'_>, here: &Here<'_>) -> PlanLoop {
         let cumulative = repeat.output_mode.is_some_and(|mode| mode.value == OutputMode::Cumulative);
         let body = self.body(id, step, repeat, here, cumulative || signals.judge.is_some());
         let judge = signals.judge.map(|judge| self.judge(id, step, judge, signals.turns.value, here));
@@ -104,7 +97,12 @@ impl Planner<'_> {
         let most = looping.limits.turns_max;
         if signals.turns.value > most {
             let message = format!("{} iterations are more than the limit of {most}", signals.turns.value);
-            self.problem("too_many_iterations", signals.turns.span, message, "raise `loop_turns_max`, or loop less often");
+            self.problem(
+                "too_many_iterations",
+                signals.turns.span,
+                message,
+                "raise `loop_turns_max`, or loop less often",
+            );
         }
         PlanLoop {
             check,

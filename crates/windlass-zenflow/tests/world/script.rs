@@ -95,7 +95,10 @@ impl Script {
                 TaskOutcome::failure(ErrorInfo::new("Crashed", "tool", "the tool broke down"))
             }
             Some(other) => said(other.get("error").cloned().unwrap_or_default(), true),
-            None => said(Value::from(format!("{name} {}", to_json(call.input.get("arguments").unwrap_or(&Value::Null)))), false),
+            None => said(
+                Value::from(format!("{name} {}", to_json(call.input.get("arguments").unwrap_or(&Value::Null)))),
+                false,
+            ),
         }
     }
 
