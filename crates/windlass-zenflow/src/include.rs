@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use windlass_syntax::{Diagnostics, Node, Source, Span, did_you_mean};
 
-use crate::document::{Document, Spanned, Step};
+use crate::document::{Document, Step};
 use crate::files::FileProblem;
 use crate::options::Options;
 use crate::paths::{self, Folder, Trouble};
-use crate::read::{Read, Reader};
+use crate::read::{Includes, Read, Reader};
 use crate::{check, codes};
 
 /// Files inside each other.
@@ -95,7 +95,7 @@ impl<'a> Loader<'a> {
     fn step(
         &mut self,
         step: &mut Step,
-        includes: &[(Spanned<String>, Spanned<String>)],
+        includes: &Includes,
         agents: &[String],
         reader: &mut Reader,
         source: &Source,
@@ -103,9 +103,9 @@ impl<'a> Loader<'a> {
     ) {
         let Some(include) = &mut step.include else { return };
         let named = includes.iter().find(|(name, _)| name.value == include.target.value);
-        let path = named.map_or(&include.target, |(_, path)| path).clone();
+        // A path that cannot be right was reported in the table.
+        let Some(path) = named.map_or(Some(&include.target), |(_, path)| path.as_ref()).cloned() else { return };
         let span = include.target.span;
-        // A path in the table was looked at there.
         if named.is_none()
             && let Err(why) = paths::tidied(&path)
         {
@@ -186,6 +186,9 @@ impl<'a> Loader<'a> {
         let mut found = Diagnostics::new();
         let tree = crate::read(&source, &self.options.limits, &mut found);
         let folder = file.parent().map(|path| Folder::open(path, self.options.files.clone()));
+        // In the order in which they are first named.
+        let place = self.others.len();
+        self.others.push((source.clone(), Diagnostics::new()));
         self.open.push(file.to_owned());
         let (document, found, size) = match &tree {
             Some(tree) => self.document(&source, tree, found, folder.as_ref()),
@@ -194,9 +197,7 @@ impl<'a> Loader<'a> {
         self.open.pop();
         let found = crate::finished(found);
         let bad = found.has_errors();
-        if !found.is_empty() {
-            self.others.push((source, found));
-        }
+        self.others[place].1 = found;
         let good = document.filter(|_| !bad);
         Some(good.map_or(Known::Bad, |document| Known::Good(Loaded { document: Arc::new(document), size })))
     }
@@ -217,16 +218,9 @@ fn shown(from: &Source, file: &Path, written: &str) -> String {
     }
 }
 
-fn not_found(
-    reader: &mut Reader,
-    trouble: &Trouble,
-    path: &str,
-    span: Span,
-    named: bool,
-    includes: &[(Spanned<String>, Spanned<String>)],
-) {
+fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, named: bool, includes: &Includes) {
     match trouble {
-        // Only a path in the table, which was reported there.
+        // It was looked at before.
         Trouble::Written(_) => {}
         Trouble::Outside => {
             let message = format!("`{path}` is a link that leads out of the workflow's folder");
@@ -252,7 +246,7 @@ fn not_found(
     }
 }
 
-fn unused(document: &Document, includes: &[(Spanned<String>, Spanned<String>)], reader: &mut Reader) {
+fn unused(document: &Document, includes: &Includes, reader: &mut Reader) {
     for (name, _) in includes {
         let used = |step: &Step| step.include.as_ref().is_some_and(|include| include.target.value == name.value);
         if !document.all_steps().any(used) {
