@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_expr::cel::{self, Cel, Name};
+pub(crate) use windlass_expr::cel::Name;
+use windlass_expr::cel::{self, Cel};
 use windlass_value::{CompileError, Language, Mode, Value};
 
 /// What the language says about an expression.

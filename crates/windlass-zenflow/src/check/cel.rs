@@ -8,7 +8,7 @@ use windlass_value::Mode;
 use super::Family;
 use crate::codes;
 use crate::document::{Cel, Document, Items, LoopMode, Step};
-use crate::expr;
+use crate::expr::{self, Name};
 use crate::read::Reader;
 
 /// Where an expression stands.
@@ -102,40 +102,49 @@ impl Reader<'_> {
     }
 
     fn expression(&mut self, cel: &mut Cel, place: &Place) {
-        let named = expr::steps_of(&cel.text, place.known);
-        for found in &named {
-            let span = cel.written.span_of(found.range.clone(), cel.span);
-            let id = &*found.id;
-            if !place.known.contains(&id) {
-                continue;
-            }
-            if !place.ended.contains(id) {
-                let message = format!("the step `{id}` need not have ended when this is looked at");
-                let hint = match place.later.contains(id) {
-                    true => "it runs only after this: name a step that comes before".to_owned(),
-                    false => format!("let `{}` depend on `{id}`, directly or through another step", place.step),
-                };
-                self.found.push(Diagnostic::warning(codes::NOT_AN_ANCESTOR, span, message).hint(hint));
-            }
-            let quoted = cel.text[found.range.clone()].starts_with(['\'', '"']);
-            let shorter = |other: &&&str| id.strip_prefix(**other).is_some_and(|rest| rest.starts_with('-'));
-            if let Some(shorter) = place.known.iter().find(shorter).filter(|_| !quoted) {
-                let message = format!("this means the step `{id}`, not the step `{shorter}` less something");
-                let hint = format!("write steps[\"{id}\"], or an id with `_`");
-                self.found.push(Diagnostic::warning(codes::AMBIGUOUS, span, message).hint(hint));
-            }
-        }
-        let seen = |id: &&&str| place.ended.contains(**id) || named.iter().any(|found| *found.id == ***id);
-        let mut once = HashSet::new();
-        cel.steps = place.known.iter().filter(seen).filter(|id| once.insert(**id)).map(|id| (*id).to_owned()).collect();
         cel.inside = place.inside.map(str::to_owned);
         cel.binds.clone_from(&place.binds);
-        for error in expr::errors(&cel.source(), place.mode) {
-            let span = cel.written.span_of(error.range, cel.span);
-            let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
-            self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+        // All names are known for now, so that the one that was meant is found.
+        cel.steps = unique(place.known.iter().copied());
+        let errors = expr::errors(&cel.source(), place.mode);
+        if !errors.is_empty() {
+            for error in errors {
+                let span = cel.written.span_of(error.range, cel.span);
+                let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
+                self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+            }
+            return;
+        }
+        let named = expr::steps_of(&cel.text, place.known);
+        named.iter().for_each(|found| self.name_of_step(found, cel, place));
+        let seen = |id: &&str| place.ended.contains(id) || named.iter().any(|found| *found.id == **id);
+        cel.steps = unique(place.known.iter().copied().filter(seen));
+    }
+
+    fn name_of_step(&mut self, found: &Name, cel: &Cel, place: &Place) {
+        let span = cel.written.span_of(found.range.clone(), cel.span);
+        let id = &*found.id;
+        if !place.ended.contains(id) {
+            let message = format!("the step `{id}` need not have ended when this is looked at");
+            let hint = match place.later.contains(id) {
+                true => "it runs only after this: name a step that comes before".to_owned(),
+                false => format!("let `{}` depend on `{id}`, directly or through another step", place.step),
+            };
+            self.warning(codes::NOT_AN_ANCESTOR, span, message, hint);
+        }
+        let quoted = cel.text[found.range.clone()].starts_with(['\'', '"']);
+        let shorter = |other: &&&str| id.strip_prefix(**other).is_some_and(|rest| rest.starts_with('-'));
+        if let Some(shorter) = place.known.iter().find(shorter).filter(|_| !quoted) {
+            let message = format!("this means the step `{id}`, not the step `{shorter}` less something");
+            let hint = format!("write steps[\"{id}\"], or an id with `_`");
+            self.warning(codes::AMBIGUOUS, span, message, hint);
         }
     }
+}
+
+fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
+    let mut once = HashSet::new();
+    ids.filter(|id| !id.is_empty() && once.insert(*id)).map(str::to_owned).collect()
 }
 
 /// Ids and dependencies alone: the rest of the steps is being changed.

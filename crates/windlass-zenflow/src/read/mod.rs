@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
                 let message = format!("version {number:?} of the format is not known");
                 self.error(codes::UNKNOWN_VERSION, node.span, message, hint);
             }
-            _ => self.error(codes::VALIDATION, node.span, format!("there is no version {}", node.describe()), hint),
+            _ => self.wrong(node, "version", "1", hint),
         }
     }
 
