@@ -1,13 +1,13 @@
 //! Workflows that a workflow includes: found, read, checked, and put where they belong. A file that is included several
 //! times is read once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_syntax::{Diagnostics, Node, Source, Span, did_you_mean};
 
-use crate::document::{Document, Step};
+use crate::document::{Document, Spanned, Step};
 use crate::files::FileProblem;
 use crate::options::Options;
 use crate::paths::{self, Folder, Trouble};
@@ -18,6 +18,8 @@ use crate::{check, codes};
 const DEPTH_MAX: usize = 5;
 /// Steps of a workflow with all that it includes, each as often as it is.
 const STEPS_MAX: usize = 10_000;
+/// More names than these are not searched for the one that was meant.
+const NAMES_MAX: usize = 500;
 
 pub(crate) struct Loader<'a> {
     options: &'a Options,
@@ -38,6 +40,13 @@ enum Known {
 struct Loaded {
     document: Arc<Document>,
     size: Size,
+}
+
+/// What a step with an include needs to know of its file.
+struct Around<'a> {
+    source: &'a Source,
+    agents: HashSet<String>,
+    includes: BTreeMap<String, Option<Spanned<String>>>,
 }
 
 /// What a document amounts to with everything that it includes.
@@ -77,14 +86,18 @@ impl<'a> Loader<'a> {
             return (None, reader.found, Size::default());
         };
         reader.check(&mut document);
-        let agents: Vec<String> = document.agents.iter().map(|agent| agent.name.value.clone()).collect();
+        let around = Around {
+            source,
+            agents: document.agents.iter().map(|agent| agent.name.value.clone()).collect(),
+            includes: includes.iter().cloned().map(|(name, path)| (name.value, path)).collect(),
+        };
         let mut size = Size::default();
         for step in &mut document.steps {
             size.steps += 1;
-            self.step(step, &includes, &agents, &mut reader, source, &mut size);
+            self.step(step, &around, &mut reader, &mut size);
             for inner in step.repeat.iter_mut().flat_map(|repeat| &mut repeat.steps) {
                 size.steps += 1;
-                self.step(inner, &includes, &agents, &mut reader, source, &mut size);
+                self.step(inner, &around, &mut reader, &mut size);
             }
         }
         unused(&document, &includes, &mut reader);
@@ -92,19 +105,11 @@ impl<'a> Loader<'a> {
         (Some(document), reader.found, size)
     }
 
-    fn step(
-        &mut self,
-        step: &mut Step,
-        includes: &Includes,
-        agents: &[String],
-        reader: &mut Reader,
-        source: &Source,
-        size: &mut Size,
-    ) {
+    fn step(&mut self, step: &mut Step, around: &Around, reader: &mut Reader, size: &mut Size) {
         let Some(include) = &mut step.include else { return };
-        let named = includes.iter().find(|(name, _)| name.value == include.target.value);
+        let named = around.includes.get(&include.target.value);
         // A path that cannot be right was reported in the table.
-        let Some(path) = named.map_or(Some(&include.target), |(_, path)| path.as_ref()).cloned() else { return };
+        let Some(path) = named.map_or(Some(&include.target), |path| path.as_ref()).cloned() else { return };
         let span = include.target.span;
         if named.is_none()
             && let Err(why) = paths::tidied(&path)
@@ -118,26 +123,27 @@ impl<'a> Loader<'a> {
         };
         let file = match folder.find(&path) {
             Ok(file) => file,
-            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), includes),
+            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), around),
         };
         include.path = Some(file.clone());
-        let Some(loaded) = self.file(&file, &path, span, reader, source) else { return };
-        for agent in loaded.document.agents.iter().filter(|agent| agents.contains(&agent.name.value)) {
+        let Some(loaded) = self.file(&file, &path, span, reader, around.source) else { return };
+        for agent in loaded.document.agents.iter().filter(|agent| around.agents.contains(&agent.name.value)) {
             let message = format!("`{}` has an agent `{}`, and so has this file", path.value, *agent.name);
             let hint = "each file has its own agents: give one of the two another name";
             reader.error(codes::VALIDATION, span, message, hint);
         }
         size.depth = size.depth.max(loaded.size.depth + 1);
+        let fits = size.steps <= STEPS_MAX;
         size.steps = size.steps.saturating_add(loaded.size.steps);
         if self.open.len().max(1) - 1 + size.depth > DEPTH_MAX {
             too_deep(reader, span);
         }
-        if size.steps > STEPS_MAX {
+        if size.steps <= STEPS_MAX {
+            include.document = Some(loaded.document);
+        } else if fits {
             let message = format!("with what it includes this workflow has more than {STEPS_MAX} steps");
             reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
-            size.steps = 0;
         }
-        include.document = Some(loaded.document);
     }
 
     /// A file by its path, read once.
@@ -218,7 +224,7 @@ fn shown(from: &Source, file: &Path, written: &str) -> String {
     }
 }
 
-fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, named: bool, includes: &Includes) {
+fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, named: bool, around: &Around) {
     match trouble {
         // It was looked at before.
         Trouble::Written(_) => {}
@@ -231,8 +237,8 @@ fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, nam
             reader.not_there(&FileProblem::Missing, span, message, "run the workflow from a file");
         }
         Trouble::File(problem) => {
-            let names = || includes.iter().map(|(name, _)| name.as_str());
-            let meant = did_you_mean(path, names()).filter(|_| !named);
+            let names = around.includes.keys().map(String::as_str).take(NAMES_MAX);
+            let meant = did_you_mean(path, names).filter(|_| !named);
             let message = match named || path.contains(['/', '.']) {
                 true => format!("`{path}` cannot be included: {problem}"),
                 false => format!("`{path}` is neither a name under `includes` nor a file"),
@@ -247,9 +253,10 @@ fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, nam
 }
 
 fn unused(document: &Document, includes: &Includes, reader: &mut Reader) {
+    let targets = document.all_steps().filter_map(|step| step.include.as_ref());
+    let used: HashSet<&str> = targets.map(|include| include.target.as_str()).collect();
     for (name, _) in includes {
-        let used = |step: &Step| step.include.as_ref().is_some_and(|include| include.target.value == name.value);
-        if !document.all_steps().any(used) {
+        if !used.contains(name.as_str()) {
             let message = format!("no step includes `{}`", name.value);
             reader.warning(codes::NO_EFFECT, name.span, message, "remove it, or write `include` in a step");
         }

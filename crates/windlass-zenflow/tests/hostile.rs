@@ -170,7 +170,7 @@ fn nothing_panics_on_any_text() {
     let options = Options { strict_files: false, tools: vec!["read".to_owned()], ..Options::default() };
     let mut generator = Generator(7);
     let mut read_anyway = 0;
-    for round in 0..6_000 {
+    for round in 0..3_000 {
         let source = &sources[round % sources.len()];
         let mut text: Vec<char> = source.text.chars().collect();
         for _ in 0..1 + generator.next(4) {
@@ -190,5 +190,5 @@ fn nothing_panics_on_any_text() {
         assert_eq!(first, tell(&changed, &options));
         read_anyway += usize::from(looks_like_one(&changed, &options.limits));
     }
-    assert!(read_anyway > 1_000, "{read_anyway}");
+    assert!(read_anyway > 500, "{read_anyway}");
 }
