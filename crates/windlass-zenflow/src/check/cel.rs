@@ -40,7 +40,7 @@ impl Reader<'_> {
             let place = |mode| Place {
                 known: &ids,
                 ended: ended.clone(),
-                later: outline.from_on(&id),
+                later: outline.and_after(&id),
                 step: &id,
                 inside: None,
                 binds: inputs.to_vec(),
@@ -68,7 +68,7 @@ impl Reader<'_> {
                         let place = Place {
                             known: &known,
                             ended: ended.iter().copied().chain(inner.ids()).collect(),
-                            later: outline.from_on(&id),
+                            later: outline.and_after(&id),
                             step: &id,
                             inside: Some(&id),
                             binds: [own, inputs].concat(),
@@ -83,7 +83,7 @@ impl Reader<'_> {
             for step in &mut repeat.steps {
                 let Some(cel) = &mut step.condition else { continue };
                 let own = step.id.as_str();
-                let (before, after) = (inner.ancestors(own), inner.from_on(own));
+                let (before, after) = (inner.ancestors(own), inner.and_after(own));
                 // What comes after it in the turn can only mean the turn before, and that one has ended.
                 let previous = after.iter().copied().filter(|_| again);
                 let place = Place {

@@ -42,7 +42,7 @@ impl<'d> Family<'d> {
     }
 
     /// A step and everything that waits for it.
-    pub fn from_on(&self, id: &'d str) -> HashSet<&'d str> {
+    pub fn and_after(&self, id: &'d str) -> HashSet<&'d str> {
         let mut found = HashSet::from([id]);
         loop {
             let more =

@@ -104,9 +104,7 @@ impl<'a> Reader<'a> {
                 self.error(codes::MISSING_NAME, span, "this workflow has no `name`", hint);
                 Spanned::new(String::new(), span)
             }
-            Some(node)
-                if matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|name| name.trim().is_empty()) =>
-            {
+            Some(node) if is_blank(node) => {
                 self.error(codes::MISSING_NAME, node.span, "the `name` of this workflow is empty", hint);
                 Spanned::new(String::new(), node.span)
             }
@@ -152,6 +150,11 @@ impl<'a> Reader<'a> {
             self.error(codes::VALIDATION, key.span, message, hint);
         }
     }
+}
+
+/// Nothing, or a text of which nothing can be seen.
+fn is_blank(node: &Node) -> bool {
+    matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|text| letters::cleaned(text, false).trim().is_empty())
 }
 
 /// Where something begins that lacks a part.
