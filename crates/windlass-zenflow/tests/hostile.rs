@@ -4,18 +4,16 @@
 
 use std::fmt::Write as _;
 
-use windlass_cases::Cases;
-use windlass_syntax::{Colour, Diagnostics, Source};
-use windlass_zenflow::{Options, Problems, check, looks_like_one, read};
+use windlass_cases::{Cases, well_formed};
+use windlass_syntax::{Colour, Source};
+use windlass_zenflow::{Options, compile, looks_like_one};
 
 fn tell(source: &Source, options: &Options) -> String {
-    let mut found = Diagnostics::new();
-    let result = match read(source, &options.limits, &mut found) {
-        Some(tree) => check(source, &tree, found, options),
-        None => Err(Problems { own: found, others: Vec::new() }),
-    };
-    let own = match result {
-        Ok(checked) => checked.warnings,
+    let own = match compile(source, options) {
+        Ok(compiled) => {
+            well_formed(&compiled.plan);
+            compiled.warnings
+        }
         Err(problems) => {
             assert!(problems.own.has_errors());
             problems.own
