@@ -268,11 +268,13 @@ impl Planner<'_> {
             let truth = self.value(Value::Bool(true), span);
             let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, truth)];
             rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
-            let message = format!("the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked once more");
+            let message =
+                format!("the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked once more");
             let fails = self.failure("NoResult", message, span);
             rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
         }
-        let message = format!("the agent still calls tools after {} turns; raise its maxTurns if it needs more", step.turns());
+        let message =
+            format!("the agent still calls tools after {} turns; raise its maxTurns if it needs more", step.turns());
         let fails = self.failure("TurnLimit", message, span);
         rules.push(rule(is(self, "turn_limit"), fails, vec![said]));
         let over = at.last.map_or(Directive::Break, Directive::Jump);

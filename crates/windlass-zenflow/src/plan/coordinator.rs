@@ -1,8 +1,6 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
-use windlass_core::plan::{
-    Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp,
-};
+use windlass_core::plan::{Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp};
 use windlass_syntax::Span;
 use windlass_value::{Duration, Level, Mode, Value};
 
@@ -18,6 +16,9 @@ pub(super) const SETTLES: Duration = Duration::from_secs(30);
 
 /// How often the coordinator may be given mail.
 const WAKES: u64 = 100;
+
+/// Turns that it may have each time.
+const TURNS: u64 = 50;
 
 /// How long it may think about one answer: nobody may wait for it forever.
 const THINKS: Duration = Duration::from_secs(300);
@@ -97,9 +98,9 @@ impl Planner<'_> {
         ]);
         let size = windlass_value::to_json(&fixed).len();
         let input = self.agent("request", [("fixed", fixed)], Mode::Value, span);
-        let reserves = here.counted.then(|| {
-            self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span)
-        });
+        let reserves = here
+            .counted
+            .then(|| self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span));
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
         let kept = vec![said, own("calls", WriteOp::Set, self.plain("calls", span))];
@@ -140,10 +141,17 @@ impl Planner<'_> {
         let told = vec![own("talk", WriteOp::AppendItem, self.plain("answers", span))];
         let finished = self.condition("finished", [("tool", Value::from(FINALIZE))], span);
         let summary = self.argument("summary", Some(FINALIZE), span);
-        let summary = Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
-        let ok = self.ok(span);
+        let summary =
+            Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
+        let spun = |planner: &mut Self, ending: bool| {
+            let settings = [("turns", Value::from(TURNS)), ("ending", Value::Bool(ending))];
+            Some(planner.condition("spun", settings, span))
+        };
+        let (stops, pauses, ok) = (spun(self, true), spun(self, false), self.ok(span));
         let rules = vec![
             rule(Some(finished), Directive::Break, told.iter().cloned().chain([summary]).collect()),
+            rule(stops, Directive::Break, told.clone()),
+            rule(pauses, Directive::Jump(WAIT), told.clone()),
             rule(Some(ok), Directive::Jump(ASK), told),
             rule(None, Directive::Break, Vec::new()),
         ];

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{
-    After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind,
-};
+use windlass_core::plan::{After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind};
 use windlass_core::{Status, StatusSet};
 use windlass_value::{Duration, Map, Mode, Value};
 
@@ -19,7 +17,10 @@ const STEPS_AT_ONCE: u64 = 5;
 /// What the reducer's own errors mean in a workflow.
 const HINTS: &[(&str, &str)] = &[
     ("NotAnArray", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
-    ("LoopCountExceeded", "raise maxIterations, or look why neither `until` nor the judge ends the loop: `windlass events RUN`"),
+    (
+        "LoopCountExceeded",
+        "raise maxIterations, or look why neither `until` nor the judge ends the loop: `windlass events RUN`",
+    ),
     ("NotBoolean", "compare it with something: steps.review.content.contains('LGTM'), steps.count.result.n > 3"),
 ];
 
@@ -34,13 +35,7 @@ impl Planner<'_> {
         let root = self.hidden("workflow", "workflow", None, span);
         self.plan.root = root;
         let budget = self.budget(document.extensions.budget.as_ref());
-        let here = Here {
-            document,
-            depth: 0,
-            context: Context::default(),
-            around: None,
-            counted: !budget.is_empty(),
-        };
+        let here = Here { document, depth: 0, context: Context::default(), around: None, counted: !budget.is_empty() };
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
         let flow = self.hidden("steps", "steps", Some(root), span);
         self.graph(flow, &document.steps, &here, &document.options);
@@ -135,7 +130,10 @@ impl Planner<'_> {
             (None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
         };
         let (retry, reports) = (step.retries.and_then(|retries| tried_again(retries.value)), self.reports());
-        let budget = self.budget(step.budget.as_ref());
+        let mut budget = self.budget(step.budget.as_ref());
+        if let Some(Include { document: Some(included), .. }) = &step.include {
+            budget.extend(self.budget(included.extensions.budget.as_ref()));
+        }
         let node = self.get(id);
         node.retry = retry;
         node.meters = true;

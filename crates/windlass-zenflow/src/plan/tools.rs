@@ -18,11 +18,7 @@ pub(super) const SEND_MESSAGE: &str = "send_message";
 const CALLS_AT_ONCE: u64 = 10;
 
 fn offered(name: &str, description: &str, parameters: Value) -> Value {
-    Value::object([
-        ("name", Value::from(name)),
-        ("description", Value::from(description)),
-        ("parameters", parameters),
-    ])
+    Value::object([("name", Value::from(name)), ("description", Value::from(description)), ("parameters", parameters)])
 }
 
 /// The parameters of a tool: texts, and which of them it needs.

@@ -29,7 +29,11 @@ pub fn check(ran: &Ran, expect: &Value) -> Vec<String> {
             "steps" => parts(ran, wanted, "status"),
             "contents" => parts(ran, wanted, "content"),
             "output" => contains("output", wanted, &ran.report.output),
-            "calls" => counts("calls", wanted, ran.calls.iter().filter(|call| call.tool == "agent_model").map(|call| call.step())),
+            "calls" => counts(
+                "calls",
+                wanted,
+                ran.calls.iter().filter(|call| call.tool == "agent_model").map(|call| call.step()),
+            ),
             "tools" => tools(ran, wanted),
             "requests" => wanted.as_list().unwrap_or_default().iter().flat_map(|wanted| request(ran, wanted)).collect(),
             "events" => events(ran, wanted),
@@ -38,7 +42,12 @@ pub fn check(ran: &Ran, expect: &Value) -> Vec<String> {
         };
         wrong.extend(found);
     }
-    let unmatched = ran.told().lines().filter(|line| line.contains("ScriptUnmatched") && line.starts_with("task.processed")).map(str::to_owned).next();
+    let unmatched = ran
+        .told()
+        .lines()
+        .filter(|line| line.contains("ScriptUnmatched") && line.starts_with("task.processed"))
+        .map(str::to_owned)
+        .next();
     wrong.extend(unmatched.filter(|_| expect.get("error").and_then(Value::as_str) != Some("ScriptUnmatched")));
     wrong
 }
