@@ -38,3 +38,21 @@ fn commands(page: &str) -> impl Iterator<Item = &str> {
 fn unquoted(word: &str) -> String {
     word.trim_matches(|quote| quote == '\'' || quote == '"').to_owned()
 }
+
+/// Workflows that pages show are valid.
+#[test]
+fn workflows_of_the_pages_are_valid() {
+    let mut found = 0;
+    for page in PAGES {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect("the page");
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+        for block in blocks.filter(|block| block.starts_with("name: ")) {
+            let place = Place::new();
+            place.write("shown.yaml", block);
+            let done = place.windlass(&["check", "shown.yaml"]);
+            assert_eq!(done.code, Some(0), "{page}: {}{}", done.out, done.err);
+            found += 1;
+        }
+    }
+    assert!(found >= 2, "only {found} workflows");
+}
