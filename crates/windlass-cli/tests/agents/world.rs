@@ -20,8 +20,6 @@ pub enum Way {
     Anthropic,
 }
 
-pub const WAYS: [Way; 3] = [Way::Scripted, Way::OpenAi, Way::Anthropic];
-
 pub struct World {
     pub place: Place,
     way: Way,
