@@ -1,10 +1,11 @@
 //! What agents of `windlass run` can do: models, tools, and who is asked before they use them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_agents::{AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal};
 use windlass_runtime::Tools;
-use windlass_tools::chat::{AgentModelTool, ChatOptions};
+use windlass_tools::chat::{AgentModelTool, ChatOptions, ModelService, Price, Prices};
 use windlass_tools::{HttpOptions, HttpTool};
 
 use crate::args::Permissions;
@@ -18,9 +19,33 @@ pub const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"
 /// Variables that name the model for whoever names none.
 const MODEL_VARIABLES: [&str; 2] = ["WINDLASS_MODEL", "ZENFLOW_MODEL"];
 
+/// The prefix of the models of `[model]`.
+const DEFAULT: &str = "default";
+
 /// The model where neither the file nor the command line says anything.
 pub fn default_model(settings: &Settings) -> Option<String> {
-    settings.model.model.clone().or_else(|| MODEL_VARIABLES.into_iter().find_map(variable))
+    let model = &settings.model;
+    let own = model.model.clone().map(|name| match model.base_url.is_some() && is_bare(&name) {
+        // It is where the same section says, whatever its name suggests.
+        true => format!("{DEFAULT}/{name}"),
+        false => name,
+    });
+    own.or_else(|| MODEL_VARIABLES.into_iter().find_map(variable))
+}
+
+fn is_bare(name: &str) -> bool {
+    !name.contains('/') && !name.starts_with("scripted:")
+}
+
+/// What models cost, for those who compile workflows.
+pub fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> {
+    let price = |price: &Price| windlass_zenflow::Price {
+        input: price.input,
+        output: price.output,
+        cache_read: price.cache_read.unwrap_or(price.input),
+        cache_write: price.cache_write.unwrap_or(price.input),
+    };
+    settings.prices.iter().map(|(name, cost)| (name.clone(), price(cost))).collect()
 }
 
 pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool) -> Result<Tools, Failure> {
@@ -50,7 +75,22 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 }
 
 fn chat_options(settings: &Settings) -> ChatOptions {
-    ChatOptions { default_model: default_model(settings), variables: Arc::new(variable), ..ChatOptions::default() }
+    let model = &settings.model;
+    let own = model.base_url.as_ref().map(|base_url| ModelService {
+        name: DEFAULT.to_owned(),
+        base_url: Some(base_url.clone()),
+        key_env: model.key_env.clone(),
+        ..ModelService::default()
+    });
+    ChatOptions {
+        default_model: default_model(settings),
+        default_provider: model.provider.clone().or_else(|| own.as_ref().map(|own| own.name.clone())),
+        services: settings.models.iter().cloned().chain(own).collect(),
+        prices: Prices::new(settings.prices.iter().map(|(name, price)| (name.clone(), *price))),
+        deltas: settings.flow.stream,
+        variables: Arc::new(variable),
+        ..ChatOptions::default()
+    }
 }
 
 fn policy(permissions: &Permissions) -> Result<Policy, Failure> {

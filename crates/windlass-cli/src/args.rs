@@ -155,6 +155,9 @@ pub struct Agents {
     /// Steps at a time, if the file says nothing [default: 5]
     #[arg(long, value_name = "N")]
     pub max_concurrency: Option<u64>,
+    /// Tell what models say while they say it, as events `agent.output`
+    #[arg(long)]
+    pub stream: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -276,6 +279,9 @@ pub struct Resume {
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
+    /// Tell what models say while they say it, as events `agent.output`
+    #[arg(long)]
+    pub stream: bool,
     #[command(flatten)]
     pub permissions: Permissions,
     #[command(flatten)]
@@ -326,7 +332,7 @@ pub struct Clean {
 
 #[derive(ClapArgs)]
 pub struct Mock {
-    /// The script: routes with their replies, and rules for a model
+    /// The script, JSON or YAML: routes with their replies, and rules for a model
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Where to listen on 127.0.0.1; 0 takes any port that is free
@@ -335,6 +341,9 @@ pub struct Mock {
     /// Say nothing of the requests
     #[arg(long, short)]
     pub quiet: bool,
+    /// A file that gets a line of JSON for every request to the model, before it is answered
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

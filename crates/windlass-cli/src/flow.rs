@@ -27,6 +27,8 @@ pub struct Flow {
     max_concurrency: Option<u64>,
     /// It is going to run: what is missing beside the file is an error now, not a warning.
     runs: bool,
+    /// Tell what models say while they say it.
+    pub stream: bool,
     pub permissions: Permissions,
 }
 
@@ -48,12 +50,13 @@ impl Flow {
             },
             max_concurrency: agents.max_concurrency,
             runs: true,
+            stream: agents.stream,
             permissions: args.permissions.clone(),
         })
     }
 
     pub fn of_resume(args: &args::Resume) -> Flow {
-        Flow { permissions: args.permissions.clone(), ..Flow::default() }
+        Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
 }
 
@@ -89,7 +92,7 @@ fn options(source: &Source, settings: &Settings) -> Options {
         mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),
         model: flow.model.clone(),
         default_model: agents::default_model(settings),
-        prices: Default::default(),
+        prices: agents::prices(settings),
         coordinator: flow.coordinator,
         max_concurrency: flow.max_concurrency,
         work_folder: flow.workdir.clone(),

@@ -51,7 +51,8 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
 pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
-    let names = names();
+    let mut names = names();
+    names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
     let known = |tool: &str| names.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
     let tasks = plan.nodes.iter().flat_map(|node| match &node.kind {
         NodeKind::Pipeline(pipeline) => pipeline.tasks.as_slice(),

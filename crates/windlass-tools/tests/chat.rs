@@ -278,7 +278,10 @@ async fn keys_are_never_seen() {
     }
 }
 
-/// Each line: a name, what is set, and where its request goes or what is said.
+/// Variables and their values.
+type Set<'a> = &'a [(&'a str, &'a str)];
+
+/// Each line: a name, what is set, and what is said; nothing, if it can be asked.
 #[tokio::test]
 async fn the_name_says_whose_model_it_is() {
     let own = ModelService {
@@ -289,7 +292,7 @@ async fn the_name_says_whose_model_it_is() {
     let keyed = ModelService { name: "keyed".to_owned(), key_env: Some("HOUSE_KEY".to_owned()), ..own.clone() };
     let changed =
         ModelService { name: "groq".to_owned(), key_env: Some("OTHER".to_owned()), ..ModelService::default() };
-    let table: &[(&str, &[(&str, &str)], &str)] = &[
+    let table: &[(&str, Set, &str)] = &[
         ("openai/gpt-5", &[("OPENAI_API_KEY", "k")], ""),
         ("openai/gpt-5", &[], "OPENAI_API_KEY is not set"),
         ("openai/gpt-5", &[("OPENAI_BASE_URL", "http://x")], ""),

@@ -1,7 +1,7 @@
 //! `windlass mock FILE`
 
 use windlass_syntax::Severity;
-use windlass_tools::mock::{MockService, Script, Served};
+use windlass_tools::mock::{MockOptions, MockService, Script, Served};
 
 use crate::args::{self, Global};
 use crate::config::Settings;
@@ -27,8 +27,15 @@ pub fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
                 out::note(&format!("{method} {path} → {status} ({by})"));
             }
         };
-        let service = MockService::watched(script, args.port, tell);
+        let options = MockOptions { port: args.port, log: args.log.clone() };
+        let service = MockService::with(script, &options, tell);
         let service = service.map_err(|error| {
+            // Whether it is the log or the port, is said by trying the one that is a file.
+            if let Some(log) =
+                args.log.as_ref().filter(|log| std::fs::OpenOptions::new().append(true).open(log).is_err())
+            {
+                return Failure::usage(format!("could not write the log {}: {error}", log.display()));
+            }
             Failure::usage(format!("could not listen on port {}: {error}", args.port))
                 .hint("choose another with --port; 0 takes any that is free")
         })?;

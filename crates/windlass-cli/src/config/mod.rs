@@ -1,6 +1,7 @@
 //! Settings: `windlass.toml`, then the environment.
 
 mod mcp;
+mod models;
 mod services;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ pub use mcp::Mcp;
 pub use services::{Activity, Auth, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
+use windlass_tools::chat::{ModelService, Price};
 use windlass_value::Duration;
 
 use crate::args::Global;
@@ -17,7 +19,7 @@ use crate::failure::Failure;
 use crate::flow::Flow;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 6] = ["limits", "activities", "auth", "mcp", "model", "settings"];
+const SECTIONS: [&str; 8] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "settings"];
 
 #[derive(Default)]
 pub struct Settings {
@@ -29,6 +31,10 @@ pub struct Settings {
     /// Servers that offer tools to agents.
     pub mcp: Vec<Mcp>,
     pub model: Model,
+    /// Services of models for agents.
+    pub models: Vec<ModelService>,
+    /// What models cost, by their names.
+    pub prices: BTreeMap<String, Price>,
     /// What `appsetting` reads.
     pub app: BTreeMap<String, String>,
     /// What the command line says of agents.
@@ -80,6 +86,8 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
             ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
             ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
             ("model", entries) => services::model(entries).map(|read| settings.model = read),
+            ("models", entries) => models::models(entries).map(|read| settings.models = read),
+            ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
             ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
             _ => Err(unknown("section", &section, SECTIONS)),
         };
@@ -90,7 +98,11 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
 
 /// Where a section begins: near enough to find what is wrong in it.
 fn line_of(text: &str, section: &str) -> usize {
-    let begins = |line: &str| line.trim_start().trim_start_matches('[').trim_start().starts_with(section);
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
+    let begins = |line: &str| {
+        let name = line.trim_start().trim_start_matches('[').trim_start();
+        name.strip_prefix(section).is_some_and(ends)
+    };
     text.lines().position(begins).map_or(1, |line| line + 1)
 }
 

@@ -75,6 +75,8 @@ pub struct Model {
     pub model: Option<String>,
     /// The environment variable that holds the key.
     pub key_env: Option<String>,
+    /// Who answers agents for names that do not say whose model they are.
+    pub provider: Option<String>,
 }
 
 /// Credentials by alias: an address, or named facts.

@@ -31,14 +31,14 @@ pub(super) struct Exchange<'a> {
 /// No answer, and what it has cost all the same.
 #[derive(Debug)]
 pub(super) struct Failed {
-    error: ErrorInfo,
+    error: Box<ErrorInfo>,
     usage: Usage,
     retry_after_ms: Option<i64>,
 }
 
 impl From<ErrorInfo> for Failed {
     fn from(error: ErrorInfo) -> Failed {
-        Failed { error, usage: Usage::default(), retry_after_ms: None }
+        Failed { error: Box::new(error), usage: Usage::default(), retry_after_ms: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl Failed {
             meta.insert("usage", self.usage.meta(price));
         }
         let meta = if meta.is_empty() { Value::Null } else { Value::map(meta) };
-        TaskOutcome { meta, ..TaskOutcome::failure(self.error) }
+        TaskOutcome { meta, ..TaskOutcome::failure(*self.error) }
     }
 }
 

@@ -29,7 +29,7 @@ impl Price {
     }
 }
 
-/// Prices by the model's name, with or without its prefix.
+/// Prices by the model's name, with or without its provider, or by what stands before a colon: `scripted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices(BTreeMap<String, Price>);
 
@@ -44,7 +44,8 @@ impl Prices {
 
     pub fn of(&self, model: &str) -> Option<Price> {
         let bare = || model.split_once('/').and_then(|(_, bare)| self.0.get(bare));
-        self.0.get(model).or_else(bare).copied()
+        let kind = || model.split_once(':').and_then(|(kind, _)| self.0.get(kind));
+        self.0.get(model).or_else(bare).or_else(kind).copied()
     }
 }
 
@@ -76,7 +77,7 @@ mod tests {
             assert_eq!(price.of(&usage), money, "{usage:?}");
         }
         let prices = Prices::new([("small".to_owned(), plain), ("openai/large".to_owned(), dear)]);
-        let found = ["small", "openai/small", "large", "openai/large"].map(|name| prices.of(name));
-        assert_eq!(found, [Some(plain), Some(plain), None, Some(dear)]);
+        let found = ["small", "openai/small", "large", "openai/large", "small:8b"].map(|name| prices.of(name));
+        assert_eq!(found, [Some(plain), Some(plain), None, Some(dear), Some(plain)]);
     }
 }

@@ -31,6 +31,7 @@ impl HttpTool {
         Ok(Opened { request, response, bytes_max: self.0.reply_bytes_max, bytes: 0 })
     }
 
+    #[cfg(feature = "mock")]
     pub(crate) fn reply_bytes_max(&self) -> usize {
         self.0.reply_bytes_max
     }

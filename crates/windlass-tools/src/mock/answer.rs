@@ -54,7 +54,7 @@ impl Answering {
         if let Some(rules) = &self.script.model
             && let Some(question) = Question::of(asked)
         {
-            return self.from_model(rules, &question);
+            return self.model_answer(rules, &question);
         }
         match self.route(asked) {
             Some((route, reply)) => {
@@ -65,7 +65,7 @@ impl Answering {
         }
     }
 
-    fn from_model(&self, rules: &[Rule], question: &Question) -> Answer {
+    fn model_answer(&self, rules: &[Rule], question: &Question) -> Answer {
         self.model_requests.fetch_add(1, Ordering::Relaxed);
         let said = {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::chat::{AgentModelTool, Catalogue, ChatOptions, ModelService, NoTools, Protocol};
+use windlass_tools::chat::{AgentModelTool, Catalogue, ChatOptions, ModelService, NoTools, Protocol, Variables};
 use windlass_value::parse_json;
 
 use super::tool;
@@ -15,7 +15,7 @@ use super::tool;
 pub const KEY: &str = "sk-Canary/0123+456789";
 
 /// Variables, as from an environment.
-pub fn variables(pairs: &[(&str, &str)]) -> Arc<dyn Fn(&str) -> Option<String> + Send + Sync> {
+pub fn variables(pairs: &[(&str, &str)]) -> Variables {
     let map: BTreeMap<String, String> =
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Arc::new(move |name| map.get(name).cloned())

@@ -1,0 +1,186 @@
+//! Services of models and what they cost: `[models.NAME]` and `[prices."model"]`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use windlass_syntax::nearest;
+use windlass_tools::chat::{HeaderText, ModelService, PROVIDERS, Price, Protocol};
+
+use super::Secret;
+use crate::failure::Failure;
+
+/// What one `[models.NAME]` may say.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    base_url: Option<String>,
+    protocol: Option<String>,
+    key_env: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, Secret>,
+    stream: Option<bool>,
+    stream_usage: Option<bool>,
+    max_tokens: Option<u64>,
+}
+
+/// What one `[prices."model"]` may say: money per million tokens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cost {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+pub fn models(table: toml::Value) -> Result<Vec<ModelService>, Failure> {
+    sections(table, "models")?.into_iter().map(|(name, entry)| service(name, entry)).collect()
+}
+
+pub fn prices(table: toml::Value) -> Result<BTreeMap<String, Price>, Failure> {
+    sections(table, "prices")?.into_iter().map(|(name, entry)| Ok((name.clone(), price(&name, entry)?))).collect()
+}
+
+fn sections(table: toml::Value, section: &str) -> Result<toml::Table, Failure> {
+    match table {
+        toml::Value::Table(entries) => Ok(entries),
+        other => Err(Failure::usage(format!("`{section}` must be a section, not of kind {}", other.type_str()))),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: toml::Value, place: &str) -> Result<T, Failure> {
+    value.try_into().map_err(|error: toml::de::Error| Failure::usage(format!("in [{place}]: {}", error.message())))
+}
+
+fn service(name: String, entry: toml::Value) -> Result<ModelService, Failure> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || !name.chars().all(is_name) || name == "scripted" {
+        return Err(Failure::usage(format!("a model service cannot be called `{name}`"))
+            .hint("letters, digits, - and _: it stands before the `/` of a model's name; `scripted` is taken"));
+    }
+    let entry: Entry = read(entry, &format!("models.{name}"))?;
+    let is_known = PROVIDERS.iter().any(|provider| provider.prefix == name);
+    let base_url = entry.base_url.map(|url| address(url, &name)).transpose()?;
+    if base_url.is_none() && !is_known {
+        let near = nearest(&name, PROVIDERS.iter().map(|provider| provider.prefix));
+        let near = near.map(|near| format!("; or did you mean `{near}`?")).unwrap_or_default();
+        return Err(Failure::usage(format!("[models.{name}] says not where the service is"))
+            .hint(format!("give `base_url`, such as \"https://host/v1\"{near}")));
+    }
+    let protocol = entry.protocol.map(|word| protocol(&word, &name)).transpose()?;
+    let header = |value: Secret| match value {
+        Secret::Text(text) => HeaderText::Text(text),
+        Secret::Environment { env } => HeaderText::Variable(env),
+    };
+    if entry.max_tokens == Some(0) {
+        return Err(Failure::usage(format!("`max_tokens` in [models.{name}] is 0: nothing could be answered")));
+    }
+    Ok(ModelService {
+        base_url,
+        protocol,
+        key_env: entry.key_env,
+        headers: entry.headers.into_iter().map(|(name, value)| (name, header(value))).collect(),
+        stream: entry.stream,
+        stream_usage: entry.stream_usage,
+        max_tokens: entry.max_tokens,
+        name,
+    })
+}
+
+fn address(url: String, name: &str) -> Result<String, Failure> {
+    match url.starts_with("http://") || url.starts_with("https://") {
+        true => Ok(url),
+        false => Err(Failure::usage(format!("the `base_url` of [models.{name}] is no address: {url}"))
+            .hint("it begins with http:// or https://")),
+    }
+}
+
+fn protocol(word: &str, name: &str) -> Result<Protocol, Failure> {
+    Protocol::named(word).ok_or_else(|| {
+        Failure::usage(format!("the `protocol` of [models.{name}] cannot be `{word}`"))
+            .hint("\"openai\" is chat completions, \"anthropic\" is messages")
+    })
+}
+
+fn price(name: &str, entry: toml::Value) -> Result<Price, Failure> {
+    let cost: Cost = read(entry, &format!("prices.\"{name}\""))?;
+    let millionths = |money: f64| {
+        let usable = money.is_finite() && (0.0..1e9).contains(&money);
+        usable.then(|| (money * 1e6).round() as u64).ok_or_else(|| {
+            Failure::usage(format!("the price of `{name}` cannot be {money}"))
+                .hint("it is money per million tokens, 0 or more")
+        })
+    };
+    Ok(Price {
+        input: millionths(cost.input)?,
+        output: millionths(cost.output)?,
+        cache_read: cost.cache_read.map(millionths).transpose()?,
+        cache_write: cost.cache_write.map(millionths).transpose()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str, section: &str) -> toml::Value {
+        let whole: toml::Table = toml::from_str(text).expect("TOML");
+        whole.get(section).cloned().expect("the section")
+    }
+
+    #[test]
+    fn services_are_new_ones_or_known_ones_changed() {
+        let read = models(table(
+            "[models.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nprotocol = \"anthropic\"\nkey_env = \"HOUSE\"\nmax_tokens = 5\n\
+             headers = { a = \"b\", c = { env = \"D\" } }\n[models.groq]\nstream = false\nstream_usage = false\n",
+            "models",
+        ));
+        let read = read.expect("valid");
+        let groq = read.iter().find(|service| service.name == "groq").expect("groq");
+        assert_eq!((groq.stream, groq.stream_usage, &groq.base_url), (Some(false), Some(false), &None));
+        let house = read.iter().find(|service| service.name == "house").expect("house");
+        assert_eq!((house.protocol, house.max_tokens), (Some(Protocol::Anthropic), Some(5)));
+        let headers = [("a", HeaderText::Text("b".to_owned())), ("c", HeaderText::Variable("D".to_owned()))];
+        assert_eq!(house.headers, headers.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    #[test]
+    fn services_that_cannot_be_are_refused() {
+        for (text, why) in [
+            ("[models.house]\n", "says not where the service is"),
+            ("[models.grok]\n", "did you mean `groq`"),
+            ("[models.\"a/b\"]\nbase_url = \"http://x\"\n", "cannot be called `a/b`"),
+            ("[models.scripted]\nbase_url = \"http://x\"\n", "`scripted` is taken"),
+            ("[models.a]\nbase_url = \"x\"\n", "no address"),
+            ("[models.a]\nbase_url = \"http://x\"\nprotocol = \"grpc\"\n", "cannot be `grpc`"),
+            ("[models.a]\nbase_url = \"http://x\"\nmax_tokens = 0\n", "is 0"),
+            ("[models.a]\nurl = \"http://x\"\n", "unknown field"),
+            ("models = 3\n", "must be a section"),
+        ] {
+            let wrong = format!("{:?}", models(table(text, "models")).expect_err(text));
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn prices_are_money_per_million_tokens() {
+        let read = prices(table(
+            "[prices.\"openai/gpt-5\"]\ninput = 1.25\noutput = 10\ncache_read = 0.125\n[prices.free]\ninput = 0\noutput = 0\n",
+            "prices",
+        ));
+        let read = read.expect("valid");
+        let price = Price { input: 1_250_000, output: 10_000_000, cache_read: Some(125_000), cache_write: None };
+        assert_eq!(read["openai/gpt-5"], price);
+        assert_eq!(read["free"], Price::default());
+        for (text, why) in [
+            ("[prices.a]\ninput = 1\n", "missing field `output`"),
+            ("[prices.a]\ninput = -1\noutput = 1\n", "cannot be -1"),
+            ("[prices.a]\ninput = inf\noutput = 1\n", "cannot be inf"),
+            ("[prices.a]\ninput = \"1\"\noutput = 1\n", "in [prices.\\\"a\\\"]"),
+            ("[prices.a]\ninput = 1\noutput = 1\ncached = 1\n", "unknown field"),
+        ] {
+            let wrong = format!("{:?}", prices(table(text, "prices")).expect_err(text));
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+    }
+}
