@@ -82,3 +82,16 @@ fn nothing_that_is_found_on_a_disk_makes_it_stumble() {
     place.windlass(&["check"]).exits(3);
     place.windlass(&["check", "fine.json", "--dialect", "zoom"]).exits(3).has("loom");
 }
+
+/// Their YAML has more than that of playbooks, and says so only where it matters.
+#[test]
+fn workflows_with_anchors_are_recognised() {
+    let place = Place::new();
+    let flow = "name: a\nsteps:\n  - &one {id: one, instructions: Work.}\n  - {<<: *one, id: two, dependsOn: [one]}\n";
+    place.write("flow.yaml", flow);
+    place.windlass(&["check", "flow.yaml"]).exits(0);
+    place.write("wrong.yaml", &flow.replace("dependsOn: [one]", "dependsOn: [none]"));
+    place.windlass(&["check", "wrong.yaml"]).exits(2).has("error[missing_dep]");
+    place.write("playbook.yaml", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: &a []\n");
+    place.windlass(&["check", "playbook.yaml"]).exits(2).has("anchors");
+}
