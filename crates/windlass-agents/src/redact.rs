@@ -36,10 +36,27 @@ pub(crate) fn text(text: &str) -> String {
     })
 }
 
-/// In every text of a value, and whatever stands under a name that says it is secret.
+/// Of a long text only the beginning is shown; a secret that begins there is looked for some way beyond it.
+const SHOWN_BYTES_MAX: usize = 2 << 10;
+const SEARCHED_BYTES_MAX: usize = 16 << 10;
+
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// A text as it is shown.
+fn shown(given: &str) -> String {
+    let struck = text(beginning(given, SEARCHED_BYTES_MAX));
+    match given.len() > SHOWN_BYTES_MAX {
+        true => format!("{}… ({} bytes)", beginning(&struck, SHOWN_BYTES_MAX), given.len()),
+        false => struck,
+    }
+}
+
+/// In every text of a value, long ones cut, and whatever stands under a name that says it is secret.
 pub(crate) fn value(given: &Value) -> Value {
     match given {
-        Value::Str(given) => Value::from(text(given)),
+        Value::Str(given) => Value::from(shown(given)),
         Value::List(items) => Value::list(items.iter().map(value).collect()),
         Value::Map(map) => {
             let clean: Map = map
@@ -95,6 +112,13 @@ mod tests {
         ] {
             assert_eq!(text(given), expected, "{given}");
         }
+    }
+
+    #[test]
+    fn long_texts_are_cut_after_secrets_are_struck() {
+        let given = format!("{}sk-abcdefghijklmnop{}", "x ".repeat(1020), "y".repeat(1 << 20));
+        let Value::Str(shown) = value(&Value::from(given)) else { panic!("a text") };
+        assert!(shown.contains("*") && !shown.contains("sk-") && shown.len() < 3000, "{shown}");
     }
 
     #[test]

@@ -84,23 +84,23 @@ impl RegistryBuilder {
     /// `read`, `write`, `glob` and `grep`, all confined to the work folder.
     #[must_use]
     pub fn file_tools(self) -> RegistryBuilder {
-        self.add(Read).add(Write).add(Glob).add(Grep)
+        self.tool(Read).tool(Write).tool(Glob).tool(Grep)
     }
 
     #[must_use]
     pub fn bash(self, options: BashOptions) -> RegistryBuilder {
-        self.add(Bash::new(options))
+        self.tool(Bash::new(options))
     }
 
     /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
     #[must_use]
     pub fn http(self, http: HttpTool) -> RegistryBuilder {
-        self.add(Http::new(http))
+        self.tool(Http::new(http))
     }
 
     /// Any tool of one's own.
     #[must_use]
-    pub fn add(mut self, tool: impl AgentTool + 'static) -> RegistryBuilder {
+    pub fn tool(mut self, tool: impl AgentTool + 'static) -> RegistryBuilder {
         self.tools.push((tool.spec(), Runs::Agent(Arc::new(tool)), false));
         self
     }
@@ -129,7 +129,7 @@ impl RegistryBuilder {
         R: Future<Output = Result<Value, String>> + Send + 'static,
     {
         let spec = ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters };
-        self.add(RustTool { spec, function })
+        self.tool(RustTool { spec, function })
     }
 
     /// A tool of the engine, such as a function in Rust that definitions call: its input are the arguments, its output is

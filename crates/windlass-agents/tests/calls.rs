@@ -1,5 +1,7 @@
 //! Calls of agents: which are made, which are refused, what is told of them, and what is left behind.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,7 +120,7 @@ async fn calls_and_refusals_are_told_without_secrets() {
     }
     assert_eq!(told[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
     assert_eq!(told[1], r#"agent.permission {"tool":"http","decision":"refused"}"#);
-    assert!(told[2].len() < 2000 && told.len() == 3, "{told:?}");
+    assert!(told[2].len() < 3000 && told.len() == 3, "{told:?}");
 }
 
 #[tokio::test]

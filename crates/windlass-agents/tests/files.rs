@@ -1,5 +1,7 @@
 //! File tools: what they do, and that nothing leads out of the work folder.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! MCP servers: a program and two services, all real.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 #[path = "common/server.rs"]
 mod server;

@@ -61,8 +61,17 @@ fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
     // A model chooses these addresses, not whoever wrote the file: private ones are closed.
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
     let open = HttpTool::new(HttpOptions { reply_bytes_max, ..HttpOptions::default() });
-    let built_in = Registry::builder().file_tools().bash(BashOptions::default()).http(open).mcp_http(http.clone());
-    built_in.build().map_err(|error| Failure::usage(error.message.to_string()))
+    let bash = BashOptions::with_environment(variables());
+    let mut registry = Registry::builder().file_tools().bash(bash).http(open).mcp_http(http.clone());
+    for mcp in &settings.mcp {
+        registry = registry.mcp(mcp.server(variable)?);
+    }
+    registry.build().map_err(|error| Failure::usage(error.message.to_string()))
+}
+
+/// The environment, as far as it is text.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 fn chat_options(settings: &Settings) -> ChatOptions {

@@ -91,7 +91,10 @@ pub fn compile(
         true => parse_json(source, parse_limits, &mut found),
         false => parse_yaml(source, parse_limits, Scalars::Yaml11, &mut found),
     };
-    let dialect = dialect.or_else(|| tree.as_ref().and_then(recognise));
+    // The YAML of workflows has more than that of playbooks: what cannot be read as these may still be one.
+    let only_zenflow =
+        || (tree.is_none() && windlass_zenflow::looks_like_one(source, limits)).then_some(Dialect::Zenflow);
+    let dialect = dialect.or_else(|| tree.as_ref().and_then(recognise)).or_else(only_zenflow);
     match (dialect, tree) {
         (Some(Dialect::Loom), Some(tree)) => {
             let options = loom_options(source, settings, app, parameters);

@@ -89,7 +89,7 @@ fn options(source: &Source, settings: &Settings) -> Options {
         limits: settings.limits.clone(),
         folder: path.and_then(|folder| folder.canonicalize().ok()),
         tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
-        mcp: Vec::new(),
+        mcp: settings.mcp.iter().map(|server| server.name.clone()).collect(),
         model: flow.model.clone(),
         default_model: agents::default_model(settings),
         prices: agents::prices(settings),

@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
+use windlass_agents::{AGENT_FILES, AGENT_TOOL};
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{
     Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Secret,
-    playbook_tools, tool_infos,
+    ToolInfo, playbook_tools, tool_infos,
 };
 
 use crate::agents;
-use crate::config::{self, Settings, Target};
+use crate::config::{Settings, Target};
 use crate::failure::Failure;
 
 /// The tools that are always there. Activities come from the settings.
 pub fn names() -> Vec<&'static str> {
-    tool_infos().into_iter().map(|info| info.name).collect()
+    infos().into_iter().map(|info| info.name).collect()
+}
+
+/// What each of them takes and gives, by name.
+pub fn infos() -> Vec<&'static ToolInfo> {
+    let mut infos = tool_infos();
+    infos.extend([&AGENT_FILES, &AGENT_TOOL]);
+    infos.sort_by_key(|info| info.name);
+    infos
 }
 
 /// Where models are if nobody says otherwise.
@@ -31,7 +40,7 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     tools = agents::add_to(tools, settings, http.clone())?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), header(value)?)));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
@@ -42,7 +51,8 @@ pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
 pub fn check(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
-    let names = names();
+    let mut names = names();
+    names.extend([windlass_agents::AGENT_TOOL.name, windlass_agents::AGENT_FILES.name]);
     let known = |tool: &str| names.contains(&tool) || settings.activities.iter().any(|activity| activity.name == tool);
     let tasks = plan.nodes.iter().flat_map(|node| match &node.kind {
         NodeKind::Pipeline(pipeline) => pipeline.tasks.as_slice(),
@@ -96,15 +106,6 @@ fn credentials(settings: &Settings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
         .with_reasons(move |name| reasons.reason(name))
-}
-
-/// What the file itself says is known to whoever reads it; what it takes from the environment is not.
-fn header(value: &config::Secret) -> Result<Secret, Failure> {
-    let text = value.read()?;
-    Ok(match value {
-        config::Secret::Text(_) => Secret::plain(text),
-        config::Secret::Environment { .. } => Secret::new(text),
-    })
 }
 
 /// The settings first, then what the environment of such services usually has.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use support::Sim;
 use support::check::check_nothing_left;
+use support::mail::every_mail_has_one_fate;
 use support::naive::grows_without_bound;
 use support::random_plan::{Profile, random_program, tight_limits};
 use support::sim::{decoded, encoded};
@@ -67,6 +68,7 @@ proptest! {
         let live = whole_run(&program, seed, 5);
         let mut again = quiet(&program, seed);
         replay(&mut again, &live.journal);
+        every_mail_has_one_fate(&live);
         prop_assert_eq!(encoded(&again.state), encoded(&live.state));
         prop_assert_eq!(&again.outputs, &live.outputs);
     }
@@ -114,6 +116,7 @@ proptest! {
             sim.cancel().run();
             prop_assert_eq!(sim.status(), Status::Cancelled);
             check_nothing_left(&sim.state);
+            every_mail_has_one_fate(&sim);
         }
     }
 }
@@ -129,6 +132,7 @@ proptest! {
             let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
             sim.run();
             check_nothing_left(&sim.state);
+            every_mail_has_one_fate(&sim);
         }
     }
 

@@ -164,6 +164,84 @@ fn those_who_wait_for_each_others_rest_wait_for_a_time_when_something_else_moves
     assert_eq!(sim.count("mail.hold_timeout"), 1);
 }
 
+/// Waits that have their mailbox themselves, and let each other come to rest.
+#[test]
+fn a_wait_that_is_called_off_goes_on_with_nothing() {
+    let mut b = Builder::new();
+    let root = b.together(None, "root", |b, id| {
+        let wait = |b: &mut Builder, name: &str, other: &str| {
+            let settles = Some((other.into(), secs(60)));
+            let node = b.node(id, name, |_, _| NodeKind::Wait(Wait::Mail { blocks: true, settles }));
+            b.at(node).mailbox = Some(mailbox(3));
+            node
+        };
+        let (one, two) = (wait(b, "one", "two"), wait(b, "two", "one"));
+        b.at(one).timeout = Some(Timeout { after: Amount::Fixed(secs(5)), status: Status::TimedOut });
+        vec![one, two, b.effect(id, "long", "1")]
+    });
+    b.at(root).hidden = true;
+    let program = b.load();
+    let mut sim = on(&program);
+    assert_eq!(sim.state.mail.settling.len(), 2);
+    sim.pass(secs(5));
+    assert_eq!((sim.paths("step.failed"), sim.end_of("one").unwrap().0), (vec!["one"], Value::from("timed_out")));
+    sim.succeed("long", 1i64);
+    assert_eq!(sim.end_of("two").unwrap(), (Value::from("succeeded"), json("[]")));
+}
+
+/// The shape of a coordinator: it goes round until it has read that the flow has ended.
+#[test]
+fn a_coordinator_hears_all_and_ends_with_the_flow() {
+    let mut b = Builder::new();
+    let root = b.together(None, "root", |b, id| {
+        let hub = b.node(id, "hub", |b, id| {
+            let wait = b.node(Some(id), "wait", |_, _| NodeKind::Wait(Wait::Mail { blocks: true, settles: None }));
+            b.at(wait).hidden = true;
+            let mut ask = task("ask", b.action(r#"{"$var": "_prev"}"#));
+            let over = b.condition(json(r#"{"$eq": [{"$get": [{"$var": "outcome"}, "result"]}, "over"]}"#));
+            ask.rules = vec![rule(Some(over), Directive::Break), rule(None, Directive::Jump(0))];
+            NodeKind::Pipeline(Pipeline { tasks: vec![task("mail", Action::Node(wait)), ask] })
+        });
+        b.at(hub).mailbox = Some(Mailbox { closed: "mailbox-closed-by-finalize".into(), ..mailbox(100) });
+        let flow = b.sequence(id, "flow", |b, id| {
+            ["one", "two"].map(|name| settling_actor(b, id, name, "hub", secs(30))).into()
+        });
+        b.at(flow).hidden = true;
+        for node in &mut b.plan.nodes[flow.0 as usize..] {
+            let visible = !node.hidden || &*node.name == "flow";
+            node.reports_to = visible.then(|| "hub".into());
+        }
+        vec![hub, flow]
+    });
+    b.at(root).hidden = true;
+    let program = b.load();
+    let mut sim = on(&program);
+    let read = |sim: &Sim| {
+        let job = sim.dispatched.iter().rfind(|job| &*job.path == "hub.ask").unwrap();
+        let field = |mail: &Value, name: &str| mail.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+        let line = |mail: &Value| format!("{} {} {}", field(mail, "kind"), field(mail, "step"), field(mail, "text"));
+        job.input.as_list().unwrap().iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&sim), ["started  -", "started one -"]);
+    says(&mut sim, "one", "settle");
+    assert!(!works(&sim, "one"), "the coordinator thinks");
+    sim.succeed("hub.ask", 1i64);
+    assert!(works(&sim, "one"), "it rests");
+    post(&mut sim, "one", "hub", "tell two");
+    assert_eq!(read(&sim), ["- - tell two"]);
+    says(&mut sim, "one", "end");
+    says(&mut sim, "two", "settle");
+    sim.succeed("hub.ask", 1i64);
+    assert_eq!(read(&sim), ["ended one -", "started two -"]);
+    sim.event("mail", json(r#"{"to": "two", "text": "from one"}"#)).settle();
+    sim.succeed("hub.ask", 1i64);
+    assert_eq!(texts(&heard(&sim, "two")), ["from one"]);
+    says(&mut sim, "two", "end");
+    assert_eq!(read(&sim), ["ended two -", "ended  -"]);
+    sim.succeed("hub.ask", "over");
+    assert_eq!((sim.status(), drops(&sim).len()), (Status::Succeeded, 0));
+}
+
 // Nobody is left who could write.
 
 #[test]
@@ -361,20 +439,6 @@ fn bustling(program: &Program, seed: u64) -> Sim<'_> {
     sim
 }
 
-/// Everything that was written is delivered once or dropped once.
-fn every_mail_has_one_fate(sim: &Sim) {
-    let mut fates = vec![0; sim.state.mail.numbers as usize];
-    let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();
-    let field = |data: &Value, name: &str| sim.values.whole(&data.get(name).cloned().unwrap());
-    for event in sim.events_of("message.delivered") {
-        field(&event.data, "ids").as_list().unwrap().iter().for_each(|id| fates[number(id) - 1] += 1);
-    }
-    for event in sim.events_of("message.dropped") {
-        fates[number(&field(&event.data, "id")) - 1] += 1;
-    }
-    assert!(fates.iter().all(|fate| *fate == 1), "{fates:?} {:?}", sim.events_of("message.dropped"));
-}
-
 proptest! {
     #![proptest_config(support::cases(80))]
 
@@ -488,6 +552,7 @@ fn turns_with_mail_leave_nothing_behind() {
     }
     assert!(sim.state.mail.numbers >= 4 * turns, "{} mails", sim.state.mail.numbers);
     assert_eq!((sim.loop_end("hub").0.as_str(), sim.loop_end("loop").1), ("condition", turns as i64));
+    assert_eq!(drops(&sim), [""; 0], "it is read as the turns go on");
     let (early, late) = (sizes[1], sizes[sizes.len() - 3]);
     assert!(sizes.len() >= 5 && late < early + 2_000, "the state grows: {sizes:?}");
     check_nothing_left(&sim.state);

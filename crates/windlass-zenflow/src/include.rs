@@ -1,7 +1,7 @@
 //! Workflows that a workflow includes: found, read, checked, and put where they belong. A file that is included several
 //! times is read once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,13 +11,15 @@ use crate::document::{Document, Spanned, Step};
 use crate::files::FileProblem;
 use crate::options::Options;
 use crate::paths::{self, Folder, Trouble};
-use crate::read::{Read, Reader};
+use crate::read::{Includes, Read, Reader};
 use crate::{check, codes};
 
 /// Files inside each other.
 const DEPTH_MAX: usize = 5;
 /// Steps of a workflow with all that it includes, each as often as it is.
 const STEPS_MAX: usize = 10_000;
+/// More names than these are not searched for the one that was meant.
+const NAMES_MAX: usize = 500;
 
 pub(crate) struct Loader<'a> {
     options: &'a Options,
@@ -38,6 +40,13 @@ enum Known {
 struct Loaded {
     document: Arc<Document>,
     size: Size,
+}
+
+/// What a step with an include needs to know of its file.
+struct Around<'a> {
+    source: &'a Source,
+    agents: HashSet<String>,
+    includes: BTreeMap<String, Option<Spanned<String>>>,
 }
 
 /// What a document amounts to with everything that it includes.
@@ -77,14 +86,18 @@ impl<'a> Loader<'a> {
             return (None, reader.found, Size::default());
         };
         reader.check(&mut document);
-        let agents: Vec<String> = document.agents.iter().map(|agent| agent.name.value.clone()).collect();
+        let around = Around {
+            source,
+            agents: document.agents.iter().map(|agent| agent.name.value.clone()).collect(),
+            includes: includes.iter().cloned().map(|(name, path)| (name.value, path)).collect(),
+        };
         let mut size = Size::default();
         for step in &mut document.steps {
             size.steps += 1;
-            self.step(step, &includes, &agents, &mut reader, source, &mut size);
+            self.step(step, &around, &mut reader, &mut size);
             for inner in step.repeat.iter_mut().flat_map(|repeat| &mut repeat.steps) {
                 size.steps += 1;
-                self.step(inner, &includes, &agents, &mut reader, source, &mut size);
+                self.step(inner, &around, &mut reader, &mut size);
             }
         }
         unused(&document, &includes, &mut reader);
@@ -92,20 +105,12 @@ impl<'a> Loader<'a> {
         (Some(document), reader.found, size)
     }
 
-    fn step(
-        &mut self,
-        step: &mut Step,
-        includes: &[(Spanned<String>, Spanned<String>)],
-        agents: &[String],
-        reader: &mut Reader,
-        source: &Source,
-        size: &mut Size,
-    ) {
+    fn step(&mut self, step: &mut Step, around: &Around, reader: &mut Reader, size: &mut Size) {
         let Some(include) = &mut step.include else { return };
-        let named = includes.iter().find(|(name, _)| name.value == include.target.value);
-        let path = named.map_or(&include.target, |(_, path)| path).clone();
+        let named = around.includes.get(&include.target.value);
+        // A path that cannot be right was reported in the table.
+        let Some(path) = named.map_or(Some(&include.target), |path| path.as_ref()).cloned() else { return };
         let span = include.target.span;
-        // A path in the table was looked at there.
         if named.is_none()
             && let Err(why) = paths::tidied(&path)
         {
@@ -118,26 +123,27 @@ impl<'a> Loader<'a> {
         };
         let file = match folder.find(&path) {
             Ok(file) => file,
-            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), includes),
+            Err(trouble) => return not_found(reader, &trouble, &path, include.target.span, named.is_some(), around),
         };
         include.path = Some(file.clone());
-        let Some(loaded) = self.file(&file, &path, span, reader, source) else { return };
-        for agent in loaded.document.agents.iter().filter(|agent| agents.contains(&agent.name.value)) {
+        let Some(loaded) = self.file(&file, &path, span, reader, around.source) else { return };
+        for agent in loaded.document.agents.iter().filter(|agent| around.agents.contains(&agent.name.value)) {
             let message = format!("`{}` has an agent `{}`, and so has this file", path.value, *agent.name);
             let hint = "each file has its own agents: give one of the two another name";
             reader.error(codes::VALIDATION, span, message, hint);
         }
         size.depth = size.depth.max(loaded.size.depth + 1);
+        let fits = size.steps <= STEPS_MAX;
         size.steps = size.steps.saturating_add(loaded.size.steps);
         if self.open.len().max(1) - 1 + size.depth > DEPTH_MAX {
             too_deep(reader, span);
         }
-        if size.steps > STEPS_MAX {
+        if size.steps <= STEPS_MAX {
+            include.document = Some(loaded.document);
+        } else if fits {
             let message = format!("with what it includes this workflow has more than {STEPS_MAX} steps");
             reader.error(codes::VALIDATION, span, message, "include less often, or split the workflow");
-            size.steps = 0;
         }
-        include.document = Some(loaded.document);
     }
 
     /// A file by its path, read once.
@@ -186,6 +192,9 @@ impl<'a> Loader<'a> {
         let mut found = Diagnostics::new();
         let tree = crate::read(&source, &self.options.limits, &mut found);
         let folder = file.parent().map(|path| Folder::open(path, self.options.files.clone()));
+        // In the order in which they are first named.
+        let place = self.others.len();
+        self.others.push((source.clone(), Diagnostics::new()));
         self.open.push(file.to_owned());
         let (document, found, size) = match &tree {
             Some(tree) => self.document(&source, tree, found, folder.as_ref()),
@@ -194,9 +203,7 @@ impl<'a> Loader<'a> {
         self.open.pop();
         let found = crate::finished(found);
         let bad = found.has_errors();
-        if !found.is_empty() {
-            self.others.push((source, found));
-        }
+        self.others[place].1 = found;
         let good = document.filter(|_| !bad);
         Some(good.map_or(Known::Bad, |document| Known::Good(Loaded { document: Arc::new(document), size })))
     }
@@ -217,16 +224,9 @@ fn shown(from: &Source, file: &Path, written: &str) -> String {
     }
 }
 
-fn not_found(
-    reader: &mut Reader,
-    trouble: &Trouble,
-    path: &str,
-    span: Span,
-    named: bool,
-    includes: &[(Spanned<String>, Spanned<String>)],
-) {
+fn not_found(reader: &mut Reader, trouble: &Trouble, path: &str, span: Span, named: bool, around: &Around) {
     match trouble {
-        // Only a path in the table, which was reported there.
+        // It was looked at before.
         Trouble::Written(_) => {}
         Trouble::Outside => {
             let message = format!("`{path}` is a link that leads out of the workflow's folder");
@@ -237,8 +237,8 @@ fn not_found(
             reader.not_there(&FileProblem::Missing, span, message, "run the workflow from a file");
         }
         Trouble::File(problem) => {
-            let names = || includes.iter().map(|(name, _)| name.as_str());
-            let meant = did_you_mean(path, names()).filter(|_| !named);
+            let names = around.includes.keys().map(String::as_str).take(NAMES_MAX);
+            let meant = did_you_mean(path, names).filter(|_| !named);
             let message = match named || path.contains(['/', '.']) {
                 true => format!("`{path}` cannot be included: {problem}"),
                 false => format!("`{path}` is neither a name under `includes` nor a file"),
@@ -252,10 +252,11 @@ fn not_found(
     }
 }
 
-fn unused(document: &Document, includes: &[(Spanned<String>, Spanned<String>)], reader: &mut Reader) {
+fn unused(document: &Document, includes: &Includes, reader: &mut Reader) {
+    let targets = document.all_steps().filter_map(|step| step.include.as_ref());
+    let used: HashSet<&str> = targets.map(|include| include.target.as_str()).collect();
     for (name, _) in includes {
-        let used = |step: &Step| step.include.as_ref().is_some_and(|include| include.target.value == name.value);
-        if !document.all_steps().any(used) {
+        if !used.contains(name.as_str()) {
             let message = format!("no step includes `{}`", name.value);
             reader.warning(codes::NO_EFFECT, name.span, message, "remove it, or write `include` in a step");
         }

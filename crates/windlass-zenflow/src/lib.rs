@@ -23,7 +23,7 @@ mod schemas;
 
 use windlass_core::Limits;
 use windlass_core::plan::Plan;
-use windlass_syntax::{Diagnostics, Node, ParseLimits, Source, Span, Yaml, parse_json, parse_yaml};
+use windlass_syntax::{Diagnostics, Node, ParseLimits, Severity, Source, Span, Yaml, parse_json, parse_yaml};
 
 pub use document::CoordinatorMode;
 use document::Document;
@@ -73,10 +73,18 @@ pub fn compile(source: &Source, options: &Options) -> Result<Compiled, Problems>
 /// The tree of a file, whatever it is written in.
 pub fn read(source: &Source, limits: &Limits, diagnostics: &mut Diagnostics) -> Option<Node> {
     let limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
-    match is_json(source) {
-        true => parse_json(source, limits, diagnostics),
-        false => parse_yaml(source, limits, Yaml::GO, diagnostics),
-    }
+    let mut found = Diagnostics::new();
+    let tree = match is_json(source) {
+        true => parse_json(source, limits, &mut found),
+        false => parse_yaml(source, limits, Yaml::GO, &mut found),
+    };
+    diagnostics.extend(finished(found));
+    tree
+}
+
+/// Whether a text can be read as a workflow and looks like one: its YAML knows more than that of other formats.
+pub fn looks_like_one(source: &Source, limits: &Limits) -> bool {
+    read(source, limits, &mut Diagnostics::new()).is_some_and(|tree| recognise(&tree))
 }
 
 /// By the file's name; a text without one is JSON if it begins as only JSON does.
@@ -103,7 +111,8 @@ pub fn compile_tree(source: &Source, tree: &Node, found: Diagnostics, options: &
 pub fn check(source: &Source, tree: &Node, found: Diagnostics, options: &Options) -> Result<Checked, Problems> {
     let mut loader = include::Loader::new(options);
     let (document, found) = loader.root(source, tree, found);
-    let (own, others) = (finished(found), loader.others);
+    let (own, mut others) = (finished(found), loader.others);
+    others.retain(|(_, found)| !found.is_empty());
     match document {
         Some(document) if !own.has_errors() => Ok(Checked { document, warnings: own, others }),
         _ => Err(Problems { own, others }),
@@ -121,7 +130,10 @@ fn finished(found: Diagnostics) -> Diagnostics {
     let mut all = Diagnostics::new();
     for mut problem in found {
         if problem.code.starts_with("WND-") {
-            problem.code = codes::VALIDATION;
+            problem.code = match problem.severity {
+                Severity::Error => codes::VALIDATION,
+                Severity::Warning => codes::NO_EFFECT,
+            };
         }
         all.push(problem);
     }

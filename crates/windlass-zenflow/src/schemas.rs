@@ -41,9 +41,14 @@ fn tell(node: &Node, error: &ValidationError, found: &mut Diagnostics) {
     if message.chars().count() > MESSAGE_MAX {
         message = message.chars().take(MESSAGE_MAX).chain(['…']).collect();
     }
-    let span = place(node, &error.instance_path().to_string());
+    let pointer = error.instance_path().to_string();
+    let span = place(node, &pointer);
     let problem = Diagnostic::error(codes::VALIDATION, span, format!("this is no valid JSON Schema: {message}"));
-    found.push(problem.hint("`resultSchema` is JSON Schema 2020-12; references lead nowhere but into itself"));
+    let hint = match pointer.rsplit('/').next() {
+        Some("type") => "types are `array`, `boolean`, `integer`, `null`, `number`, `object`, `string`",
+        _ => "`resultSchema` is JSON Schema 2020-12; references lead nowhere but into itself",
+    };
+    found.push(problem.hint(hint));
 }
 
 /// A result is given as the arguments of a call, which are always an object.

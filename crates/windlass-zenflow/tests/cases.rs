@@ -10,11 +10,11 @@ mod support;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_cases::{Cases, said};
+use windlass_cases::{Cases, said, well_formed};
 use windlass_core::Limits;
 use windlass_syntax::{Diagnostics, Node, Source, to_value};
 use windlass_value::to_json;
-use windlass_zenflow::{Checked, Disk, Options, Price, Problems, check, read, recognise, schema};
+use windlass_zenflow::{Checked, Disk, Options, Price, Problems, check, compile, read, recognise, schema};
 
 fn cases() -> Cases {
     Cases::of(env!("CARGO_MANIFEST_DIR"))
@@ -51,6 +51,7 @@ fn all(source: &Source, own: Diagnostics, others: Vec<(Source, Diagnostics)>) ->
 fn good_workflows_are_read_as_they_are_meant() {
     cases().good("good", "document", |path, source| match checked(path, source) {
         Ok(Checked { document, warnings, others }) => {
+            well_formed(&compile(source, &options(path)).unwrap().plan);
             Ok(support::summary(&document) + &said(&all(source, warnings, others)))
         }
         Err(problems) => Err(said(&all(source, problems.own, problems.others))),

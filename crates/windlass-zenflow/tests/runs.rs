@@ -3,7 +3,8 @@
 
 mod world;
 
-use world::{Case, check};
+use world::Case;
+use world::expect::check;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cases() {

@@ -14,7 +14,7 @@ use windlass_store::{MemoryStore, RunStatus, SqliteOptions, SqliteStore, Store};
 use windlass_value::{BlobHash, Language, Value};
 
 use crate::handle::Handle;
-use crate::registered::{Function, FunctionTool};
+use crate::registered::{About, Function, FunctionTool};
 use crate::{Error, Event, EventStream, StepError, Workflow};
 
 /// Runs workflows. In memory nothing outlives the process; opened on a directory, every run goes on after a crash.
@@ -74,8 +74,13 @@ pub struct EngineBuilder {
     directory: Option<PathBuf>,
     workflows: Vec<Workflow>,
     definitions: Vec<(String, Text)>,
-    tools: Tools,
+    pub(crate) tools: Tools,
     functions: Vec<String>,
+    /// Functions that agents may call.
+    pub(crate) offered: Vec<(String, About)>,
+    /// What makes the tools of agents, when all functions are known.
+    #[cfg(feature = "agents")]
+    pub(crate) agents: Option<crate::agents::Prepare>,
     options: EngineOptions,
     virtual_time: bool,
     store: Option<Arc<dyn Store>>,
@@ -238,6 +243,9 @@ impl EngineBuilder {
             definitions: Vec::new(),
             tools: Tools::new(),
             functions: Vec::new(),
+            offered: Vec::new(),
+            #[cfg(feature = "agents")]
+            agents: None,
             options: EngineOptions { adopt, keep, ..EngineOptions::default() },
             virtual_time: false,
             store: None,
@@ -282,8 +290,10 @@ impl EngineBuilder {
         self
     }
 
-    /// A function that definitions call by this name: NoETL's `kind: rust`, an activity of Loom.
+    /// A function that definitions call by this name: NoETL's `kind: rust`, an activity of Loom; if it is
+    /// [described](crate::described), a tool of agents.
     pub fn function<Args: 'static>(mut self, name: &str, function: impl Function<Args>) -> EngineBuilder {
+        self.offered.extend(function.about().map(|about| (name.to_owned(), about)));
         self.functions.push(name.to_owned());
         self.tools = self.tools.with(name, FunctionTool::new(name, function));
         self
@@ -354,6 +364,13 @@ impl EngineBuilder {
 
     /// Opens the store and makes the engine. To be called inside a tokio runtime.
     pub fn build(self) -> Result<Engine, Error> {
+        #[cfg(feature = "agents")]
+        return self.with_agents()?.built();
+        #[cfg(not(feature = "agents"))]
+        self.built()
+    }
+
+    fn built(self) -> Result<Engine, Error> {
         let plans = self.plans()?;
         let EngineBuilder { directory, workflows, tools, mut options, virtual_time, store, .. } = self;
         let store: Arc<dyn Store> = match (store, directory) {

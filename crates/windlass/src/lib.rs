@@ -61,6 +61,8 @@
 extern crate self as windlass;
 
 mod accepts;
+#[cfg(feature = "agents")]
+mod agents;
 mod builder;
 mod call;
 mod checks;
@@ -95,7 +97,7 @@ pub use event::{Emitted, Event, EventKind, EventType, Events, Token};
 pub use function::StepFn;
 pub use handle::Handle;
 pub use problem::{BuildError, Check, Problem};
-pub use registered::Function;
+pub use registered::{About, Described, Function, described};
 pub use resource::Res;
 pub use retry::Retry;
 pub use returns::{Returns, StepResult};

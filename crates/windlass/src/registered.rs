@@ -35,6 +35,12 @@ use crate::{Context, StepError};
 pub trait Function<Args>: Send + Sync + 'static {
     #[doc(hidden)]
     fn call(&self, call: Call) -> ToolFuture;
+
+    /// What models are told of it, if it says so.
+    #[doc(hidden)]
+    fn about(&self) -> Option<About> {
+        None
+    }
 }
 
 impl<F, T, R, Body> Function<(T,)> for F
@@ -64,6 +70,61 @@ where
             Ok(input) => Box::pin(run(self(Context::new(call.clone()), input), call, output)),
             Err(error) => Box::pin(std::future::ready(failure(error))),
         }
+    }
+}
+
+/// What models are told of a function: agents may call those that say it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct About {
+    /// What it does and when to use it, in a sentence or two.
+    pub description: String,
+    /// JSON Schema of its input, which is an object for agents.
+    pub parameters: Value,
+}
+
+/// A function with a description: see [`described`].
+pub struct Described<F> {
+    function: F,
+    about: About,
+}
+
+/// A function that agents may call as a tool, too. Definitions call it as any other.
+///
+/// ```
+/// # #[derive(serde::Deserialize)]
+/// # struct Order { pieces: u64 }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass::{Engine, described};
+///
+/// let parameters = r#"{"type": "object", "properties": {"pieces": {"type": "integer"}}, "required": ["pieces"]}"#;
+/// let price = described(|order: Order| async move { Ok(order.pieces * 10) }, "What an order costs.", parameters)?;
+/// let engine = Engine::in_memory().function("price", price).build()?;
+/// # engine.close().await;
+/// # Ok(())
+/// # }
+/// ```
+pub fn described<Args, F: Function<Args>>(
+    function: F,
+    description: impl Into<String>,
+    parameters: &str,
+) -> Result<Described<F>, crate::Error> {
+    let problem = |error| crate::Error::refused("BadParameters", format!("the parameters are no JSON: {error}"));
+    let parameters = windlass_value::parse_json(parameters).map_err(problem)?;
+    Ok(Described { function, about: About { description: description.into(), parameters } })
+}
+
+/// Tells described functions from others.
+#[doc(hidden)]
+pub struct WithWords<Args>(PhantomData<Args>);
+
+impl<Args: 'static, F: Function<Args>> Function<WithWords<Args>> for Described<F> {
+    fn call(&self, call: Call) -> ToolFuture {
+        self.function.call(call)
+    }
+
+    fn about(&self) -> Option<About> {
+        Some(self.about.clone())
     }
 }
 

@@ -1,16 +1,17 @@
 //! `windlass tools [NAME]`
 
 use windlass_syntax::nearest;
-use windlass_tools::{Field, ToolInfo, tool_infos};
+use windlass_tools::{Field, ToolInfo};
 use windlass_value::Value;
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
 use crate::kinds::{self, KINDS, Kind};
+use crate::tools::infos;
 use crate::{out, text};
 
 pub fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure> {
-    let all = tool_infos();
+    let all = infos();
     let Some(name) = &args.name else {
         let both = [all.iter().map(|info| to_value(info)).collect::<Vec<_>>(), KINDS.iter().map(kind_value).collect()];
         match global.json {

@@ -1,11 +1,13 @@
 //! Settings: `windlass.toml`, then the environment.
 
+mod mcp;
 mod models;
 mod services;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use mcp::Mcp;
 pub use services::{Activity, Auth, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
@@ -17,7 +19,7 @@ use crate::failure::Failure;
 use crate::flow::Flow;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 7] = ["activities", "auth", "limits", "model", "models", "prices", "settings"];
+const SECTIONS: [&str; 8] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "settings"];
 
 #[derive(Default)]
 pub struct Settings {
@@ -26,6 +28,8 @@ pub struct Settings {
     pub activities: Vec<Activity>,
     /// Credentials by alias.
     pub auth: Auth,
+    /// Servers that offer tools to agents.
+    pub mcp: Vec<Mcp>,
     pub model: Model,
     /// Services of models for agents.
     pub models: Vec<ModelService>,
@@ -80,6 +84,7 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
             ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
             ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
             ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
+            ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
             ("model", entries) => services::model(entries).map(|read| settings.model = read),
             ("models", entries) => models::models(entries).map(|read| settings.models = read),
             ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
@@ -253,6 +258,50 @@ mod tests {
             ("activities = 3\n", "must be a section"),
         ] {
             let wrong = activities_of(text).expect_err(text);
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+    }
+
+    fn mcp_of(text: &str) -> Result<Vec<Mcp>, String> {
+        let mut settings = Settings::default();
+        let read = read_file(Path::new("here/windlass.toml"), text, &mut serde_json::Value::Null, &mut settings);
+        read.map(|()| settings.mcp).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn servers_of_tools_are_programs_or_services() {
+        let read = mcp_of(
+            "[mcp.git]\ncommand = \"git-mcp\"\nargs = [\"-x\"]\nenv = { A = \"b\" }\nfolder = \"tools\"\ntimeout = \"PT5S\"\n\
+             [mcp.web]\nurl = \"https://x/mcp\"\nheaders = { a = \"b\" }\noptional = true\n",
+        );
+        let read = read.expect("valid");
+        let path = |name: &str| (name == "PATH").then(|| "/bin".to_owned());
+        let git = read[0].server(path).expect("nothing is missing");
+        let windlass_agents::Reach::Program { command, env, folder, .. } = &git.reach else { panic!("a program") };
+        assert_eq!((command.as_str(), folder.as_deref()), ("git-mcp", Some(Path::new("here/tools"))));
+        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name}={}", value.reveal())).collect();
+        assert_eq!((env.join(" "), git.timeout), ("PATH=/bin A=b".to_owned(), Duration::from_secs(5)));
+        let web = read[1].server(path).expect("nothing is missing");
+        assert!(web.optional && matches!(web.reach, windlass_agents::Reach::Url { .. }));
+        let read = mcp_of("[mcp.web]\nurl = \"https://x\"\nheaders = { a = { env = \"WINDLASS_NOT_SET\" } }\n");
+        let wrong = read.expect("valid")[0].server(path).expect_err("not set");
+        assert!(format!("{wrong:?}").contains("WINDLASS_NOT_SET"));
+    }
+
+    #[test]
+    fn servers_that_cannot_be_are_refused() {
+        for (text, why) in [
+            ("[mcp.a]\n", "is nowhere"),
+            ("[mcp.a__b]\ncommand = \"x\"\n", "cannot be called"),
+            ("[mcp.a]\nurl = \"x\"\n", "no address"),
+            ("[mcp.a]\nurl = \"http://x\"\ncommand = \"y\"\n", "keep one"),
+            ("[mcp.a]\nurl = \"http://x\"\nargs = [\"y\"]\n", "mean nothing"),
+            ("[mcp.a]\ncommand = \"x\"\nheaders = { a = \"b\" }\n", "mean nothing"),
+            ("[mcp.a]\ncomand = \"x\"\n", "unknown field"),
+            ("[mcp.a]\ncommand = \"x\"\ntimeout = \"soon\"\n", "no span of time"),
+            ("mcp = 3\n", "must be a section"),
+        ] {
+            let wrong = mcp_of(text).expect_err(text);
             assert!(wrong.contains(why), "{text}: {wrong}");
         }
     }

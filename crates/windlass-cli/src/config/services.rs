@@ -55,6 +55,17 @@ impl Secret {
     }
 }
 
+impl Secret {
+    /// What the file itself says is known to whoever reads it; what it takes from the environment is not.
+    pub fn hidden(&self) -> Result<windlass_tools::Secret, Failure> {
+        let text = self.read()?;
+        Ok(match self {
+            Secret::Text(_) => windlass_tools::Secret::plain(text),
+            Secret::Environment { .. } => windlass_tools::Secret::new(text),
+        })
+    }
+}
+
 /// Where models are: an address that speaks chat completions.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,10 +188,10 @@ fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, 
     let hint = "give `url` for a service, or `workflow` for a definition to run as a child";
     let target = match (entry.url, entry.workflow) {
         (Some(url), None) => Target::Endpoint {
-            url: http_address(url, &name)?,
+            url: http_address(url, &format!("activity `{name}`"))?,
             method: entry.method.unwrap_or_else(|| "POST".to_owned()).to_uppercase(),
             headers: entry.headers.into_iter().collect(),
-            timeout: entry.timeout.map(|text| span(&text, &name)).transpose()?,
+            timeout: entry.timeout.map(|text| span(&text, &format!("activity `{name}`"))).transpose()?,
         },
         (None, Some(file)) => {
             if entry.method.is_some() || entry.timeout.is_some() || !entry.headers.is_empty() {
@@ -198,18 +209,17 @@ fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, 
     Ok(Activity { name, target })
 }
 
-fn http_address(url: String, name: &str) -> Result<String, Failure> {
+pub(super) fn http_address(url: String, what: &str) -> Result<String, Failure> {
     match url.starts_with("http://") || url.starts_with("https://") {
         true => Ok(url),
-        false => Err(Failure::usage(format!("the `url` of the activity `{name}` is no address: {url}"))
+        false => Err(Failure::usage(format!("the `url` of the {what} is no address: {url}"))
             .hint("it begins with http:// or https://")),
     }
 }
 
-fn span(text: &str, name: &str) -> Result<Duration, Failure> {
+pub(super) fn span(text: &str, what: &str) -> Result<Duration, Failure> {
     Duration::parse_iso(text).ok_or_else(|| {
-        Failure::usage(format!("the `timeout` of the activity `{name}` is no span of time: {text}"))
-            .hint("such as \"PT30S\"")
+        Failure::usage(format!("the `timeout` of the {what} is no span of time: {text}")).hint("such as \"PT30S\"")
     })
 }
 
@@ -221,10 +231,10 @@ pub fn app_settings(table: toml::Value) -> Result<BTreeMap<String, String>, Fail
     read(table, "settings")
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, Failure> {
+pub(super) fn read<T: serde::de::DeserializeOwned>(value: toml::Value, section: &str) -> Result<T, Failure> {
     value.try_into().map_err(|error: toml::de::Error| Failure::usage(format!("in [{section}]: {}", error.message())))
 }
 
-fn wrong_kind(section: &str, found: &toml::Value) -> Failure {
+pub(super) fn wrong_kind(section: &str, found: &toml::Value) -> Failure {
     Failure::usage(format!("`{section}` must be a section, not of kind {}", found.type_str()))
 }

@@ -139,7 +139,7 @@ impl Reducer<'_> {
     fn work_off(&mut self, more: bool) -> Result<(), Vec<BlobHash>> {
         loop {
             self.work_off_agenda()?;
-            if more || !self.give_up_on_mail() {
+            if !self.hand_out_mail() && (more || !self.give_up_on_mail()) {
                 return Ok(());
             }
         }

@@ -27,6 +27,9 @@ pub struct MailState {
     /// What has come for nodes that have not begun.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub early: BTreeMap<NodeId, VecDeque<Value>>,
+    /// Owners of mailboxes that have got something somebody inside waits for, in that order.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub ready: VecDeque<FrameId>,
     /// Waits that let somebody else come to rest first, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settling: BTreeMap<u64, FrameId>,
@@ -40,7 +43,7 @@ pub struct MailState {
 pub struct MailboxFrame {
     /// As events show it.
     pub address: Arc<str>,
-    /// Oldest first: what was sent, with `id`, `from` and `at`. Empty while somebody waits for it.
+    /// Oldest first: what was sent, with `id`, `from` and `at`.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub waiting: VecDeque<Value>,
     /// How often it was emptied.
@@ -56,7 +59,7 @@ pub struct MailboxFrame {
 impl MailboxFrame {
     /// Its owner has read all and wants more.
     pub fn rests(&self) -> bool {
-        !self.readers.is_empty()
+        !self.readers.is_empty() && self.waiting.is_empty()
     }
 }
 
@@ -80,11 +83,12 @@ impl MailState {
 
     /// Nothing lies anywhere, and nobody waits.
     pub fn is_empty(&self) -> bool {
-        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, settling, blocked } = self;
+        let MailState { numbers: _, waits: _, boxes, by_address, by_end, early, ready, settling, blocked } = self;
         boxes.is_empty()
             && by_address.is_empty()
             && by_end.is_empty()
             && early.is_empty()
+            && ready.is_empty()
             && settling.is_empty()
             && blocked.is_empty()
     }

@@ -182,9 +182,10 @@ fn check_mail(program: &Program, state: &State) {
     let known = mail.boxes.values().map(|open| open.readers.len() + open.settlers.len()).sum::<usize>();
     assert_eq!(known, waits.len(), "nobody else waits");
     for open in mail.boxes.values() {
-        assert!(open.readers.is_empty() || open.waiting.is_empty(), "nobody waits for what is there");
-        assert!(open.readers.is_empty() || open.settlers.is_empty(), "nobody waits for the rest of who rests");
+        assert!(open.readers.is_empty() || open.waiting.is_empty() || state.paused, "nobody waits for what is there");
+        assert!(!open.rests() || open.settlers.is_empty(), "nobody waits for the rest of who rests");
     }
+    assert!(mail.ready.is_empty() || state.paused, "what has come is handed out");
     assert!(mail.early.values().all(|early| !early.is_empty()), "nothing is kept");
     let begun = |node| state.frames.iter().any(|(_, frame)| frame.node == node);
     assert!(!mail.early.keys().any(|node| begun(*node)), "who has begun has its mail");

@@ -156,3 +156,17 @@ pub fn events(sim: &Sim, kind: &str, fields: &[&str]) -> Vec<String> {
 pub fn drops(sim: &Sim) -> Vec<String> {
     events(sim, "message.dropped", &["id", "to", "reason"])
 }
+
+/// Everything that was written is delivered once or dropped once.
+pub fn every_mail_has_one_fate(sim: &Sim) {
+    let mut fates = vec![0; sim.state.mail.numbers as usize];
+    let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();
+    let field = |data: &Value, name: &str| sim.values.whole(&data.get(name).cloned().unwrap());
+    for event in sim.events_of("message.delivered") {
+        field(&event.data, "ids").as_list().unwrap().iter().for_each(|id| fates[number(id) - 1] += 1);
+    }
+    for event in sim.events_of("message.dropped") {
+        fates[number(&field(&event.data, "id")) - 1] += 1;
+    }
+    assert!(fates.iter().all(|fate| *fate == 1), "{fates:?} {:?}", sim.events_of("message.dropped"));
+}

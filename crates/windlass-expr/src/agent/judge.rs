@@ -7,7 +7,7 @@ use windlass_value::{EvalError, Value};
 use super::Made;
 use super::caps::{Caps, cut, cut_front};
 use super::config::Config;
-use super::prompt::{Sections, owed, required};
+use super::prompt::{Owed, Sections, owed};
 use super::read::Reader;
 use super::turns::history_text;
 
@@ -15,7 +15,7 @@ struct Judge {
     name: Arc<str>,
     instructions: Option<Arc<str>>,
     turns: usize,
-    result: Option<(Arc<str>, Arc<str>)>,
+    result: Option<Owed>,
     caps: Caps,
 }
 
@@ -39,8 +39,8 @@ impl Judge {
     fn text(&self, reader: &mut Reader<'_>) -> Result<String, EvalError> {
         let mut text = Sections::default();
         text.section("Evaluation", &self.brief());
-        if let Some((tool, schema)) = &self.result {
-            text.section("Required Result", &required(tool, schema));
+        if let Some(owed) = &self.result {
+            text.section("Required Result", &owed.text());
         }
         if let Some(instructions) = &self.instructions {
             text.section("Task of the Loop", &cut(instructions.trim_end(), self.caps.dependency));

@@ -149,6 +149,22 @@ pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
+/// Whether the coordinator has had so many turns since it was written to: then it waits for mail, or is over.
+pub(super) fn spun(config: &Config<'_>) -> Result<Made, String> {
+    let turns = config.count("turns")?.ok_or("it needs `turns`")?;
+    let ending = config.flag("ending")?;
+    Ok(Box::new(move |reader| {
+        let talk = reader.own("talk")?;
+        let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
+        let since = talk.as_list().unwrap_or_default().iter().rev().map(role);
+        let since = since.take_while(|role| role.as_deref() != Some("user"));
+        let had = since.filter(|role| role.as_deref() == Some("assistant")).count();
+        reader.spend(had)?;
+        let over = reader.own("ending")?.as_bool() == Some(true);
+        Ok(Value::Bool(!reader.has_failed() && had >= turns && over == ending))
+    }))
+}
+
 /// Whether the mail, or mail before it, says that the steps have all ended.
 pub(super) fn ending(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(|reader| {

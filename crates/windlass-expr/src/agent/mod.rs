@@ -66,6 +66,7 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("letters", mail::letters),
     ("mailed", mail::mailed),
     ("coordinated", mail::coordinated),
+    ("spun", mail::spun),
     ("ending", mail::ending),
     ("welcome", mail::welcome),
     ("turn", turns::turn),

@@ -18,6 +18,12 @@ struct Dependency {
     whole: bool,
 }
 
+/// A result that an agent owes: the tool that takes it, and its schema as text.
+pub(super) struct Owed {
+    tool: Arc<str>,
+    schema: Arc<str>,
+}
+
 /// The loop around an agent.
 struct Around {
     name: Arc<str>,
@@ -31,8 +37,7 @@ struct Around {
 
 struct First {
     instructions: Arc<str>,
-    /// The tool that takes the result, and the schema as text.
-    result: Option<(Arc<str>, Arc<str>)>,
+    result: Option<Owed>,
     heading: Arc<str>,
     dependencies: Vec<Dependency>,
     around: Option<Around>,
@@ -62,10 +67,10 @@ pub(super) fn first(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// The result that an agent owes: `{tool, schema}`.
-pub(super) fn owed(config: &Config<'_>) -> Result<Option<(Arc<str>, Arc<str>)>, String> {
+pub(super) fn owed(config: &Config<'_>) -> Result<Option<Owed>, String> {
     let Some(result) = config.inner("result")? else { return Ok(None) };
     let schema = result.value("schema").cloned().unwrap_or_default();
-    let owed = (result.text("tool")?, windlass_value::to_json_pretty(&schema).into());
+    let owed = Owed { tool: result.text("tool")?, schema: windlass_value::to_json_pretty(&schema).into() };
     result.all_read().map(|()| Some(owed))
 }
 
@@ -93,8 +98,8 @@ impl First {
             text.plain(&context);
         }
         text.section("Task", &self.task(reader));
-        if let Some((tool, schema)) = &self.result {
-            text.section("Required Result", &required(tool, schema));
+        if let Some(owed) = &self.result {
+            text.section("Required Result", &owed.text());
         }
         self.inputs(reader, &mut text)?;
         self.told(reader, &mut text)?;
@@ -248,12 +253,15 @@ fn attached(path: &Arc<str>, media: &Arc<str>, data: Value) -> Value {
     ])
 }
 
-/// How a result is asked for.
-pub(super) fn required(tool: &str, schema: &str) -> String {
-    format!(
-        "When your work is done, call the tool `{tool}` with the result. Only what you give to it counts as your result. \
-         Its arguments must be valid against this JSON Schema:\n\n```json\n{schema}\n```"
-    )
+impl Owed {
+    /// How the result is asked for.
+    pub fn text(&self) -> String {
+        let Owed { tool, schema } = self;
+        format!(
+            "When your work is done, call the tool `{tool}` with the result. Only what you give to it counts as your \
+             result. Its arguments must be valid against this JSON Schema:\n\n```json\n{schema}\n```"
+        )
+    }
 }
 
 /// The text that the run was started with, if there is one.

@@ -191,7 +191,8 @@ struct Prefix {
 }
 
 fn literal_prefix(rest: &str) -> Option<Prefix> {
-    let letters = rest.find(['"', '\'']).filter(|letters| *letters <= 2)?;
+    // Only where it may stand: each token asks, and the rest of the text is long.
+    let letters = rest.bytes().take(3).position(|byte| matches!(byte, b'"' | b'\''))?;
     let (raw, bytes) = match rest[..letters].to_ascii_lowercase().as_str() {
         "" => (false, false),
         "r" => (true, false),

@@ -17,6 +17,9 @@ use crate::wdl::functions::nearest;
 /// How large a pattern may become, in bytes.
 const PATTERN_MAX: usize = 512 * 1024;
 
+/// Nobody reads more.
+const PROBLEMS_MAX: usize = 50;
+
 /// A node, and the kind of its value if that is certain.
 type Typed = (Node, Option<Kind>);
 
@@ -34,7 +37,9 @@ impl<'a> Lower<'a> {
     }
 
     fn problem(&mut self, message: impl Into<String>, range: &Range<usize>, hint: Option<String>) -> Typed {
-        self.problems.push(Problem { message: message.into(), hint, range: range.clone() });
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { message: message.into(), hint, range: range.clone() });
+        }
         (Node::Constant(Val::Null), None)
     }
 

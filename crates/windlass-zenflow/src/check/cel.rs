@@ -8,7 +8,7 @@ use windlass_value::Mode;
 use super::Family;
 use crate::codes;
 use crate::document::{Cel, Document, Items, LoopMode, Step};
-use crate::expr;
+use crate::expr::{self, Name};
 use crate::read::Reader;
 
 /// Where an expression stands.
@@ -17,6 +17,10 @@ struct Place<'p> {
     known: &'p [&'p str],
     /// Those of them that have ended for sure.
     ended: HashSet<&'p str>,
+    /// Those that cannot have: the step itself, and what comes after it.
+    later: HashSet<&'p str>,
+    /// Whose dependencies count.
+    step: &'p str,
     inside: Option<&'p str>,
     binds: Vec<&'static str>,
     mode: Mode,
@@ -33,7 +37,15 @@ impl Reader<'_> {
         for step in &mut steps {
             let id = step.id.value.clone();
             let ended: HashSet<&str> = outline.ancestors(&id).into_iter().collect();
-            let place = |mode| Place { known: &ids, ended: ended.clone(), inside: None, binds: inputs.to_vec(), mode };
+            let place = |mode| Place {
+                known: &ids,
+                ended: ended.clone(),
+                later: outline.and_after(&id),
+                step: &id,
+                inside: None,
+                binds: inputs.to_vec(),
+                mode,
+            };
             if let Some(cel) = &mut step.condition {
                 self.expression(cel, &place(Mode::Guard));
             }
@@ -56,6 +68,8 @@ impl Reader<'_> {
                         let place = Place {
                             known: &known,
                             ended: ended.iter().copied().chain(inner.ids()).collect(),
+                            later: outline.and_after(&id),
+                            step: &id,
                             inside: Some(&id),
                             binds: [own, inputs].concat(),
                             mode: Mode::LoopCondition,
@@ -69,12 +83,14 @@ impl Reader<'_> {
             for step in &mut repeat.steps {
                 let Some(cel) = &mut step.condition else { continue };
                 let own = step.id.as_str();
-                let before = inner.ancestors(own);
+                let (before, after) = (inner.ancestors(own), inner.and_after(own));
                 // What comes after it in the turn can only mean the turn before, and that one has ended.
-                let after = inner.ids().filter(|id| again && (*id == own || inner.ancestors(id).contains(&own)));
+                let previous = after.iter().copied().filter(|_| again);
                 let place = Place {
                     known: &known,
-                    ended: ended.iter().copied().chain(before).chain(after).collect(),
+                    ended: ended.iter().copied().chain(before).chain(previous).collect(),
+                    later: after.clone(),
+                    step: own,
                     inside: Some(&id),
                     binds: [turn, inputs].concat(),
                     mode: Mode::Guard,
@@ -86,33 +102,49 @@ impl Reader<'_> {
     }
 
     fn expression(&mut self, cel: &mut Cel, place: &Place) {
-        let named = expr::steps_of(&cel.text, place.known);
-        for found in &named {
-            let span = cel.written.span_of(found.range.clone(), cel.span);
-            let known = place.known.contains(&found.id.as_str());
-            if known && !place.ended.contains(found.id.as_str()) {
-                let message = format!("the step `{}` need not have ended when this is looked at", found.id);
-                let hint = format!("add `{}` to `dependsOn`, directly or through another step", found.id);
-                self.found.push(Diagnostic::warning(codes::NOT_AN_ANCESTOR, span, message).hint(hint));
-            }
-            let shorter = |id: &&&str| found.id.strip_prefix(**id).is_some_and(|rest| rest.starts_with('-'));
-            if let Some(shorter) = place.known.iter().find(shorter).filter(|_| known && !found.quoted) {
-                let message = format!("this means the step `{}`, not the step `{shorter}` less something", found.id);
-                let hint = format!("write steps[\"{}\"], or an id with `_`", found.id);
-                self.found.push(Diagnostic::warning(codes::AMBIGUOUS, span, message).hint(hint));
-            }
-        }
-        let seen = |id: &&&str| place.ended.contains(**id) || named.iter().any(|found| found.id == **id);
-        let mut once = HashSet::new();
-        cel.steps = place.known.iter().filter(seen).filter(|id| once.insert(**id)).map(|id| (*id).to_owned()).collect();
         cel.inside = place.inside.map(str::to_owned);
         cel.binds.clone_from(&place.binds);
-        for error in expr::errors(&cel.source(), place.mode) {
-            let span = cel.written.span_of(error.range, cel.span);
-            let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
-            self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+        // All names are known for now, so that the one that was meant is found.
+        cel.steps = unique(place.known.iter().copied());
+        let errors = expr::errors(&cel.source(), place.mode);
+        if !errors.is_empty() {
+            for error in errors {
+                let span = cel.written.span_of(error.range, cel.span);
+                let problem = Diagnostic::error(codes::VALIDATION, span, error.message);
+                self.found.push(problem.hint(error.hint.unwrap_or_else(|| "look at the syntax of CEL".to_owned())));
+            }
+            return;
+        }
+        let named = expr::steps_of(&cel.text, place.known);
+        named.iter().for_each(|found| self.name_of_step(found, cel, place));
+        let seen = |id: &&str| place.ended.contains(id) || named.iter().any(|found| *found.id == **id);
+        cel.steps = unique(place.known.iter().copied().filter(seen));
+    }
+
+    fn name_of_step(&mut self, found: &Name, cel: &Cel, place: &Place) {
+        let span = cel.written.span_of(found.range.clone(), cel.span);
+        let id = &*found.id;
+        if !place.ended.contains(id) {
+            let message = format!("the step `{id}` need not have ended when this is looked at");
+            let hint = match place.later.contains(id) {
+                true => "it runs only after this: name a step that comes before".to_owned(),
+                false => format!("let `{}` depend on `{id}`, directly or through another step", place.step),
+            };
+            self.warning(codes::NOT_AN_ANCESTOR, span, message, hint);
+        }
+        let quoted = cel.text[found.range.clone()].starts_with(['\'', '"']);
+        let shorter = |other: &&&str| id.strip_prefix(**other).is_some_and(|rest| rest.starts_with('-'));
+        if let Some(shorter) = place.known.iter().find(shorter).filter(|_| !quoted) {
+            let message = format!("this means the step `{id}`, not the step `{shorter}` less something");
+            let hint = format!("write steps[\"{id}\"], or an id with `_`");
+            self.warning(codes::AMBIGUOUS, span, message, hint);
         }
     }
+}
+
+fn unique<'i>(ids: impl Iterator<Item = &'i str>) -> Vec<String> {
+    let mut once = HashSet::new();
+    ids.filter(|id| !id.is_empty() && once.insert(*id)).map(str::to_owned).collect()
 }
 
 /// Ids and dependencies alone: the rest of the steps is being changed.

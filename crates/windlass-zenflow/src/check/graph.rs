@@ -1,6 +1,6 @@
 //! Who waits for whom in one list of steps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use windlass_syntax::Diagnostic;
 
@@ -39,6 +39,20 @@ impl<'d> Family<'d> {
         }
         let found = seen.iter().enumerate().filter(|(place, seen)| **seen && place != own);
         found.map(|(place, _)| self.steps[place].id.as_str()).collect()
+    }
+
+    /// A step and everything that waits for it.
+    pub fn and_after(&self, id: &'d str) -> HashSet<&'d str> {
+        let mut found = HashSet::from([id]);
+        loop {
+            let more =
+                self.steps.iter().filter(|step| step.depends_on.iter().any(|before| found.contains(before.as_str())));
+            let more: Vec<&str> = more.map(|step| step.id.as_str()).filter(|id| !found.contains(id)).collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
     }
 
     pub fn ids(&self) -> impl Iterator<Item = &'d str> {

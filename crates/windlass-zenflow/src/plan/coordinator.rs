@@ -17,6 +17,9 @@ pub(super) const SETTLES: Duration = Duration::from_secs(30);
 /// How often the coordinator may be given mail.
 const WAKES: u64 = 100;
 
+/// Turns that it may have each time.
+const TURNS: u64 = 50;
+
 /// How long it may think about one answer: nobody may wait for it forever.
 const THINKS: Duration = Duration::from_secs(300);
 
@@ -140,9 +143,15 @@ impl Planner<'_> {
         let summary = self.argument("summary", Some(FINALIZE), span);
         let summary =
             Write { fresh: true, hidden: true, ..Write::new(Level::Run, "summary", WriteOp::Set, Some(summary)) };
-        let ok = self.ok(span);
+        let spun = |planner: &mut Self, ending: bool| {
+            let settings = [("turns", Value::from(TURNS)), ("ending", Value::Bool(ending))];
+            Some(planner.condition("spun", settings, span))
+        };
+        let (stops, pauses, ok) = (spun(self, true), spun(self, false), self.ok(span));
         let rules = vec![
             rule(Some(finished), Directive::Break, told.iter().cloned().chain([summary]).collect()),
+            rule(stops, Directive::Break, told.clone()),
+            rule(pauses, Directive::Jump(WAIT), told.clone()),
             rule(Some(ok), Directive::Jump(ASK), told),
             rule(None, Directive::Break, Vec::new()),
         ];

@@ -130,7 +130,10 @@ impl Planner<'_> {
             (None, None) => self.agent_step(&AgentStep::of(step, here), parent, here),
         };
         let (retry, reports) = (step.retries.and_then(|retries| tried_again(retries.value)), self.reports());
-        let budget = self.budget(step.budget.as_ref());
+        let mut budget = self.budget(step.budget.as_ref());
+        if let Some(Include { document: Some(included), .. }) = &step.include {
+            budget.extend(self.budget(included.extensions.budget.as_ref()));
+        }
         let node = self.get(id);
         node.retry = retry;
         node.meters = true;

@@ -5,11 +5,10 @@ use windlass_core::plan::{
     Action, Amount, Check, Collect, Directive, Exhausted, Loop as PlanLoop, LoopLimits, NodeId, NodeKind, Rule, Source,
     Task, TurnFailure, TurnPath, WriteOp,
 };
-use windlass_syntax::Span;
 use windlass_value::{Map, Mode, Value};
 
 use super::agent::{AgentStep, call_retries, owed};
-use super::planner::{Around, Here, Planner, limited, own, rule, texts};
+use super::planner::{Around, Here, Planner, limited, own, rule, silent, texts};
 use crate::document::{Cel, FlowOptions, Items, Loop, LoopMode, OutputMode, Spanned, Step};
 use windlass_value::Duration;
 
@@ -154,7 +153,7 @@ impl Planner<'_> {
             Rule { previous: Some(turn), ..rule(Some(ok), Directive::Break, writes.clone()) },
             Rule { previous: Some(turn), ..rule(None, fails, writes) },
         ];
-        self.pipeline(body, vec![Task { rules, ..Task::new(Action::Node(work)) }]);
+        self.pipeline(body, vec![Task { rules, ..silent("", Action::Node(work)) }]);
         body
     }
 
@@ -181,19 +180,19 @@ impl Planner<'_> {
             call_retries: call_retries(Some(step), here),
             mail: false,
         };
-        let first = self.case(step, &spec, turns, span);
+        let first = self.case(step, &spec, turns);
         let asked = self.agent_pipeline(&spec, first, home, &inside);
-        self.pipeline(home, vec![Task::new(Action::Node(asked))]);
+        self.pipeline(home, vec![silent("", Action::Node(asked))]);
         let feedback = own("feedback", WriteOp::Set, self.plain("feedback", span));
         let remark = own("history", WriteOp::AppendItem, self.plain("remark", span));
         let verdict = self.plain("judged", span);
         let rules = vec![Rule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) }];
-        self.pipeline(outer, vec![Task { rules, ..Task::new(Action::Node(home)) }]);
+        self.pipeline(outer, vec![Task { rules, ..silent("", Action::Node(home)) }]);
         outer
     }
 
     /// The settings of a judge's prompt.
-    fn case(&self, step: &Step, judge: &AgentStep<'_>, turns: u64, _span: Span) -> (&'static str, Map) {
+    fn case(&self, step: &Step, judge: &AgentStep<'_>, turns: u64) -> (&'static str, Map) {
         let mut settings = Map::new();
         settings.insert("name", step.id.as_str());
         if let Some(instructions) = &step.instructions {

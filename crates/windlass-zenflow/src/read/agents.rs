@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use windlass_syntax::{Key, Kind, Node, to_value};
 
-use super::Reader;
+use super::{Reader, is_blank};
 use crate::codes;
 use crate::document::{Agent, Spanned};
 use crate::schemas;
@@ -16,55 +16,60 @@ impl Reader<'_> {
         for (key, node) in object.rest() {
             // A key that stands twice was reported where the text was read.
             if seen.insert(&key.text) {
-                agents.extend(self.agent(key, node));
+                agents.push(self.agent(key, node));
             }
         }
         agents
     }
 
-    fn agent(&mut self, key: &Key, node: &Node) -> Option<Agent> {
+    /// There is one of this name, whatever is wrong with it.
+    fn agent(&mut self, key: &Key, node: &Node) -> Agent {
         if !is_id(&key.text) {
             let message = format!("`{}` cannot be the name of an agent", key.text);
             self.error(codes::VALIDATION, key.span, message, ID_HINT);
         }
+        let mut agent = Agent {
+            span: node.span,
+            name: Spanned::new(key.text.clone(), key.span),
+            description: Spanned::new(String::new(), key.span),
+            prompt: None,
+            model: None,
+            tools: None,
+            disallowed_tools: Vec::new(),
+            max_turns: None,
+            temperature: None,
+            top_p: None,
+            result_schema: None,
+        };
         let no_description = |reader: &mut Self| {
             let message = format!("the agent `{}` has no `description`", key.text);
             let hint = "say in a sentence what this agent is for";
             reader.error(codes::AGENT_MISSING_DESCRIPTION, key.span, message, hint);
-            Spanned::new(String::new(), key.span)
         };
         if matches!(node.kind, Kind::Null) {
             no_description(self);
-            return None;
+            return agent;
         }
-        let mut object = self.object(node, "an agent")?;
-        let description = match object.take("description") {
-            None => no_description(self),
-            Some(node)
-                if matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|text| text.trim().is_empty()) =>
-            {
-                no_description(self)
+        let Some(mut object) = self.object(node, "an agent") else { return agent };
+        match object.take("description") {
+            Some(node) if !is_blank(node) => {
+                if let Some(description) = self.plain(node, "description") {
+                    agent.description = description;
+                }
             }
-            Some(node) => self.plain(node, "description").unwrap_or_else(|| Spanned::new(String::new(), node.span)),
-        };
-        let agent = Agent {
-            span: node.span,
-            name: Spanned::new(key.text.clone(), key.span),
-            description,
-            prompt: object.take("prompt").and_then(|node| self.prose(node, "prompt", false)),
-            model: object.take("model").and_then(|node| self.word(node, "model")),
-            tools: object.take("tools").and_then(|node| self.words(node, "tools")),
-            disallowed_tools: object
-                .take("disallowedTools")
-                .and_then(|node| self.words(node, "disallowedTools"))
-                .unwrap_or_default(),
-            max_turns: object.take("maxTurns").and_then(|node| self.count(node, "maxTurns", 0, codes::VALIDATION)),
-            temperature: object.take("temperature").and_then(|node| self.share(node, "temperature", 2.0)),
-            top_p: object.take("topP").and_then(|node| self.share(node, "topP", 1.0)),
-            result_schema: object.take("resultSchema").and_then(|node| self.result_schema(node)),
-        };
+            _ => no_description(self),
+        }
+        agent.prompt = object.take("prompt").and_then(|node| self.prose(node, "prompt", false));
+        agent.model = object.take("model").and_then(|node| self.word(node, "model"));
+        agent.tools = object.take("tools").and_then(|node| self.words(node, "tools"));
+        let denied = object.take("disallowedTools");
+        agent.disallowed_tools = denied.and_then(|node| self.words(node, "disallowedTools")).unwrap_or_default();
+        agent.max_turns = object.take("maxTurns").and_then(|node| self.count(node, "maxTurns", 0, codes::VALIDATION));
+        agent.temperature = object.take("temperature").and_then(|node| self.share(node, "temperature", 2.0));
+        agent.top_p = object.take("topP").and_then(|node| self.share(node, "topP", 1.0));
+        agent.result_schema = object.take("resultSchema").and_then(|node| self.result_schema(node));
         object.finish(codes::VALIDATION, "an agent", &mut self.found);
-        Some(agent)
+        agent
     }
 
     fn result_schema(&mut self, node: &Node) -> Option<Spanned<windlass_value::Value>> {

@@ -36,8 +36,11 @@ pub(crate) struct Reader<'a> {
 /// What was read, and where its includes lead.
 pub(crate) struct Read {
     pub document: Document,
-    pub includes: Vec<(Spanned<String>, Spanned<String>)>,
+    pub includes: Includes,
 }
+
+/// Names and paths; a path that cannot be right is none.
+pub(crate) type Includes = Vec<(Spanned<String>, Option<Spanned<String>>)>;
 
 impl<'a> Reader<'a> {
     pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
@@ -85,6 +88,11 @@ impl<'a> Reader<'a> {
 
     /// An object whose keys must be exact.
     fn object<'n>(&mut self, node: &'n Node, what: &str) -> Option<Object<'n>> {
+        if matches!(node.kind, Kind::Null) {
+            let message = format!("{what} must be an object, found null");
+            self.error(codes::VALIDATION, node.span, message, "leave the key out if nothing is meant");
+            return None;
+        }
         Object::read_exact(node, what, &mut self.found)
     }
 
@@ -96,9 +104,7 @@ impl<'a> Reader<'a> {
                 self.error(codes::MISSING_NAME, span, "this workflow has no `name`", hint);
                 Spanned::new(String::new(), span)
             }
-            Some(node)
-                if matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|name| name.trim().is_empty()) =>
-            {
+            Some(node) if is_blank(node) => {
                 self.error(codes::MISSING_NAME, node.span, "the `name` of this workflow is empty", hint);
                 Spanned::new(String::new(), node.span)
             }
@@ -114,22 +120,24 @@ impl<'a> Reader<'a> {
 
     /// Only 1 is known; less never was a version.
     fn version(&mut self, node: &Node) {
-        if let Some(version) = self.count(node, "version", 1, codes::VALIDATION)
-            && version.value > 1
-        {
-            let message = format!("version {} of the format is not known", version.value);
-            self.error(codes::UNKNOWN_VERSION, node.span, message, "write `version: 1`, or leave it out");
+        let hint = "write `version: 1`, or leave it out";
+        match &node.kind {
+            Kind::Number(number) if number.as_f64() == Some(1.0) => {}
+            Kind::Number(number) if number.as_f64().is_some_and(|number| number > 1.0 && number.fract() == 0.0) => {
+                let message = format!("version {number:?} of the format is not known");
+                self.error(codes::UNKNOWN_VERSION, node.span, message, hint);
+            }
+            _ => self.wrong(node, "version", "1", hint),
         }
     }
 
     /// Names of other workflows, and their paths.
-    fn includes(&mut self, node: &Node) -> Vec<(Spanned<String>, Spanned<String>)> {
+    fn includes(&mut self, node: &Node) -> Includes {
         let Some(object) = self.object(node, "`includes`") else { return Vec::new() };
         let mut includes = Vec::new();
         for (key, node) in object.rest() {
-            if let Some(path) = self.path(node, &format!("includes.{}", key.text)) {
-                includes.push((Spanned::new(key.text.clone(), key.span), path));
-            }
+            let path = self.path(node, &format!("includes.{}", key.text));
+            includes.push((Spanned::new(key.text.clone(), key.span), path));
         }
         includes
     }
@@ -142,6 +150,11 @@ impl<'a> Reader<'a> {
             self.error(codes::VALIDATION, key.span, message, hint);
         }
     }
+}
+
+/// Nothing, or a text of which nothing can be seen.
+fn is_blank(node: &Node) -> bool {
+    matches!(node.kind, Kind::Null) || node.as_str().is_some_and(|text| letters::cleaned(text, false).trim().is_empty())
 }
 
 /// Where something begins that lacks a part.

@@ -79,7 +79,11 @@ impl Reader<'_> {
                 }
                 Err(problem) => {
                     let message = format!("{} `{path}`: {problem}", from());
-                    self.error(codes::VALIDATION, span, message, "`contextFiles` may be larger");
+                    let hint = match problem {
+                        FileProblem::TooLarge { .. } => "`contextFiles` may be larger",
+                        _ => "refer to a text file",
+                    };
+                    self.error(codes::VALIDATION, span, message, hint);
                     return None;
                 }
             };

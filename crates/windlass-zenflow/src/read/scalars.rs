@@ -21,7 +21,12 @@ impl Reader<'_> {
         match &node.kind {
             Kind::Str(text) => Some(text),
             _ => {
-                self.wrong(node, what, "a text", "put it in quotes");
+                let hint = if matches!(node.kind, Kind::List(_) | Kind::Map(_)) {
+                    "write one text"
+                } else {
+                    "put it in quotes"
+                };
+                self.wrong(node, what, "a text", hint);
                 None
             }
         }
@@ -50,7 +55,8 @@ impl Reader<'_> {
 
     pub fn words(&mut self, node: &Node, what: &str) -> Option<Vec<Spanned<String>>> {
         let Some(items) = node.as_list() else {
-            self.wrong(node, what, "a list of texts", "write [one, two]");
+            let hint = node.as_str().map_or("write [one, two]".to_owned(), |text| format!("write [{text}]"));
+            self.wrong(node, what, "a list of texts", hint);
             return None;
         };
         Some(items.iter().filter_map(|item| self.word(item, what)).collect())
@@ -124,7 +130,7 @@ impl Reader<'_> {
                 let message = format!("`{what}` is {number}, but must be at least {least}");
                 let hint = match least {
                     0 => "write 0 or more, or leave it out",
-                    _ => "write 1 or more",
+                    _ => "write at least 1",
                 };
                 self.error(code, node.span, message, hint);
                 None

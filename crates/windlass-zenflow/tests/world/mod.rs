@@ -1,7 +1,7 @@
 //! Workflows through the whole engine, with models and tools that follow a script.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-mod expect;
+pub mod expect;
 mod script;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,6 @@ use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_y
 use windlass_value::{Value, to_json};
 use windlass_zenflow::{Disk, Options, Price, compile};
 
-pub use expect::check;
 pub use script::{Call, Script};
 
 pub const RUN: &str = "r";

@@ -4,6 +4,8 @@
 //! replies:
 //!   design: [a text, {say: a text, calls: [[bash, {cmd: ls}]]}, {fail: '503'}]
 //!   review: {always: LGTM}
+//!   coordinator: {rules: [{when: in the last message, say: a text}, {say: to all others}]}
+//!   long: [{say: a text, tokens: 1000}]
 //! tools: {bash: what it prints, read: {error: refused}, write: {crash: true}}
 //! files: [{path: a.txt, text: hello}]
 //! input: {…}
@@ -37,6 +39,9 @@ impl Call {
     }
 }
 
+/// The key of a call, and its attempt.
+type Tried = (Arc<str>, u32);
+
 #[derive(Clone)]
 pub struct Script(Arc<Inner>);
 
@@ -44,7 +49,7 @@ struct Inner {
     script: Value,
     calls: Mutex<Vec<Call>>,
     /// How many replies each step has had; a call that is repeated gets the same reply again.
-    had: Mutex<BTreeMap<String, Vec<(Arc<str>, u32)>>>,
+    had: Mutex<BTreeMap<String, Vec<Tried>>>,
 }
 
 impl Script {
@@ -119,7 +124,10 @@ impl Script {
         let reply = match &replies {
             Value::List(replies) => replies.get(number).cloned(),
             Value::Str(_) => Some(replies).filter(|_| number == 0),
-            other => other.get("always").cloned(),
+            other => match other.get("rules").and_then(Value::as_list) {
+                Some(rules) => by_rule(rules, &last_message(call)),
+                None => other.get("always").cloned(),
+            },
         };
         match reply {
             Some(reply) => said(&reply),
@@ -130,6 +138,17 @@ impl Script {
             )),
         }
     }
+}
+
+/// The first rule whose text stands in the last message.
+fn by_rule(rules: &[Value], message: &str) -> Option<Value> {
+    let fits = |rule: &&Value| rule.get("when").and_then(Value::as_str).is_none_or(|text| message.contains(text));
+    rules.iter().find(fits).cloned()
+}
+
+fn last_message(call: &ToolCall) -> String {
+    let last = call.input.get("messages").and_then(Value::as_list).and_then(|messages| messages.last());
+    last.map(to_json).unwrap_or_default()
 }
 
 fn said(reply: &Value) -> TaskOutcome {
@@ -144,11 +163,12 @@ fn said(reply: &Value) -> TaskOutcome {
     let calls = reply.get("calls").and_then(Value::as_list).unwrap_or_default().iter().enumerate();
     let calls: Vec<Value> = calls.map(|(at, call)| called(at, call)).collect();
     let stop = if calls.is_empty() { "end" } else { "tools" };
+    let output = reply.get("tokens").and_then(Value::as_int).unwrap_or(5);
     let usage = Value::object([
         ("inputTokens", Value::Int(10)),
-        ("outputTokens", Value::Int(5)),
-        ("totalTokens", Value::Int(15)),
-        ("tokens", Value::Int(15)),
+        ("outputTokens", Value::Int(output)),
+        ("totalTokens", Value::Int(10 + output)),
+        ("tokens", Value::Int(10 + output)),
     ]);
     let output = Value::object([
         ("content", content),

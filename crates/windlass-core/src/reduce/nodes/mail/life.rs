@@ -7,7 +7,7 @@ use windlass_value::{Map, Value};
 use crate::addresses::{last_first, normalised};
 use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
-use crate::state::{Body, FrameId, Item, MailboxFrame};
+use crate::state::{Body, FrameId, Item, MailboxFrame, WaitFrame};
 use crate::{ErrorInfo, Outcome, Status};
 
 impl Reducer<'_> {
@@ -41,7 +41,12 @@ impl Reducer<'_> {
         if !self.program.addresses().in_use() {
             return;
         }
-        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let node = frame.node;
+        // What others do because of this end must not reach a wait that is ending.
+        if let Body::Wait(WaitFrame::Mail(wait)) = frame.body {
+            self.forget_mail_wait(id, wait);
+        }
         self.report_unbegun(id);
         self.drop_early(node);
         if self.program.node(node).mailbox.is_some() {
@@ -66,6 +71,7 @@ impl Reducer<'_> {
                 }
             }
         }
+        self.state.mail.ready.retain(|other| *other != id);
         let reason = self.why_closed(node);
         for mail in &open.waiting {
             self.drop_mail(&open.address, &open.address, mail, &reason);

@@ -134,13 +134,14 @@ impl Reducer<'_> {
         (waiting >= self.program.limits.mailbox_max).then(|| full(&open.address, waiting))
     }
 
-    /// Into a mailbox that takes it, or right into the hands of who waits for it.
+    /// Into a mailbox that takes it. Who waits for it gets it when nothing else is left to do: what belongs together, such as
+    /// the end of one step and the start of the next, is read together.
     fn put(&mut self, owner: FrameId, mail: Value) {
         let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
-        match open.readers.front().copied() {
-            Some(reader) => self.hand_over(reader, owner, vec![mail]),
-            None => open.waiting.push_back(mail),
+        if open.rests() {
+            self.state.mail.ready.push_back(owner);
         }
+        open.waiting.push_back(mail);
     }
 
     /// One that was sent and will not be read.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_value::{Duration, Value};
 
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, MailWait, Phase, Timer, WaitFrame};
+use crate::state::{Body, FrameId, MailWait, MailboxFrame, Phase, Timer, WaitFrame};
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
@@ -108,7 +108,25 @@ impl Reducer<'_> {
         }
     }
 
-    pub(super) fn hand_over(&mut self, id: FrameId, owner: FrameId, mails: Vec<Value>) {
+    /// Whoever waits for mail that has come is given it. True: there is something to do again.
+    pub(in crate::reduce) fn hand_out_mail(&mut self) -> bool {
+        if self.state.paused || self.state.mail.ready.is_empty() {
+            return false;
+        }
+        for owner in std::mem::take(&mut self.state.mail.ready) {
+            let Some(open) = self.state.mail.boxes.get_mut(&owner) else { continue };
+            if let Some(reader) = open.readers.front().copied().filter(|_| !open.waiting.is_empty()) {
+                let mails = std::mem::take(&mut open.waiting).into();
+                self.hand_over(reader, owner, mails);
+            }
+            if self.state.mail.boxes.get(&owner).is_some_and(MailboxFrame::rests) {
+                self.comes_to_rest(owner);
+            }
+        }
+        true
+    }
+
+    fn hand_over(&mut self, id: FrameId, owner: FrameId, mails: Vec<Value>) {
         let Some(wait) = self.mail_wait(id) else { return };
         let most = self.wakes_most(owner);
         let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };

@@ -1,0 +1,58 @@
+//! The commands that pages show do what is said there.
+
+use std::path::Path;
+
+use crate::support::{Place, done};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+const PAGES: [&str; 3] = ["README.md", "docs/zenflow.md", "examples/zenflow/README.md"];
+
+/// Lines of shell that need no network: a script stands in for the model, or no model is asked. `# exits 1` says how they end.
+#[test]
+fn commands_of_the_pages_work() {
+    let mut found = 0;
+    for page in PAGES {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect("the page");
+        for line in commands(&text) {
+            let (command, remark) = line.split_once('#').unwrap_or((line, ""));
+            let words: Vec<String> = command.split_whitespace().skip(1).map(unquoted).collect();
+            let place = Place::new();
+            std::os::unix::fs::symlink(Path::new(ROOT).join("examples"), place.path("examples")).expect("the examples");
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let done = done(place.command(&words).output().expect("the program starts"));
+            let code = remark.trim().strip_prefix("exits ").and_then(|code| code[..1].parse().ok()).unwrap_or(0);
+            assert_eq!(done.code, Some(code), "{page}: {line}\n{}\n{}", done.out, done.err);
+            found += 1;
+        }
+    }
+    assert!(found >= 10, "only {found} commands");
+}
+
+fn commands(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("windlass "));
+    lines.filter(|line| line.contains("scripted:examples/") || line.contains("check examples/zenflow") || line.contains("schema zenflow"))
+}
+
+fn unquoted(word: &str) -> String {
+    word.trim_matches(|quote| quote == '\'' || quote == '"').to_owned()
+}
+
+/// Workflows that pages show are valid.
+#[test]
+fn workflows_of_the_pages_are_valid() {
+    let mut found = 0;
+    for page in PAGES {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).expect("the page");
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+        for block in blocks.filter(|block| block.starts_with("name: ")) {
+            let place = Place::new();
+            place.write("shown.yaml", block);
+            let done = place.windlass(&["check", "shown.yaml"]);
+            assert_eq!(done.code, Some(0), "{page}: {}{}", done.out, done.err);
+            found += 1;
+        }
+    }
+    assert!(found >= 2, "only {found} workflows");
+}

@@ -1,0 +1,147 @@
+//! Every script of `examples/zenflow` leads its workflow to the end that the file of its name in `expected` describes.
+//! A new example is a workflow, a script, and such a file:
+//!
+//! | key | |
+//! |---|---|
+//! | `exit` | the exit code, 0 if it is not said |
+//! | `more` | further words of the command |
+//! | `output` | what the output must have; more may be there |
+//! | `asked` | how often the model was asked, by step, all tries counted. A coordinator's questions depend on what comes together, and are only counted if they are named |
+//! | `events` | type and path of events that must come in this order, others may be between them |
+//! | `fields` | an event of this type must have these fields |
+//! | `lines` | the sorted lines of files in the work folder |
+//! | `loops` | of loops, by step: turns, reason, `unjudged` |
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::world::{Asked, FOLDER, Way, World, by_step, example};
+
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents/expected");
+
+/// `name` and, if there are several, `name.variant`.
+pub fn scripts() -> Vec<String> {
+    names_in(FOLDER, ".script.yaml")
+}
+
+fn names_in(folder: &str, end: &str) -> Vec<String> {
+    let names = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    let names = names.filter_map(|name| name.to_str()?.strip_suffix(end).map(str::to_owned));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The workflow that a script is for.
+pub fn workflow_of(script: &str) -> String {
+    format!("{}.yaml", script.split('.').next().unwrap_or(script))
+}
+
+#[test]
+fn every_workflow_has_a_script_and_every_script_an_end() {
+    let workflows = names_in(FOLDER, ".yaml").into_iter().filter(|name| !name.ends_with(".script"));
+    let (scripts, ends) = (scripts(), names_in(EXPECTED, ".json"));
+    let without: Vec<String> = workflows.filter(|name| !scripts.contains(name)).collect();
+    assert!(without.is_empty(), "without a script: {without:?}");
+    assert_eq!(scripts, ends, "each script needs a file in {EXPECTED}");
+}
+
+#[test]
+fn every_example_is_valid() {
+    let world = World::new(&example("hello.script.yaml"), Way::Scripted);
+    for script in scripts() {
+        let path = example(&workflow_of(&script));
+        world.windlass(&["check", crate::world::text(&path)]).exits(0);
+    }
+}
+
+#[test]
+fn examples_end_as_they_should_by_script() {
+    all(Way::Scripted);
+}
+
+#[test]
+fn examples_end_as_they_should_over_chat_completions() {
+    all(Way::OpenAi);
+}
+
+#[test]
+fn examples_end_as_they_should_over_messages() {
+    all(Way::Anthropic);
+}
+
+/// All that go wrong are told, not only the first.
+fn all(way: Way) {
+    let wrong = |name: &String| std::panic::catch_unwind(|| one(name, way)).is_err();
+    let wrong: Vec<String> = scripts().into_iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "by {way:?} these do not end as they should: {wrong:?}");
+}
+
+fn one(name: &str, way: Way) {
+    let expected = std::fs::read_to_string(Path::new(EXPECTED).join(format!("{name}.json"))).expect("what is expected");
+    let expected: Map<String, Value> =
+        serde_json::from_str(&expected).unwrap_or_else(|error| panic!("{name}.json: {error}"));
+    let known = ["exit", "more", "output", "asked", "events", "fields", "lines", "loops"];
+    assert!(expected.keys().all(|key| known.contains(&key.as_str())), "{name}.json: unknown keys");
+    let what = format!("{name} by {way:?}");
+    let world = World::new(&example(&format!("{name}.script.yaml")), way);
+    let more = expected.get("more").and_then(Value::as_array).cloned().unwrap_or_default();
+    let more: Vec<&str> = more.iter().filter_map(Value::as_str).collect();
+    let done = world.run(&example(&workflow_of(name)), &[&["--id", "one", "-q"], &more[..]].concat());
+    let code = expected.get("exit").and_then(Value::as_i64).unwrap_or(0);
+    assert_eq!(done.code.map(i64::from), Some(code), "{what}: {}{}", done.out, done.err);
+    let result = done.json();
+    let parts = |key: &str| expected.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+    holds(&what, "output", &Value::Object(parts("output")), &result["output"]);
+    for (step, wanted) in parts("loops") {
+        holds(&what, &step, &wanted, &result["steps"][&step]["loop"]);
+    }
+    told(&what, &expected, &world.events("one"));
+    asked(&what, &Value::Object(parts("asked")), &world.asked());
+    for (file, wanted) in parts("lines") {
+        assert_eq!(Value::from(world.lines(&file)), wanted, "{what}: lines of {file}");
+    }
+    // What was kept is what had happened.
+    world.windlass(&["replay", "one"]).exits(0);
+}
+
+/// An object has at least these parts, anything else is exactly this.
+fn holds(what: &str, place: &str, wanted: &Value, found: &Value) {
+    match wanted {
+        Value::Object(parts) => {
+            for (name, wanted) in parts {
+                holds(what, &format!("{place}.{name}"), wanted, &found[name]);
+            }
+        }
+        _ => assert_eq!(found, wanted, "{what}: {place}"),
+    }
+}
+
+fn told(what: &str, expected: &Map<String, Value>, events: &[Value]) {
+    let lines: Vec<String> = events.iter().map(line_of).collect();
+    let mut rest = lines.iter();
+    for wanted in expected.get("events").and_then(Value::as_array).into_iter().flatten() {
+        let wanted = wanted.as_str().unwrap_or_default();
+        assert!(rest.any(|line| line == wanted), "{what}: no `{wanted}` in its place among\n{}", lines.join("\n"));
+    }
+    for (kind, wanted) in expected.get("fields").and_then(Value::as_object).into_iter().flatten() {
+        let has = |event: &&Value| {
+            let fields = wanted.as_object().into_iter().flatten();
+            event["type"] == *kind && fields.into_iter().all(|(name, wanted)| event[name] == *wanted)
+        };
+        let alike: Vec<&Value> = events.iter().filter(|event| event["type"] == *kind).collect();
+        assert!(events.iter().any(|event| has(&event)), "{what}: no {kind} with {wanted}, but {alike:#?}");
+    }
+}
+
+fn line_of(event: &Value) -> String {
+    format!("{} {}", event["type"].as_str().unwrap_or_default(), event["path"].as_str().unwrap_or_default())
+}
+
+fn asked(what: &str, wanted: &Value, asked: &[Asked]) {
+    let mut found = by_step(asked);
+    if wanted.get("coordinator").is_none() {
+        found.remove("coordinator");
+    }
+    assert_eq!(serde_json::to_value(&found).expect("numbers"), *wanted, "{what}: what the model was asked");
+}

@@ -1,0 +1,198 @@
+//! Killed around each of its commits in turn, and once more while it goes on, a workflow of agents ends as if nothing had
+//! happened: no call of a model or a tool is made again whose end was in the journal. A model that outlives the program
+//! and its log say which calls were made, files say what tools have done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::examples::workflow_of;
+use crate::support::Done;
+use crate::world::{Call, Way, World, example};
+
+struct Victim {
+    script: &'static str,
+    /// A file to which each call of a tool adds a line of its own.
+    lines: Option<&'static str>,
+    /// Calls of the model at once.
+    at_once: usize,
+    /// There is a coordinator: what it is asked depends on which letters come together.
+    talks: bool,
+}
+
+const VICTIMS: [Victim; 3] = [
+    Victim { script: "loop-repeat-until", lines: Some("tests.txt"), at_once: 1, talks: false },
+    Victim { script: "loop-foreach", lines: Some("deployed.txt"), at_once: 3, talks: false },
+    Victim { script: "messaging", lines: None, at_once: 2, talks: true },
+];
+
+const COORDINATOR: &str = "coordinator";
+
+impl Victim {
+    fn world(&self) -> World {
+        World::new(&example(&format!("{}.script.yaml", self.script)), Way::OpenAi)
+    }
+
+    fn run(&self, world: &World, more: &[&str]) -> Done {
+        world.run(&example(&workflow_of(self.script)), &[&["--id", "one", "-q"], more].concat())
+    }
+
+    fn end_of(&self, done: &Done) -> Value {
+        let mut end = done.exits(0).json()["output"].clone();
+        if self.talks
+            && let Some(end) = end.as_object_mut()
+        {
+            end.remove("usage");
+        }
+        end
+    }
+}
+
+/// How often each call was made, and how often each line was written.
+#[derive(Clone, Debug, PartialEq)]
+struct Made {
+    calls: BTreeMap<Call, u64>,
+    lines: BTreeMap<String, u64>,
+}
+
+impl Made {
+    fn of(victim: &Victim, world: &World) -> Made {
+        let mut made = Made { calls: BTreeMap::new(), lines: BTreeMap::new() };
+        for asked in world.asked() {
+            *made.calls.entry(asked.call()).or_default() += 1;
+        }
+        for line in victim.lines.map(|file| world.lines(file)).unwrap_or_default() {
+            *made.lines.entry(line).or_default() += 1;
+        }
+        made
+    }
+
+    /// What was made, however often; of a coordinator only that it was asked.
+    fn kinds(&self) -> (BTreeSet<&Call>, BTreeSet<&String>) {
+        (self.calls.keys().filter(|(step, ..)| step != COORDINATOR).collect(), self.lines.keys().collect())
+    }
+}
+
+/// What the journal knows to be done.
+#[derive(Debug, Default)]
+struct Known {
+    calls: BTreeSet<Call>,
+    lines: BTreeSet<String>,
+}
+
+impl Known {
+    fn of(world: &World) -> Known {
+        let mut known = Known::default();
+        let mut turns: BTreeMap<String, u64> = BTreeMap::new();
+        let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
+        for event in world.events("one").iter().filter(|event| event["type"] == "task.processed") {
+            let path = event["path"].as_str().unwrap_or_default();
+            if let Some(step) = path.strip_suffix(".ask") {
+                let turn = turns.entry(step.to_owned()).or_insert(1);
+                known.calls.insert((step.to_owned(), *turn, event["attempt"].as_u64().unwrap_or(0)));
+                if event["outcome"]["status"] == "success" {
+                    *turn += 1;
+                }
+                wanted.insert(step.to_owned(), event["outcome"]["result"]["calls"].clone());
+            } else if let Some((step, at)) = path.strip_suffix(']').and_then(|path| path.rsplit_once(".act[")) {
+                let at: usize = at.parse().expect("the number of a call");
+                let command = wanted[step][at]["arguments"]["command"].as_str().unwrap_or_default();
+                let line = command.split(" >> ").next().and_then(|command| command.strip_prefix("echo "));
+                known.lines.extend(line.map(str::to_owned));
+            }
+        }
+        known
+    }
+
+    /// All that is known was made, and not again since.
+    fn holds(&self, what: &str, then: &Made, now: &Made) {
+        for call in &self.calls {
+            let (then, now) = (then.calls.get(call), now.calls.get(call));
+            assert!(then.is_some() && then == now, "{what}: {call:?} was answered, and made {then:?} times, now {now:?}");
+        }
+        for line in &self.lines {
+            let (then, now) = (then.lines.get(line), now.lines.get(line));
+            assert!(then == now, "{what}: {line:?} was done {then:?} times, now {now:?}");
+        }
+    }
+}
+
+#[test]
+fn a_loop_with_a_judge_and_tools_is_killed_at_every_commit() {
+    survives(&VICTIMS[0]);
+}
+
+#[test]
+fn turns_side_by_side_are_killed_at_every_commit() {
+    survives(&VICTIMS[1]);
+}
+
+#[test]
+fn agents_with_mail_are_killed_at_every_commit() {
+    survives(&VICTIMS[2]);
+}
+
+fn survives(victim: &Victim) {
+    let world = victim.world();
+    let end = victim.end_of(&victim.run(&world, &[]));
+    let made = Made::of(victim, &world);
+    let once = made.calls.values().chain(made.lines.values()).all(|times| *times == 1);
+    assert!(once && !made.calls.is_empty(), "{}: {made:?}", victim.script);
+    // That is all there is to know, so that what follows is no empty promise.
+    let known = Known::of(&world);
+    assert_eq!(known.calls, made.calls.keys().cloned().collect(), "{}", victim.script);
+    assert_eq!(known.lines.is_superset(&made.lines.keys().cloned().collect()), true, "{}: {known:?}", victim.script);
+    std::thread::scope(|scope| {
+        for moment in ["before", "after"] {
+            let (end, made) = (&end, &made);
+            scope.spawn(move || killed(victim, moment, end, made));
+        }
+    });
+}
+
+fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
+    for commit in 1.. {
+        let what = format!("{}, killed {moment} commit {commit}", victim.script);
+        let world = victim.world();
+        let done = victim.run(&world, &["--crash-at", &format!("{moment}:{commit}")]);
+        if done.code.is_some() {
+            assert!(commit > 20, "{} has no more than {commit} commits", victim.script);
+            return;
+        }
+        // Before the first commit there is nothing yet to go on with.
+        if (moment, commit) == ("before", 1) {
+            continue;
+        }
+        let mut lives = vec![(Known::of(&world), Made::of(victim, &world))];
+        let under_way = lives[0].1.calls.keys().filter(|call| !lives[0].0.calls.contains(*call)).count();
+        assert!(under_way <= victim.at_once, "{what}: {under_way} calls were made and not known");
+        let again = world.windlass(&["resume", "one", "--json", "-q", "--yolo", "--crash-at", "before:3"]);
+        let done = match again.code {
+            Some(_) => again,
+            None => {
+                lives.push((Known::of(&world), Made::of(victim, &world)));
+                world.windlass(&["resume", "one", "--json", "-q", "--yolo"])
+            }
+        };
+        assert_eq!(done.code, Some(0), "{what}: {}{}", done.out, done.err);
+        assert_eq!(victim.end_of(&done), *end, "{what}");
+        let made = Made::of(victim, &world);
+        assert_eq!(made.kinds(), undisturbed.kinds(), "{what}: other things were done");
+        for (known, then) in &lives {
+            known.holds(&what, then, &made);
+        }
+        let most = made.calls.values().chain(made.lines.values()).max().copied().unwrap_or(0);
+        assert!(most <= 1 + lives.len() as u64, "{what}: something was done {most} times: {made:?}");
+        same_keys(&what, &world);
+        world.windlass(&["replay", "one"]).exits(0);
+    }
+}
+
+/// A call that is made again has the key that it had, and no other call has it.
+fn same_keys(what: &str, world: &World) {
+    let asked = world.asked();
+    let keys: BTreeMap<&str, Call> = asked.iter().map(|asked| (asked.key.as_str(), asked.call())).collect();
+    let calls: BTreeSet<Call> = asked.iter().map(|asked| asked.call()).collect();
+    assert_eq!(keys.len(), calls.len(), "{what}: as many keys as calls");
+    assert!(asked.iter().all(|asked| keys[asked.key.as_str()] == asked.call()), "{what}: a key of two calls");
+}

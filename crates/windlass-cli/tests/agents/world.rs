@@ -1,0 +1,131 @@
+//! A folder in which agents work, and a model that answers by a script and remembers what it was asked.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::{Done, Place, Running, done};
+
+pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zenflow");
+
+/// How the model is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `--model scripted:FILE`: the program serves the script itself.
+    Scripted,
+    /// `windlass mock FILE`, over the protocol of chat completions.
+    OpenAi,
+    /// The same, over the protocol of messages.
+    Anthropic,
+}
+
+pub struct World {
+    pub place: Place,
+    way: Way,
+    script: PathBuf,
+    /// The model that outlives the program, and its address.
+    model: Option<(Running, String)>,
+}
+
+/// One request to the model.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub step: String,
+    pub turn: u64,
+    pub attempt: u64,
+    pub key: String,
+}
+
+impl Asked {
+    pub fn call(&self) -> Call {
+        (self.step.clone(), self.turn, self.attempt)
+    }
+}
+
+/// Step, turn, attempt: what makes a call the same call.
+pub type Call = (String, u64, u64);
+
+impl World {
+    pub fn new(script: &Path, way: Way) -> World {
+        let place = Place::new();
+        std::fs::create_dir(place.path("work")).expect("a folder to work in");
+        let model = (way != Way::Scripted).then(|| {
+            let mut model = place.start(&["mock", text(script), "--port", "0", "--log", text(&place.path("asked"))]);
+            let address = model.line_with("listening on ");
+            let address = address.trim_start_matches("listening on ").trim_end_matches('/').to_owned();
+            (model, address)
+        });
+        World { place, way, script: script.to_owned(), model }
+    }
+
+    pub fn windlass(&self, words: &[&str]) -> Done {
+        let mut command = self.place.command(words);
+        for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"] {
+            command.env_remove(name);
+        }
+        let url = self.model.as_ref().map(|(_, address)| format!("{address}/v1")).unwrap_or_default();
+        match self.way {
+            Way::Scripted => command.env("WINDLASS_SCRIPT_LOG", self.place.path("asked")),
+            Way::OpenAi => command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "a key of no worth"),
+            Way::Anthropic => command.env("ANTHROPIC_BASE_URL", url).env("ANTHROPIC_API_KEY", "a key of no worth"),
+        };
+        done(command.output().expect("the program starts"))
+    }
+
+    /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
+    pub fn run(&self, workflow: &Path, more: &[&str]) -> Done {
+        let scripted = format!("scripted:{}", self.script.display());
+        let model = match self.way {
+            Way::Scripted => &scripted,
+            Way::OpenAi => "openai/any",
+            Way::Anthropic => "anthropic/any",
+        };
+        let words = ["run", text(workflow), "--json", "--virtual-time", "--yolo", "--workdir", "work", "--model", model];
+        self.windlass(&[&words[..], more].concat())
+    }
+
+    /// Everything the model was asked, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        let log = std::fs::read_to_string(self.place.path("asked")).unwrap_or_default();
+        let asked = |line: &str| {
+            let line: Value = serde_json::from_str(line).expect("a line of the log");
+            let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            let number = |name: &str| line[name].as_u64().unwrap_or_default();
+            Asked { step: word("step"), turn: number("turn"), attempt: number("attempt"), key: word("key") }
+        };
+        log.lines().map(asked).collect()
+    }
+
+    pub fn events(&self, run: &str) -> Vec<Value> {
+        let told = self.windlass(&["events", run, "--json"]);
+        told.exits(0);
+        told.out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+    }
+
+    /// The lines of a file that agents have written, sorted: steps side by side have no order.
+    pub fn lines(&self, file: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.place.path("work").join(file)).unwrap_or_default();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// How often each step was answered, or refused.
+pub fn by_step(asked: &[Asked]) -> BTreeMap<String, u64> {
+    let mut steps = BTreeMap::new();
+    for asked in asked {
+        *steps.entry(asked.step.clone()).or_default() += 1;
+    }
+    steps
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// A file of `examples/zenflow`.
+pub fn example(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}

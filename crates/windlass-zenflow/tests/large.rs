@@ -1,0 +1,58 @@
+//! Values that are too large to travel: replies, results of tools, outputs of steps and turns.
+
+mod world;
+
+use windlass_value::{Value, to_json};
+use world::Case;
+
+const LARGE: usize = 100_000;
+
+/// A word that stands at the end of a large text.
+fn large(end: &str) -> String {
+    format!("{}{end}", "x".repeat(LARGE))
+}
+
+fn case(document: &str, script: Value) -> Case {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/none.yaml");
+    Case { name: "large".to_owned(), path, document: document.to_owned(), script, expect: Value::Null }
+}
+
+fn texts(entries: &[(&str, String)]) -> Value {
+    Value::object(entries.iter().map(|(key, text)| (*key, Value::from(text.as_str()))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_and_tools() {
+    let calls = Value::list(vec![Value::list(vec![Value::from("bash"), Value::object([("a", Value::Int(1))])])]);
+    let first = Value::object([("say", Value::from(large("FIRST"))), ("calls", calls)]);
+    let replies = Value::object([
+        ("a", Value::list(vec![first, Value::from(large("SECOND"))])),
+        ("b", Value::from("done")),
+        ("each[0]", Value::from(large("ZERO"))),
+        ("each[1]", Value::from(large("ONE"))),
+        ("again.0", Value::from(large("TURN"))),
+        ("again.1", Value::from("last")),
+        ("after", Value::from("done")),
+    ]);
+    let script = Value::object([("replies", replies), ("tools", texts(&[("bash", large("FILES"))]))]);
+    let document = "
+name: large
+steps:
+  - {id: a}
+  - {id: b, dependsOn: [a]}
+  - {id: each, loop: {forEach: [1, 2], outputMode: cumulative}}
+  - {id: again, loop: {maxIterations: 2, outputMode: cumulative}}
+  - {id: after, dependsOn: [each, again], condition: \"steps.each.content.endsWith('ONE')\"}
+";
+    let ran = case(document, script).run().await;
+    assert_eq!(ran.report.status.as_str(), "succeeded", "{:?}", ran.report.error);
+    let asked = |path: &str, turn: usize| to_json(&ran.asked(path)[turn].input);
+    assert!(asked("a", 1).contains("FIRST") && asked("a", 1).contains("FILES"));
+    assert!(asked("b", 0).contains("more bytes]") && !asked("b", 0).contains("SECOND"));
+    assert!(asked("again.1", 0).contains("more bytes]"));
+    // Whoever asks for all of it gets all of it.
+    assert!(
+        asked("after", 0).contains("ZERO") && asked("after", 0).contains("ONE") && asked("after", 0).contains("TURN")
+    );
+    assert!(ran.events.iter().all(|event| to_json(&event.data).len() < 2 * LARGE));
+}

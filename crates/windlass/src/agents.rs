@@ -1,0 +1,49 @@
+//! Agents in an engine of one's own: which tools they have, and who is asked.
+
+use std::sync::Arc;
+
+use windlass_agents::{AgentFiles, AgentToolCaller, Permission, Registry, RegistryBuilder, ToolSpec};
+use windlass_core::ErrorInfo;
+use windlass_runtime::{Tool, Tools};
+
+use crate::registered::About;
+use crate::{EngineBuilder, Error};
+
+/// The tools of agents, from those that the engine has and the functions that are described.
+pub(crate) type Prepare = Box<dyn FnOnce(Tools, Vec<(String, About)>) -> Result<Tools, ErrorInfo> + Send>;
+
+impl EngineBuilder {
+    /// Definitions may have agents. They call the tools of this registry, to which the functions of this engine are added
+    /// that are [described](crate::described); the permission is asked before each call. `model` makes the tool that asks
+    /// models: it offers them what the registry has.
+    pub fn agents<M: Tool + 'static>(
+        mut self,
+        registry: RegistryBuilder,
+        permission: Arc<dyn Permission>,
+        model: impl FnOnce(Arc<Registry>) -> M + Send + 'static,
+    ) -> EngineBuilder {
+        self.agents = Some(Box::new(move |tools, offered| {
+            let registry = offered.into_iter().fold(registry, |registry, (name, about)| match tools.get(&name) {
+                Some(tool) => {
+                    let About { description, parameters } = about;
+                    registry.engine_tool(ToolSpec { name, description, parameters }, tool.clone())
+                }
+                None => registry,
+            });
+            let registry = Arc::new(registry.build()?);
+            Ok(tools
+                .with("agent_tool", AgentToolCaller::new(registry.clone(), permission))
+                .with("agent_files", AgentFiles)
+                .with("agent_model", model(registry)))
+        }));
+        self
+    }
+
+    pub(crate) fn with_agents(mut self) -> Result<EngineBuilder, Error> {
+        if let Some(prepare) = self.agents.take() {
+            let tools = prepare(self.tools, std::mem::take(&mut self.offered));
+            self.tools = tools.map_err(|error| Error::refused("BadTools", error.message.to_string()))?;
+        }
+        Ok(self)
+    }
+}
