@@ -34,7 +34,8 @@ fn a_script_answers_for_all_models() {
     let mut command = place.command(&["run", "flow.yaml", "--model", "scripted:model.yaml", "--yolo", "--json"]);
     let done = support::done(command.env("WINDLASS_SCRIPT_LOG", place.path("log")).output().expect("it runs"));
     assert_eq!(done.code, Some(0), "{} {}", done.out, done.err);
-    assert!(done.out.contains("\"money\":450"), "{}", done.out);
+    let result: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(result["output"]["usage"]["money"], 450, "{result}");
     assert_eq!(asked(&place, "log"), ["plan 1", "plan 2", "act 1"]);
     // What nobody foresaw is told with its place.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
@@ -55,7 +56,8 @@ fn services_of_the_settings_are_asked_in_their_protocol() {
             "[model]\nmodel = \"house/large\"\n[models.house]\nbase_url = \"{address}/v1\"\nprotocol = \"{protocol}\"\n"
         );
         place.write("windlass.toml", settings);
-        place.windlass(&["run", "flow.yaml", "--yolo"]).exits(0).has("done");
+        let result = place.json(&["run", "flow.yaml", "--yolo", "--json"]);
+        assert_eq!(result["output"]["steps"]["act"]["content"], "done", "{result}");
     }
     assert_eq!(asked(&place, "log"), ["plan 1", "plan 2", "act 1", "plan 1", "plan 2", "act 1"]);
     for (settings, said) in [

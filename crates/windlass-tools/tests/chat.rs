@@ -6,7 +6,9 @@ mod support;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::chat::{AgentModelTool, ChatOptions, HeaderText, ModelService, NoTools, Price, Prices, Protocol};
+use windlass_tools::chat::{
+    AgentModelTool, ChatOptions, HeaderText, ModelService, NoTools, PROVIDERS, Price, Prices, Protocol,
+};
 use windlass_tools::mock::{MockService, ModelRequest};
 use windlass_tools::test_service::TestService;
 use windlass_value::{Duration, Value, parse_json, to_json};
@@ -341,6 +343,18 @@ async fn the_name_says_whose_model_it_is() {
     let by_model =
         ChatOptions { default_model: Some("house/x".to_owned()), services: vec![own], ..ChatOptions::default() };
     assert_eq!((by_model.check(None), by_model.check(Some("y"))), (Ok(()), Ok(())));
+}
+
+#[test]
+fn the_page_tells_all_providers() {
+    let page = include_str!("../../../docs/models.md");
+    for provider in PROVIDERS {
+        let (prefix, protocol) = (provider.prefix, provider.protocol.name());
+        let address = provider.base_url.unwrap_or("your own");
+        let row = format!("| `{prefix}` | {protocol} | {address} | `{}` | `", provider.url_variable);
+        let found = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));
+        assert!(provider.key_variables.iter().all(|name| found.contains(&format!("`{name}`"))), "{found}");
+    }
 }
 
 #[tokio::test]
