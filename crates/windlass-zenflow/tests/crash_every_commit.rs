@@ -26,7 +26,6 @@ const CASES: &[(&str, usize)] = &[
     ("include", 2),
     ("messages", 2),
     ("cancelled_by_mail", 2),
-    ("woken", 3),
     ("loop_retries", 2),
     ("timeouts", 8),
     ("budget_loop", 2),

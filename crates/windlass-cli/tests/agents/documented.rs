@@ -32,7 +32,11 @@ fn commands_of_the_pages_work() {
 fn commands(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("windlass "));
-    lines.filter(|line| line.contains("scripted:examples/") || line.contains("check examples/zenflow") || line.contains("schema zenflow"))
+    lines.filter(|line| {
+        line.contains("scripted:examples/")
+            || line.contains("check examples/zenflow")
+            || line.contains("schema zenflow")
+    })
 }
 
 fn unquoted(word: &str) -> String {

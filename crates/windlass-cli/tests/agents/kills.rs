@@ -108,7 +108,10 @@ impl Known {
     fn holds(&self, what: &str, then: &Made, now: &Made) {
         for call in &self.calls {
             let (then, now) = (then.calls.get(call), now.calls.get(call));
-            assert!(then.is_some() && then == now, "{what}: {call:?} was answered, and made {then:?} times, now {now:?}");
+            assert!(
+                then.is_some() && then == now,
+                "{what}: {call:?} was answered, and made {then:?} times, now {now:?}"
+            );
         }
         for line in &self.lines {
             let (then, now) = (then.lines.get(line), now.lines.get(line));

@@ -81,7 +81,8 @@ impl World {
             Way::OpenAi => "openai/any",
             Way::Anthropic => "anthropic/any",
         };
-        let words = ["run", text(workflow), "--json", "--virtual-time", "--yolo", "--workdir", "work", "--model", model];
+        let words =
+            ["run", text(workflow), "--json", "--virtual-time", "--yolo", "--workdir", "work", "--model", model];
         self.windlass(&[&words[..], more].concat())
     }
 

@@ -43,7 +43,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     format!("{}\n\n[cut here: {} more bytes]", &text[..end], text.len() - end)
 }
 
-/// The end of a text, and how much is missing before it.
+/// The end of a text, and that something is missing before it.
 pub(super) fn cut_front(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -52,5 +52,5 @@ pub(super) fn cut_front(text: &str, most: usize) -> String {
     while !text.is_char_boundary(start) {
         start += 1;
     }
-    format!("[cut here: {start} bytes before this]\n\n{}", &text[start..])
+    format!("[cut here: this is not the beginning]\n\n{}", &text[start..])
 }

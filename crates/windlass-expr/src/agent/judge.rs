@@ -9,7 +9,7 @@ use super::caps::{Caps, cut, cut_front};
 use super::config::Config;
 use super::prompt::{Owed, Sections, owed};
 use super::read::Reader;
-use super::turns::history_text;
+use super::turns::newest;
 
 struct Judge {
     name: Arc<str>,
@@ -52,9 +52,9 @@ impl Judge {
             end.section("Last Result", &cut(&reader.json(&last)?, self.caps.dependency));
         }
         let entries = reader.around("history")?;
-        let history = history_text(reader, &entries)?;
         // The newest turns count most.
         let room = self.caps.prompt.saturating_sub(text.0.len() + end.0.len());
+        let history = newest(reader, &entries, room)?;
         text.plain(&cut_front(&history, room));
         if !end.0.is_empty() {
             text.plain(&end.0);

@@ -145,6 +145,12 @@ impl<'a> Reader<'a> {
         self.part(&outcome, "result")
     }
 
+    /// The same, as it was given.
+    pub fn raw(&self) -> Value {
+        let outcome = self.scope.local("outcome");
+        outcome.and_then(|outcome| outcome.get("result").cloned()).unwrap_or_default()
+    }
+
     pub fn turn(&self, name: Option<&str>) -> Option<TurnView> {
         self.scope.turn(name)
     }

@@ -133,29 +133,38 @@ fn said(reader: &mut Reader<'_>) -> Result<(Value, String), EvalError> {
 
 /// All that is remembered of a loop's turns, as a text.
 pub(super) fn history_text(reader: &mut Reader<'_>, entries: &Value) -> Result<String, EvalError> {
-    let mut text = String::new();
-    for entry in reader.list(entries)? {
-        let entry = reader.whole(&entry)?;
-        let told = match entry.get("feedback").and_then(Value::as_int) {
+    newest(reader, entries, usize::MAX)
+}
+
+/// The newest of what is remembered, as far as there is room. Costs no more than what is told, however many turns there were.
+pub(super) fn newest(reader: &mut Reader<'_>, entries: &Value, room: usize) -> Result<String, EvalError> {
+    let entries = reader.whole(entries)?;
+    let entries = entries.as_list().unwrap_or_default();
+    let mut told: Vec<String> = Vec::new();
+    let mut bytes = 0;
+    for entry in entries.iter().rev() {
+        if bytes > room {
+            break;
+        }
+        let entry = reader.whole(entry)?;
+        let text = match entry.get("feedback").and_then(Value::as_int) {
             Some(iteration) => {
                 let said = reader.text(&entry, "text")?;
                 if said.is_empty() {
                     continue;
                 }
-                text.push_str("\n\n");
                 format!("## Judge Feedback (Iteration {iteration})\n\n{}", said.trim_end())
             }
-            None => {
-                if !text.is_empty() {
-                    text.push_str(BETWEEN);
-                }
-                iteration_text(reader, &entry)?
-            }
+            None => iteration_text(reader, &entry)?,
         };
-        reader.pay(told.len())?;
-        text.push_str(&told);
+        reader.pay(text.len())?;
+        let after = told.last().map_or("", |next| if next.starts_with("## Iteration ") { BETWEEN } else { "\n\n" });
+        bytes += text.len() + after.len();
+        told.push(after.to_owned());
+        told.push(text);
     }
-    Ok(text)
+    told.reverse();
+    Ok(told.concat())
 }
 
 fn iteration_text(reader: &mut Reader<'_>, entry: &Value) -> Result<String, EvalError> {
