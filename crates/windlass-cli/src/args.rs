@@ -32,7 +32,7 @@ pub struct Global {
 #[derive(Subcommand)]
 pub enum Command {
     /// Compile a definition and run it to its end
-    Run(Run),
+    Run(Box<Run>),
     /// Look for problems in definitions, without running them
     Check(Check),
     /// The runs of the store, newest first

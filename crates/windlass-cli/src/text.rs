@@ -40,26 +40,6 @@ pub fn bytes(number: u64) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_short() {
-        let cases = [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (20 << 20, "20.0 MiB")];
-        for (number, shown) in cases {
-            assert_eq!(bytes(number), shown);
-        }
-        assert_eq!((bytes(u64::MAX).as_str(), count(1, "run").as_str()), ("16777216.0 TiB", "1 run"));
-    }
-
-    #[test]
-    fn tables_line_up() {
-        let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["ccc".to_owned(), "d".to_owned()]];
-        assert_eq!(table(&rows), "a    bb\nccc  d");
-    }
-}
-
 /// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
 pub fn usage(usage: &Value) -> Option<String> {
     let amount = |what: &str| usage.get(what).and_then(Value::as_int).filter(|amount| *amount > 0);
@@ -81,4 +61,24 @@ fn grouped(number: i64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let cases = [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (1_536, "1.5 KiB"), (20 << 20, "20.0 MiB")];
+        for (number, shown) in cases {
+            assert_eq!(bytes(number), shown);
+        }
+        assert_eq!((bytes(u64::MAX).as_str(), count(1, "run").as_str()), ("16777216.0 TiB", "1 run"));
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["ccc".to_owned(), "d".to_owned()]];
+        assert_eq!(table(&rows), "a    bb\nccc  d");
+    }
 }
