@@ -159,7 +159,7 @@ fn killed(victim: &Victim, moment: &str, end: &Value, undisturbed: &Made) {
         let world = victim.world();
         let done = victim.run(&world, &["--crash-at", &format!("{moment}:{commit}")]);
         if done.code.is_some() {
-            assert!(commit > 20, "{} has no more than {commit} commits", victim.script);
+            assert!(commit > 10, "{} has no more than {commit} commits", victim.script);
             return;
         }
         // Before the first commit there is nothing yet to go on with.
