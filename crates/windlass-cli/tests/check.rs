@@ -90,7 +90,7 @@ fn workflows_with_anchors_are_recognised() {
     let flow = "name: a\nsteps:\n  - &one {id: one, instructions: Work.}\n  - {<<: *one, id: two, dependsOn: [one]}\n";
     place.write("flow.yaml", flow);
     place.windlass(&["check", "flow.yaml"]).exits(0);
-    place.write("wrong.yaml", &flow.replace("dependsOn: [one]", "dependsOn: [none]"));
+    place.write("wrong.yaml", flow.replace("dependsOn: [one]", "dependsOn: [none]"));
     place.windlass(&["check", "wrong.yaml"]).exits(2).has("error[missing_dep]");
     place.write("playbook.yaml", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: &a []\n");
     place.windlass(&["check", "playbook.yaml"]).exits(2).has("anchors");
