@@ -110,7 +110,30 @@ impl<'a> Ended<'a> {
         (!told.is_empty()).then(|| told.join("\n"))
     }
 
+    /// What agents have come to: the summary, or what the last step that completed says.
+    fn answer(&self) -> Option<String> {
+        let output = self.report.output.as_map().filter(|_| &*self.plan.dialect == "zenflow")?;
+        let completed = |(name, step): (&Arc<str>, &Value)| {
+            let done = step.get("status").and_then(Value::as_str) == Some("completed");
+            let said = step.get("content").filter(|content| content.as_str().is_some_and(|text| !text.is_empty()));
+            let given = said.or_else(|| step.get("result").filter(|result| !result.is_null()));
+            given.filter(|_| done).map(|given| (name.clone(), given.clone()))
+        };
+        let steps = output.get("steps").and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let summary = output.get("summary").filter(|summary| !summary.is_null());
+        let (who, said) = match summary {
+            Some(summary) => ("summary".into(), summary.clone()),
+            None => steps.filter_map(completed).last()?,
+        };
+        let word = output.get("status").and_then(Value::as_str).filter(|word| *word == "partial");
+        let word = word.map(|_| "partial: some steps completed, some did not\n\n").unwrap_or_default();
+        Some(format!("{word}{who}\n  {}", indented(&said).replace('\n', "\n  ")))
+    }
+
     fn outputs(&self) -> Option<String> {
+        if &*self.plan.dialect == "zenflow" {
+            return self.answer();
+        }
         // What was asked for is shown whole; what every step happens to give is only a glance.
         let asked_for = self.plan.outputs.is_some();
         let line = |(name, value): (&Arc<str>, &Value)| match asked_for {

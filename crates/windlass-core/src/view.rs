@@ -115,6 +115,9 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
     let (NodeKind::Loop(looping), Body::Loop(body)) = (&program.node(frame.node).kind, &frame.body) else {
         return None;
     };
+    if looping.machinery {
+        return None;
+    }
     let condition = match looping.check {
         Check::Never => None,
         Check::Before { condition, .. } | Check::After { condition, .. } => {

@@ -59,6 +59,7 @@ impl Compiler<'_> {
             entry: None,
             item: None,
             turn_path: Default::default(),
+            machinery: Default::default(),
         })))
     }
 

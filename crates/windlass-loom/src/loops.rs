@@ -75,6 +75,7 @@ impl Compiler<'_> {
             entry: None,
             item: None,
             turn_path: Default::default(),
+            machinery: Default::default(),
         })))
     }
 

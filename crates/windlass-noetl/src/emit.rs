@@ -117,6 +117,7 @@ impl Compiler<'_> {
             entry: looping.entry,
             item: looping.item,
             turn_path: Default::default(),
+            machinery: Default::default(),
         };
         self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
     }

@@ -39,6 +39,13 @@ pub struct Loop {
     pub item: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "TurnPath::is_brackets")]
     pub turn_path: TurnPath,
+    /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub machinery: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Evaluated in a turn's scope when the turn has ended, well or badly.

@@ -186,6 +186,7 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         entry: None,
         item: None,
         turn_path: Default::default(),
+        machinery: Default::default(),
     }
 }
 

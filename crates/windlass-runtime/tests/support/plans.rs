@@ -187,6 +187,7 @@ pub fn pipelined() -> Plan {
         entry: Some(entry),
         item: Some("letter".into()),
         turn_path: Default::default(),
+        machinery: Default::default(),
     };
     let kinds = [
         NodeKind::Net(Net::new(places, "fetch", NetEnd::Quiet)),

@@ -125,6 +125,7 @@ impl Planner<'_> {
             in_flight: Amount::Fixed(at_once),
             collect: Collect::List,
             entry: Some(entry),
+            machinery: true,
             ..self.bare_loop("calls", source, body)
         };
         self.get(id).kind = NodeKind::Loop(Box::new(looping));
@@ -160,6 +161,7 @@ impl Planner<'_> {
             entry: None,
             item: None,
             turn_path: Default::default(),
+            machinery: Default::default(),
         }
     }
 }

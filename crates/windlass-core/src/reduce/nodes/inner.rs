@@ -1,6 +1,6 @@
 //! A task that enters a node: the pipeline waits for the node's end and takes it for the task's.
 
-use crate::plan::NodeId;
+use crate::plan::{NodeId, NodeKind};
 use crate::reduce::Reducer;
 use crate::state::{FrameId, Item, ScopeId};
 use crate::{ErrorInfo, Outcome, Status, TaskOutcome};
@@ -22,11 +22,15 @@ impl Reducer<'_> {
         }
     }
 
+    fn is_machinery(&self, node: NodeId) -> bool {
+        matches!(&self.program.node(node).kind, NodeKind::Loop(looping) if looping.machinery)
+    }
+
     pub(in crate::reduce) fn inner_ended(&mut self, id: FrameId, outcome: &Outcome) {
         self.child_gone(id);
         let entered =
             self.pipeline_of(id).and_then(|(pipeline, body, _)| pipeline.tasks[body.pc as usize].action.node());
-        let hidden = entered.is_some_and(|node| self.program.node(node).hidden);
+        let hidden = entered.is_some_and(|node| self.program.node(node).hidden && !self.is_machinery(node));
         if let Some(body) = self.pipeline_mut(id) {
             body.child = None;
             if hidden && outcome.turns.is_some() {

@@ -54,6 +54,9 @@ impl Reducer<'_> {
 
     fn tell_loop_done(&mut self, id: FrameId, status: Status, reason: Reason) {
         self.tell_untold_of(id);
+        if self.loop_of(id).is_some_and(|(looping, _)| looping.machinery) {
+            return;
+        }
         let Some(frame) = self.state.frames.get(id).filter(|frame| !frame.quiet) else { return };
         let Body::Loop(body) = &frame.body else { return };
         let stats = Value::object([

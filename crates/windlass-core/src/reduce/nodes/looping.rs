@@ -51,7 +51,7 @@ impl<'a> Reducer<'a> {
     }
 
     fn tell_loop_started(&mut self, id: FrameId, looping: &Loop, time: Option<Duration>, body: &LoopFrame) {
-        if self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
+        if looping.machinery || self.state.frames.get(id).is_some_and(|frame| frame.quiet) {
             return;
         }
         let mut limits = vec![
@@ -193,7 +193,7 @@ impl<'a> Reducer<'a> {
         let Some(body) = self.loop_mut(id) else { return };
         body.turns.insert(index, child);
         body.begun += 1;
-        if told {
+        if told && !looping.machinery {
             self.publish_at(child, "loop.iteration.started", [("iteration", Value::from(index))]);
         }
     }
@@ -281,8 +281,9 @@ impl<'a> Reducer<'a> {
         body.condition_met |= found.met;
         body.broke |= found.broke;
         let path = body.history.as_ref().unwrap_or(&body.path).clone();
-        let told_first = quiet && !loop_quiet && body.untold.is_none();
-        if quiet && !loop_quiet {
+        let counts = quiet && !loop_quiet && !looping.machinery;
+        let told_first = counts && body.untold.is_none();
+        if counts {
             let (from, failed) = body.untold.unwrap_or((body.ended - 1, 0));
             body.untold = Some((from, failed + u64::from(bad)));
         }
@@ -296,6 +297,9 @@ impl<'a> Reducer<'a> {
         self.keep_result(id, looping.collect, index, kept);
         if let Some(records) = &looping.records {
             self.keep_record(id, records.keep, index, found.record.clone());
+        }
+        if looping.machinery {
+            return;
         }
         let duration = self.state.now.since(started_at);
         if !quiet {
