@@ -87,7 +87,7 @@ impl<'a> Ended<'a> {
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
         parts.extend(text::usage(&self.report.usage).map(|used| format!("used: {used}")));
         parts.extend(self.failed_turns(global));
-        parts.extend(self.outputs());
+        parts.extend(if &*self.plan.dialect == "zenflow" { self.answers() } else { self.outputs() });
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
     }
@@ -110,30 +110,34 @@ impl<'a> Ended<'a> {
         (!told.is_empty()).then(|| told.join("\n"))
     }
 
-    /// What agents have come to: the summary, or what the last step that completed says.
-    fn answer(&self) -> Option<String> {
-        let output = self.report.output.as_map().filter(|_| &*self.plan.dialect == "zenflow")?;
-        let completed = |(name, step): (&Arc<str>, &Value)| {
-            let done = step.get("status").and_then(Value::as_str) == Some("completed");
-            let said = step.get("content").filter(|content| content.as_str().is_some_and(|text| !text.is_empty()));
-            let given = said.or_else(|| step.get("result").filter(|result| !result.is_null()));
-            given.filter(|_| done).map(|given| (name.clone(), given.clone()))
-        };
-        let steps = output.get("steps").and_then(Value::as_map).into_iter().flat_map(Map::iter);
-        let summary = output.get("summary").filter(|summary| !summary.is_null());
-        let (who, said) = match summary {
-            Some(summary) => ("summary".into(), summary.clone()),
-            None => steps.filter_map(completed).last()?,
-        };
-        let word = output.get("status").and_then(Value::as_str).filter(|word| *word == "partial");
-        let word = word.map(|_| "partial: some steps completed, some did not\n\n").unwrap_or_default();
-        Some(format!("{word}{who}\n  {}", indented(&said).replace('\n', "\n  ")))
+    /// What agents have said: the last step that completed as a whole, those before it at a glance.
+    fn answers(&self) -> Option<String> {
+        let word = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let steps = self.report.output.get("steps").and_then(Value::as_map)?;
+        let completed = steps.iter().filter(|(_, step)| word(step, "status").as_deref() == Some("completed"));
+        let completed: Vec<(&Arc<str>, &Value)> = completed.collect();
+        let mut parts = Vec::new();
+        if let Some(((name, last), before)) = completed.split_last() {
+            let said = |step: &Value| step.get("content").filter(|content| content.as_str() != Some("")).cloned();
+            let result = |step: &Value| step.get("result").filter(|result| !result.is_null()).cloned();
+            let mut lines = vec!["answers".to_owned()];
+            lines.extend(before.iter().filter_map(|(name, step)| {
+                let said = said(step).or_else(|| result(step))?;
+                Some(format!("  {name}: {}", text::short(&said, GLANCE)))
+            }));
+            let whole = [said(last), result(last)].into_iter().flatten();
+            lines.extend(whole.map(|said| format!("  {name}: {}", answer(&said))));
+            parts.extend((lines.len() > 1).then(|| lines.join("\n")));
+        }
+        let outcome = word(&self.report.output, "status").filter(|status| status == "partial");
+        parts.extend(outcome.map(|_| {
+            format!("partial: {} of {} completed", completed.len(), text::count(steps.len() as u64, "step"))
+        }));
+        parts.extend(word(&self.report.output, "summary").map(|summary| format!("summary: {}", answer(&summary.into()))));
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 
     fn outputs(&self) -> Option<String> {
-        if &*self.plan.dialect == "zenflow" {
-            return self.answer();
-        }
         // What was asked for is shown whole; what every step happens to give is only a glance.
         let asked_for = self.plan.outputs.is_some();
         let line = |(name, value): (&Arc<str>, &Value)| match asked_for {
@@ -180,11 +184,25 @@ const SHOWN_MAX: usize = 4_000;
 /// Letters of an output that nobody asked for.
 const GLANCE: usize = 100;
 
+/// With its lines, which an answer mostly has.
+fn answer(value: &Value) -> String {
+    match value {
+        Value::Str(lines) if lines.trim_end().contains('\n') => {
+            // Nothing that a model says may move the cursor.
+            shown(lines.trim_end().lines().map(|line| format!("\n    {}", text::one_line(line))).collect())
+        }
+        other => indented(other),
+    }
+}
+
 fn indented(value: &Value) -> String {
-    let shown = match value {
+    shown(match value {
         Value::List(_) | Value::Map(_) => to_json_pretty(value).replace('\n', "\n  "),
         plain => text::short(plain, usize::MAX),
-    };
+    })
+}
+
+fn shown(shown: String) -> String {
     let cut = text::cut(&shown, SHOWN_MAX);
     if cut.len() < shown.len() { format!("{cut}\n  (cut here; --json shows all of it)") } else { shown }
 }

@@ -145,3 +145,15 @@ fn asked(what: &str, wanted: &Value, asked: &[Asked]) {
     }
     assert_eq!(serde_json::to_value(&found).expect("numbers"), *wanted, "{what}: what the model was asked");
 }
+
+/// What people see at the end: the last answer with its lines and without tricks, those before it at a glance.
+#[test]
+fn answers_are_shown() {
+    let place = crate::support::Place::new();
+    let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
+    place.write("two.yaml", format!("name: two\n{steps}"));
+    let reply = r#"{"model": [{"when": {"step": "one"}, "reply": "a\nb"}, {"when": {"step": "two"}, "reply": "first \u001b[2J\nsecond"}]}"#;
+    place.write("script.json", reply);
+    let done = place.windlass(&["run", "two.yaml", "--model", "scripted:script.json", "-q"]);
+    done.exits(0).has("answers\n  one: a b\n  two: \n    first  [2J\n    second");
+}
