@@ -6,4 +6,5 @@ mod support;
 mod documented;
 mod examples;
 mod kills;
+mod people;
 mod world;

@@ -75,6 +75,11 @@ impl World {
 
     /// Runs a workflow; waiting takes no time, and agents may do everything in their folder.
     pub fn run(&self, workflow: &Path, more: &[&str]) -> Done {
+        self.run_as(workflow, &[&["--yolo"], more].concat())
+    }
+
+    /// The same with permissions of its own.
+    pub fn run_as(&self, workflow: &Path, more: &[&str]) -> Done {
         let scripted = format!("scripted:{}", self.script.display());
         let model = match self.way {
             Way::Scripted => &scripted,
@@ -82,7 +87,7 @@ impl World {
             Way::Anthropic => "anthropic/any",
         };
         let words =
-            ["run", text(workflow), "--json", "--virtual-time", "--yolo", "--workdir", "work", "--model", model];
+            ["run", text(workflow), "--json", "--virtual-time", "--workdir", "work", "--model", model];
         self.windlass(&[&words[..], more].concat())
     }
 

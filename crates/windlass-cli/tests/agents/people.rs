@@ -1,0 +1,69 @@
+//! What people have to do with agents: they permit tools, and may write to steps.
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+use crate::world::{Way, World, example};
+
+/// Words of the command, and what agents could do with them: lines that were written, calls that were refused.
+const PERMISSIONS: [(&[&str], &[&str], usize); 7] = [
+    (&[], &[], 4),
+    (&["--yolo"], &["auth", "billing"], 0),
+    (&["--sandbox"], &[], 4),
+    (&["--allow", "bash"], &["auth", "billing"], 0),
+    (&["--sandbox", "--allow", "bash"], &["auth", "billing"], 0),
+    (&["--yolo", "--deny", "bash"], &[], 4),
+    (&["--allow", "bash", "--deny", "bash(sort *)"], &["auth", "billing"], 2),
+];
+
+#[test]
+fn agents_do_what_they_are_permitted_to() {
+    for (words, lines, refused) in PERMISSIONS {
+        let world = World::new(&example("deploy-each.script.yaml"), Way::Scripted);
+        let done = world.run_as(&example("deploy-each.yaml"), &[&["--id", "one", "-q"], words].concat());
+        // A refusal is a text for the model, which goes on.
+        assert_eq!(done.exits(0).json()["output"]["status"], "completed", "{words:?}");
+        assert_eq!(world.lines("deployed.txt"), lines, "{words:?}");
+        let events = world.events("one");
+        let decisions = events.iter().filter(|event| event["type"] == "agent.permission" && event["decision"] == "refused");
+        assert_eq!(decisions.count(), refused, "{words:?}");
+    }
+}
+
+/// What was permitted was permitted to a process: whoever goes on with the run says it anew.
+#[test]
+fn permissions_end_with_the_process() {
+    let world = World::new(&example("deploy-each.script.yaml"), Way::OpenAi);
+    let killed = world.run(&example("deploy-each.yaml"), &["--id", "one", "-q", "--crash-at", "after:2"]);
+    assert_eq!(killed.code, None);
+    let done = world.windlass(&["resume", "one", "--json", "-q"]);
+    assert_eq!(done.exits(0).json()["output"]["status"], "completed");
+    assert!(world.lines("deployed.txt").is_empty());
+}
+
+const SCRIPT: &str = r#"
+model:
+  - { when: { step: one }, reply: "said" }
+  - { when: { step: two, contains: "[user]: hurry" }, reply: "I hurry." }
+  - { when: { role: coordinator }, reply: "Noted." }
+"#;
+
+/// Mail from outside, to a step that has not begun, while nobody runs the workflow.
+#[test]
+fn whoever_runs_a_workflow_can_write_to_its_steps() {
+    let place = Place::new();
+    place.write("mail.script.yaml", SCRIPT);
+    let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
+    place.write("mail.yaml", format!("name: mail\nx-windlass: {{coordinator: {{mode: on}}}}\n{steps}"));
+    let words = ["run", "mail.yaml", "-q", "--id", "one", "--model", "scripted:mail.script.yaml", "--crash-at", "after:1"];
+    assert_eq!(place.windlass(&words).code, None);
+    for (to, text) in [("nobody", "hallo"), ("two", "hurry")] {
+        let mail = json!({"to": to, "text": text}).to_string();
+        place.windlass(&["signal", "one", "mail", "--data", &mail]).exits(0);
+    }
+    assert_eq!(place.json(&["resume", "one", "--json", "-q"])["output"]["steps"]["two"]["content"], "I hurry.");
+    let told = place.windlass(&["events", "one", "--json"]).out;
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    let found = |kind: &str, to: &str| told.iter().any(|event| event["type"] == *kind && event["to"] == *to);
+    assert!(found("message.dropped", "nobody") && found("message.delivered", "two"), "{told:#?}");
+}
