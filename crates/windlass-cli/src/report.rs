@@ -130,10 +130,14 @@ impl<'a> Ended<'a> {
             parts.extend((lines.len() > 1).then(|| lines.join("\n")));
         }
         let outcome = word(&self.report.output, "status").filter(|status| status == "partial");
-        parts.extend(outcome.map(|_| {
-            format!("partial: {} of {} completed", completed.len(), text::count(steps.len() as u64, "step"))
-        }));
-        parts.extend(word(&self.report.output, "summary").map(|summary| format!("summary: {}", answer(&summary.into()))));
+        parts.extend(
+            outcome.map(|_| {
+                format!("partial: {} of {} completed", completed.len(), text::count(steps.len() as u64, "step"))
+            }),
+        );
+        parts.extend(
+            word(&self.report.output, "summary").map(|summary| format!("summary: {}", answer(&summary.into()))),
+        );
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 

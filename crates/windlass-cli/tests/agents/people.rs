@@ -25,7 +25,8 @@ fn agents_do_what_they_are_permitted_to() {
         assert_eq!(done.exits(0).json()["output"]["status"], "completed", "{words:?}");
         assert_eq!(world.lines("deployed.txt"), lines, "{words:?}");
         let events = world.events("one");
-        let decisions = events.iter().filter(|event| event["type"] == "agent.permission" && event["decision"] == "refused");
+        let decisions =
+            events.iter().filter(|event| event["type"] == "agent.permission" && event["decision"] == "refused");
         assert_eq!(decisions.count(), refused, "{words:?}");
     }
 }
@@ -55,7 +56,8 @@ fn whoever_runs_a_workflow_can_write_to_its_steps() {
     place.write("mail.script.yaml", SCRIPT);
     let steps = "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.'}\n";
     place.write("mail.yaml", format!("name: mail\nx-windlass: {{coordinator: {{mode: on}}}}\n{steps}"));
-    let words = ["run", "mail.yaml", "-q", "--id", "one", "--model", "scripted:mail.script.yaml", "--crash-at", "after:1"];
+    let words =
+        ["run", "mail.yaml", "-q", "--id", "one", "--model", "scripted:mail.script.yaml", "--crash-at", "after:1"];
     assert_eq!(place.windlass(&words).code, None);
     for (to, text) in [("nobody", "hallo"), ("two", "hurry")] {
         let mail = json!({"to": to, "text": text}).to_string();

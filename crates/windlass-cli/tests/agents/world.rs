@@ -86,8 +86,7 @@ impl World {
             Way::OpenAi => "openai/any",
             Way::Anthropic => "anthropic/any",
         };
-        let words =
-            ["run", text(workflow), "--json", "--virtual-time", "--workdir", "work", "--model", model];
+        let words = ["run", text(workflow), "--json", "--virtual-time", "--workdir", "work", "--model", model];
         self.windlass(&[&words[..], more].concat())
     }
 
