@@ -97,6 +97,13 @@ pub struct ExpressionSource {
     pub span: SourceSpan,
 }
 
+impl ExpressionSource {
+    /// What the author wrote. A language whose sources say more than that has it under its own name.
+    pub fn written(&self) -> &Value {
+        self.source.get(&self.language).unwrap_or(&self.source)
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Parameter {
     pub name: Arc<str>,

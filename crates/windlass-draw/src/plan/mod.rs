@@ -198,7 +198,8 @@ impl Painter<'_> {
         for (number, task) in pipeline.tasks.iter().enumerate() {
             let label = Some(&*task.label).filter(|label| !label.is_empty());
             let own = format!("n{}_{number}", id.0);
-            ends.push(match task.action.node() {
+            let entered = task.action.node().filter(|node| !is_machinery(&self.plan.node(*node).kind));
+            ends.push(match entered {
                 Some(node) => {
                     let ends = self.node(node, at, label, into);
                     // What is told of the task itself is told of what it enters, or of what is around it.
@@ -240,10 +241,13 @@ impl Painter<'_> {
     fn graph(&mut self, graph: &Graph, at: &At<'_>, into: &mut Vec<Item>) -> Ends {
         let ends: Vec<Ends> = graph.children.iter().map(|child| self.node(child.node, at, None, into)).collect();
         let mut is_last = vec![true; ends.len()];
+        // What holds for every arrow need not be said at each.
+        let skips = StatusSet::of([Status::Succeeded, Status::Skipped]);
+        let all_skip = graph.children.iter().flat_map(|child| &child.after).all(|after| after.accepts == skips);
         for (child, to) in graph.children.iter().zip(&ends) {
             for after in &child.after {
                 is_last[after.child as usize] = false;
-                let label = accepted(after.accepts);
+                let label = if all_skip { String::new() } else { accepted(after.accepts) };
                 self.connect(&ends[after.child as usize].exits, &to.entries, &label, Why::After(after.accepts));
             }
         }
@@ -282,6 +286,11 @@ impl Painter<'_> {
             }
         }
     }
+}
+
+/// A loop that nobody knows of is part of whoever enters it.
+fn is_machinery(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Loop(looping) if looping.machinery)
 }
 
 fn accepted(statuses: StatusSet) -> String {
