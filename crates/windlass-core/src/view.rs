@@ -121,7 +121,7 @@ fn loop_view(program: &Program, frame: &Frame) -> Option<LoopView> {
     let condition = match looping.check {
         Check::Never => None,
         Check::Before { condition, .. } | Check::After { condition, .. } => {
-            Some(program.plan.expressions[condition.0 as usize].source.clone())
+            Some(program.plan.expressions[condition.0 as usize].written().clone())
         }
     };
     Some(LoopView {

@@ -178,7 +178,7 @@ impl Bars {
         plan.nodes.iter().filter(|node| &*node.name == name).find_map(|node| match &node.kind {
             NodeKind::Loop(looping) => match looping.check {
                 Check::Before { condition, .. } | Check::After { condition, .. } => {
-                    Some(text::short(&plan.expressions[condition.0 as usize].source, 60))
+                    Some(text::short(plan.expressions[condition.0 as usize].written(), 60))
                 }
                 Check::Never => None,
             },

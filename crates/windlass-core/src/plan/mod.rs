@@ -97,6 +97,14 @@ pub struct ExpressionSource {
     pub span: SourceSpan,
 }
 
+impl ExpressionSource {
+    /// As its author wrote it. A source that says more than that, for whoever compiles it, has the text under the name of
+    /// the language.
+    pub fn written(&self) -> &Value {
+        self.source.as_map().and_then(|parts| parts.get(&self.language)).unwrap_or(&self.source)
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Parameter {
     pub name: Arc<str>,

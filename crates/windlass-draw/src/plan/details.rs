@@ -11,7 +11,7 @@ use crate::text;
 const SOURCE_MAX: usize = 60;
 
 pub fn source(plan: &Plan, expression: ExprId) -> String {
-    text::short(&plan.expressions[expression.0 as usize].source, SOURCE_MAX)
+    text::short(plan.expressions[expression.0 as usize].written(), SOURCE_MAX)
 }
 
 pub fn condition(plan: &Plan, when: Option<ExprId>) -> String {

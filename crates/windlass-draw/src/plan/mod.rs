@@ -166,6 +166,8 @@ impl Painter<'_> {
             NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, at, into),
             NodeKind::Graph(graph) => self.graph(graph, at, into),
             NodeKind::Branch(branch) => self.branch(id, branch, at, into),
+            // Nobody knows of it: whatever happens in it happens to what is around.
+            NodeKind::Loop(looping) if looping.machinery => Ends { entries: vec![], exits: vec![] },
             NodeKind::Loop(looping) => {
                 let at = At { path: format!("{}[]", at.path), id: at.id };
                 self.paths.add(&at.path, at.id);
