@@ -60,3 +60,25 @@ fn workflows_of_the_pages_are_valid() {
     }
     assert!(found >= 2, "only {found} workflows");
 }
+
+/// Every test that the page beside this file names is there.
+#[test]
+fn what_is_asked_for_has_its_test() {
+    let page = include_str!("README.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let tests: Vec<&str> =
+        rows.filter_map(|row| row.trim_end_matches(" |").rsplit_once(" | ")).map(|(_, last)| last).collect();
+    assert!(tests.len() > 25, "only {} rows", tests.len());
+    let sources = [include_str!("examples.rs"), include_str!("kills.rs"), include_str!("people.rs")];
+    let zenflow = Path::new(ROOT).join("crates/windlass-zenflow/tests");
+    for name in tests.iter().flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`')) {
+        let files = [
+            Path::new(ROOT).join(format!("crates/windlass-cli/tests/agents/expected/{name}.json")),
+            zenflow.join(format!("runs/{name}.yaml")),
+            zenflow.join(format!("cases/good/{name}.yaml")),
+            zenflow.join(format!("cases/bad/{name}.yaml")),
+        ];
+        let is_function = sources.iter().any(|source| source.contains(&format!("fn {name}()")));
+        assert!(is_function || files.iter().any(|file| file.exists()), "there is no `{name}`");
+    }
+}

@@ -157,3 +157,13 @@ fn answers_are_shown() {
     let done = place.windlass(&["run", "two.yaml", "--model", "scripted:script.json", "-q"]);
     done.exits(0).has("answers\n  one: a b\n  two: \n    first  [2J\n    second");
 }
+
+/// Steps, loops and judges are drawn, with conditions as they are written; what agents do inside is not.
+#[test]
+fn workflows_of_agents_are_drawn() {
+    let world = World::new(&example("hello.script.yaml"), Way::Scripted);
+    let path = example("loop-repeat-until.yaml");
+    let drawn = world.windlass(&["graph", crate::world::text(&path)]);
+    drawn.exits(0).has("dev_cycle<br/>loop, at most 5: steps.review.content.contains('LGTM')\"").has("judge<br/>judge");
+    assert!(!drawn.out.contains("choice") && !drawn.out.contains("#quot;agent"), "{}", drawn.out);
+}

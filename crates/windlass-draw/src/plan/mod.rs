@@ -166,6 +166,8 @@ impl Painter<'_> {
             NodeKind::Pipeline(pipeline) => self.tasks(id, pipeline, at, into),
             NodeKind::Graph(graph) => self.graph(graph, at, into),
             NodeKind::Branch(branch) => self.branch(id, branch, at, into),
+            // Nobody knows of it: whatever happens in it happens to what is around.
+            NodeKind::Loop(looping) if looping.machinery => Ends { entries: vec![], exits: vec![] },
             NodeKind::Loop(looping) => {
                 let at = At { path: format!("{}[]", at.path), id: at.id };
                 self.paths.add(&at.path, at.id);
@@ -198,8 +200,7 @@ impl Painter<'_> {
         for (number, task) in pipeline.tasks.iter().enumerate() {
             let label = Some(&*task.label).filter(|label| !label.is_empty());
             let own = format!("n{}_{number}", id.0);
-            let entered = task.action.node().filter(|node| !is_machinery(&self.plan.node(*node).kind));
-            ends.push(match entered {
+            ends.push(match task.action.node() {
                 Some(node) => {
                     let ends = self.node(node, at, label, into);
                     // What is told of the task itself is told of what it enters, or of what is around it.
@@ -286,11 +287,6 @@ impl Painter<'_> {
             }
         }
     }
-}
-
-/// A loop that nobody knows of is part of whoever enters it.
-fn is_machinery(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Loop(looping) if looping.machinery)
 }
 
 fn accepted(statuses: StatusSet) -> String {
