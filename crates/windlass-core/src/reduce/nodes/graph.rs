@@ -83,7 +83,10 @@ impl<'a> Reducer<'a> {
                 self.begin_graph_child(id, graph, child);
                 return Ok(());
             }
-            Holds::No => self.record_skipped(id, node, "ConditionFalse"),
+            Holds::No => {
+                let error = ErrorInfo::new("ConditionFalse", "skipped", "its condition is not met");
+                self.record_unrun(id, node, Status::Skipped, error);
+            }
             Holds::Missing(what) => {
                 let error =
                     ErrorInfo::new("MissingData", "skipped", format!("its condition needs what is not there: {what}"));
