@@ -139,9 +139,9 @@ impl Inner {
         }
     }
 
-    /// Asked again after a crash; not when a tool only goes on.
+    /// Asked again after a crash; not when a tool only goes on with what it has waited for.
     async fn ask(&self, tool: &str, call: &ToolCall) -> Result<(), Answer> {
-        if call.resumed.is_some() || call.goes_on {
+        if call.goes_on || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
             return Ok(());
         }
         let request = Request { tool, step: &call.path, arguments: &call.input };

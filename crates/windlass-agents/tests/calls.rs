@@ -11,7 +11,7 @@ use common::{Scene, answer, object, usual};
 use windlass_agents::{
     Catalogue, Decision, Otherwise, Pattern, Permission, Policy, Prompt, Registry, Request, ToolSpec,
 };
-use windlass_core::{Await, Awaited, ErrorInfo, TaskOutcome, TickKind};
+use windlass_core::{Await, Awaited, ErrorInfo, Resumed, TaskOutcome, TickKind};
 use windlass_runtime::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
@@ -262,6 +262,17 @@ async fn refusals_reach_the_model_and_not_the_step() {
     let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
     let found = scene.call("bash", object([("command", "touch made")])).await;
     assert!(found.error && found.content.contains("--yolo"), "{found:?}");
+    assert!(!scene.work("made").exists());
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_needs_leave_again() {
+    let scene = Scene::with(usual(), Policy::new(Otherwise::Refuse));
+    let input = scene.input("bash", object([("command", "touch made")]));
+    // It had told of itself before the crash, and has waited for nothing.
+    let resumed = Some(Arc::new(Resumed { answers: Vec::new(), told: 1 }));
+    let call = ToolCall { resumed, ..ToolCall::alone(Value::map(input)) };
+    assert!(answer(&scene.tool().call(call).await).error);
     assert!(!scene.work("made").exists());
 }
 

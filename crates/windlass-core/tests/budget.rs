@@ -379,3 +379,26 @@ fn usage_is_told_with_every_end_that_counts_it() {
     assert_eq!(usage(&of("root.one").data, "tokens"), Some(7));
     assert_eq!(usage(&of("root").data, "tokens"), Some(14));
 }
+
+#[test]
+fn what_was_asked_for_before_the_budget_ended_is_answered() {
+    let program = looped(|b, id| {
+        let items = range(b, 20);
+        let (input, reserves) = (b.expr("1"), b.value(Value::object([("tokens", Value::from(1u64))])));
+        let effect = Effect { reserves: Some(reserves), ..Effect::new("0", input) };
+        let body = b.node(id, "body", |_, _| NodeKind::lone(Action::Effect(effect)));
+        let looping = each(items, 20, body);
+        let limits = LoopLimits { budget: vec![most(CALLS, 3)], ..looping.limits };
+        Loop { limits, on_exhausted: Exhausted::Succeed, ..looping }
+    });
+    let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
+    sim.start().settle();
+    assert_eq!(sim.state.jobs.len(), 3, "the others wait for how these end");
+    while let Some(job) = sim.state.jobs.keys().next().copied() {
+        sim.reply_to(job, using(1)).settle();
+    }
+    assert_eq!(sim.loop_end("loop").0, Reason::Budget.as_str());
+    let done = sim.events_of("loop.iteration.done");
+    let good = done.iter().filter(|event| event.data.get("status").and_then(Value::as_str) == Some("succeeded"));
+    assert_eq!(good.count(), 3);
+}

@@ -139,7 +139,7 @@ impl Reducer<'_> {
     fn work_off(&mut self, more: bool) -> Result<(), Vec<BlobHash>> {
         loop {
             self.work_off_agenda()?;
-            if !self.hand_out_mail() && (more || !self.give_up_on_mail()) {
+            if !self.look_at_budgets_again() && !self.hand_out_mail() && (more || !self.give_up_on_mail()) {
                 return Ok(());
             }
         }

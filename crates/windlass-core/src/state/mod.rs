@@ -83,6 +83,9 @@ pub struct State {
     /// Pipelines whose next call waits for what others have reserved.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub short: VecDeque<FrameId>,
+    /// Something that was reserved is free again, and they have not looked yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub settled: bool,
     #[serde(default, skip_serializing_if = "MailState::is_unused")]
     pub mail: MailState,
 }
@@ -298,6 +301,7 @@ impl State {
             returns: None,
             idle_told: false,
             short: VecDeque::new(),
+            settled: false,
             mail: MailState::default(),
         }
     }

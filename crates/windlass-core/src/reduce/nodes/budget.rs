@@ -119,12 +119,16 @@ impl Reducer<'_> {
         let around = self.budgets_around(id);
         let mut later = false;
         for frame in &around {
+            let mut lacks = false;
             for budget in self.budgets_mut(*frame) {
                 let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
-                if budget.lacks(amount) {
-                    return Affords::No(*frame);
-                }
+                lacks |= budget.lacks(amount);
                 later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
+            }
+            // The end of the budget is the end of what has it: what was asked for before may still be answered.
+            match lacks && !self.is_paying(*frame) {
+                true => return Affords::No(*frame),
+                false => later |= lacks,
             }
         }
         if later {
@@ -139,6 +143,13 @@ impl Reducer<'_> {
             }
         }
         Affords::Yes
+    }
+
+    /// A call inside is out that has taken something from a budget.
+    fn is_paying(&self, id: FrameId) -> bool {
+        let pays = self.state.jobs.values().filter(|open| !open.resting && !open.reserved.is_empty());
+        let mut frames = pays.map(|open| open.frame);
+        frames.any(|frame| self.around(frame).contains(&id))
     }
 
     /// The task begins when a call that is out gives back what it did not need.
@@ -176,10 +187,18 @@ impl Reducer<'_> {
             }
             self.meter(id, &used);
         }
-        if !reserved.is_empty() {
-            let waiting = std::mem::take(&mut self.state.short);
-            self.state.agenda.extend(waiting.into_iter().map(Item::Task));
+        self.state.settled |= !reserved.is_empty();
+    }
+
+    /// Calls that wait look again when all has come of those that have ended: what they led to is not to be cut off by the
+    /// end of a budget.
+    pub(in crate::reduce) fn look_at_budgets_again(&mut self) -> bool {
+        if !self.state.agenda.is_empty() || !std::mem::take(&mut self.state.settled) {
+            return false;
         }
+        let waiting = std::mem::take(&mut self.state.short);
+        self.state.agenda.extend(waiting.into_iter().map(Item::Task));
+        !self.state.agenda.is_empty() && !self.state.paused && self.work.items_left > 0
     }
 
     fn meter(&mut self, id: FrameId, used: &Amounts) {
