@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{EvalError, Value, to_json};
+use windlass_value::{EvalError, Value, parse_json, to_json};
 
 use super::Made;
 use super::config::Config;
@@ -80,10 +80,22 @@ pub(super) fn verdict(config: &Config<'_>) -> Result<Made, String> {
             true => reader.text(&call, "problem")?,
             false => "another result of the same reply was accepted: the first valid one counts".into(),
         };
-        let rejected =
-            Value::object([("status", Value::from("rejected")), ("errors", Value::list(vec![Value::Str(why)]))]);
-        Ok(told(to_json(&rejected), true))
+        Ok(told(rejection(why), true))
     }))
+}
+
+/// What the model is told of a result that does not count.
+pub(super) fn rejection(why: Arc<str>) -> String {
+    let errors = Value::list(vec![Value::Str(why)]);
+    to_json(&Value::object([("status", Value::from("rejected")), ("errors", errors)]))
+}
+
+/// Why it did not.
+pub(super) fn rejected_for(told: &str) -> Option<Arc<str>> {
+    match parse_json(told).ok()?.get("errors")?.as_list()?.first()? {
+        Value::Str(why) => Some(why.clone()),
+        _ => None,
+    }
 }
 
 /// A reply that is known beforehand.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use windlass_value::{EvalError, Value};
 
 use super::Made;
+use super::acts::{rejected_for, rejection};
+use super::caps::cut;
 use super::config::Config;
 use super::read::Reader;
 
@@ -82,6 +84,13 @@ pub(super) fn is_troubled(call: &Value) -> bool {
     call.get("problem").is_some_and(|problem| !problem.is_null())
 }
 
+fn problem_of(call: &Value) -> Option<Arc<str>> {
+    match call.get("problem") {
+        Some(Value::Str(problem)) => Some(problem.clone()),
+        _ => None,
+    }
+}
+
 /// The reply as a message of the conversation.
 pub(super) fn assistant(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(message_of_reply))
@@ -127,10 +136,13 @@ pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
         if !calls.is_empty() {
             let answer = |call: &Value| {
                 let part = |key: &str| call.get(key).cloned().unwrap_or_default();
+                // Whoever is asked once more has to know what was wrong.
+                let why = problem_of(call).filter(|_| is_call(call, &tool));
+                let content = why.map_or_else(|| "not run: there are no turns left".to_owned(), rejection);
                 Value::object([
                     ("id", part("id")),
                     ("name", part("name")),
-                    ("content", Value::from("not run: there are no turns left")),
+                    ("content", Value::from(content)),
                     ("error", Value::Bool(true)),
                 ])
             };
@@ -140,5 +152,39 @@ pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
         let demand = format!("Your result is still missing. Call the tool `{tool}` with it now; nothing else counts.");
         messages.push(Value::object([("role", Value::from("user")), ("content", Value::from(demand))]));
         Ok(Value::list(messages))
+    }))
+}
+
+/// How much of what was wrong with a result an error tells.
+const PROBLEM_BYTES: usize = 600;
+
+/// The error of an agent that owes its result: how often it tried, and what was wrong at last.
+pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
+    let (code, tool) = (config.text("code")?, config.text("tool")?);
+    Ok(Box::new(move |reader| {
+        let calls = replied_calls(reader)?;
+        let tries = calls.iter().filter(|call| is_call(call, &tool));
+        let (mut times, mut last) = (tries.clone().count(), tries.filter_map(problem_of).next_back());
+        // The reply itself is not yet part of the conversation.
+        let talk = reader.own("talk")?;
+        for message in reader.list(&talk)?.iter().rev() {
+            let (called, answers) = (reader.part(message, "calls")?, reader.part(message, "results")?);
+            times += reader.list(&called)?.iter().filter(|call| is_call(call, &tool)).count();
+            if last.is_none() {
+                let answers = reader.list(&answers)?;
+                let answer = answers.iter().rev().find(|answer| is_call(answer, &tool));
+                last = answer.map(|answer| reader.text(answer, "content")).transpose()?;
+                last = last.and_then(|told| rejected_for(&told));
+            }
+        }
+        let message = match times {
+            0 => format!("the agent never called `{tool}`, though it was asked once more for its result"),
+            _ => {
+                let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+                let why = last.map(|why| format!("; the last: {}", cut(&why, PROBLEM_BYTES))).unwrap_or_default();
+                format!("the agent called `{tool}` {times}, and its arguments were never valid{why}")
+            }
+        };
+        Ok(Value::object([("code", Value::Str(code.clone())), ("message", Value::from(message))]))
     }))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::Status;
 use windlass_core::plan::{
     Action, Amount, Backoff, Directive, Effect, Growth, Jitter, Mailbox, NodeId, NodeKind, Retry, Rule, Task, Wait,
     WriteOp,
@@ -268,9 +269,9 @@ impl Planner<'_> {
             let truth = self.value(Value::Bool(true), span);
             let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, truth)];
             rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
-            let message =
-                format!("the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked once more");
-            let fails = self.failure("NoResult", message, span);
+            let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
+            let error = Some(self.agent("unsubmitted", error, Mode::Value, span));
+            let fails = Directive::Fail { status: Status::Failed, error };
             rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
         }
         let message =

@@ -6,6 +6,7 @@
 //! steps: {design: completed, review: failed}
 //! contents: {design: the plan}
 //! output: {…}                            # a part of the run's output
+//! report: {error: {path: review}}        # a part of what `--json` shows
 //! calls: {design: 1, review: 2}          # requests to models, by path; all of them
 //! tools: [bash, read]                    # calls of tools, in any order
 //! requests: [{of: design, turn: 1, has: [a text], lacks: [another], is: {model: m}}]
@@ -28,6 +29,7 @@ pub fn check(ran: &Ran, expect: &Value) -> Vec<String> {
             "error" => compare("error", wanted, &error_code(ran)),
             "steps" => parts(ran, wanted, "status"),
             "contents" => parts(ran, wanted, "content"),
+            "report" => contains("report", wanted, &Value::map(ran.report.to_value())),
             "output" => contains("output", wanted, &ran.report.output),
             "calls" => counts(
                 "calls",
