@@ -1,5 +1,7 @@
 //! Values, times and tables in few characters. What drawings need as well is there.
 
+use windlass_core::plan::MONEY;
+use windlass_core::words;
 pub use windlass_draw::text::{count, cut, one_line, short, span};
 use windlass_value::Value;
 
@@ -42,25 +44,12 @@ pub fn bytes(number: u64) -> String {
 
 /// `1,240 tokens, 0.0123` of what jobs say that they have used; none if they say nothing.
 pub fn usage(usage: &Value) -> Option<String> {
-    let amount = |what: &str| usage.get(what).and_then(Value::as_int).filter(|amount| *amount > 0);
-    let tokens = amount("tokens").map(|tokens| format!("{} tokens", grouped(tokens)));
-    // Kept in millionths.
-    let money = amount("money").map(|money| format!("{}.{:06}", money / 1_000_000, money % 1_000_000));
-    let money = money.map(|money| money.trim_end_matches('0').trim_end_matches('.').to_owned());
-    let parts: Vec<String> = tokens.into_iter().chain(money.map(|money| format!("cost {money}"))).collect();
+    let amount = |what: &str| usage.get(what).and_then(Value::as_int).and_then(|amount| u64::try_from(amount).ok());
+    let amount = |what: &str| amount(what).filter(|amount| *amount > 0).map(|amount| words::amount(what, amount));
+    let tokens = amount("tokens").map(|tokens| format!("{tokens} tokens"));
+    let money = amount(MONEY).map(|money| format!("cost {money}"));
+    let parts: Vec<String> = tokens.into_iter().chain(money).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-fn grouped(number: i64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod status;
 mod tick;
 mod values;
 mod view;
+pub mod words;
 
 pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TriedBefore, TurnRecord};
 pub use limits::Limits;

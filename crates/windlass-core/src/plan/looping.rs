@@ -128,6 +128,9 @@ pub const CALLS: &str = "calls";
 /// The budget that the clock uses up, in milliseconds.
 pub const TIME: &str = "time";
 
+/// The budget that is kept in millionths.
+pub const MONEY: &str = "money";
+
 /// How a turn is written in paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TurnPath {

@@ -18,7 +18,7 @@ use windlass_value::{BlobHash, Duration, Mode, Value};
 
 pub use graph::{After, Branch, Case, Child, Ending, Graph, OnFailure, Pick, Test};
 pub use looping::{
-    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, Records, Source, Stall, TIME, TurnFailure,
+    Budget, CALLS, Check, Collect, Exhausted, Keep, Loop, LoopLimits, MONEY, Records, Source, Stall, TIME, TurnFailure,
     TurnPath,
 };
 pub use mail::{Mailbox, Post};
@@ -87,6 +87,12 @@ pub struct Plan {
     /// What the dialect advises after an error of the reducer's own, by its code: the reducer's words for it are another's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<(Arc<str>, Arc<str>)>,
+    /// What the dialect calls errors of the reducer's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<Wording>,
+    /// What never began in a graph that is called off is kept as cancelled; else it has no end at all.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keeps_unbegun: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -186,6 +192,18 @@ pub enum NodeKind {
     Call(Call),
 }
 
+/// How a dialect tells of an error of the reducer's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wording {
+    /// The reducer's code.
+    pub of: Arc<str>,
+    /// The dialect's.
+    pub code: Arc<str>,
+    /// With `{name}`, `{span}`, `{ended}`, `{got}` where the error has them. None: the reducer's message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Arc<str>>,
+}
+
 /// A number or span of time that is written down, or computed when it is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Amount<T> {
@@ -255,6 +273,28 @@ impl Plan {
         self.semantics >= 4
     }
 
+    /// A loop that is out of its budget before one turn has ended well has failed; errors of budgets say what they lack.
+    pub(crate) fn tells_shortage(&self) -> bool {
+        self.semantics >= 4
+    }
+
+    /// Errors that a rule writes get the plan's hints as well; one that a condition fails with says where.
+    pub(crate) fn tells_more_of_errors(&self) -> bool {
+        self.semantics >= 4
+    }
+
+    /// An error in the plan's own words, if it has any for it, and with the plan's hint. `{name}` in a message stands for
+    /// the value of that name.
+    pub(crate) fn worded(&self, error: ErrorInfo, values: &[(&str, &str)]) -> ErrorInfo {
+        let Some(wording) = self.words.iter().find(|wording| wording.of == error.code) else { return error };
+        let fill = |text: &Arc<str>| {
+            let filled = |text: String, (name, value): &(&str, &str)| text.replace(&format!("{{{name}}}"), value);
+            values.iter().fold(text.to_string(), filled)
+        };
+        let message = wording.message.as_ref().map_or(error.message, |text| fill(text).into());
+        self.advised(ErrorInfo { code: wording.code.clone(), message, ..error })
+    }
+
     /// An error as this plan's authors know it.
     pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
@@ -286,6 +326,8 @@ impl Plan {
             metadata: Value::Null,
             pins: Vec::new(),
             hints: Vec::new(),
+            words: Vec::new(),
+            keeps_unbegun: false,
         }
     }
 

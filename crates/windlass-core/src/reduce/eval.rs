@@ -91,7 +91,7 @@ impl Reducer<'_> {
         };
         let mut info = ErrorInfo::new(code, "expression", message);
         info.hint = error.hint.map(Into::into);
-        Stop::Failed(Box::new(info))
+        Stop::Failed(Box::new(self.program.plan.worded(info, &[])))
     }
 
     pub(crate) fn condition(&mut self, expression: ExprId, scope: ScopeId, locals: Locals<'_>) -> Result<bool, Stop> {

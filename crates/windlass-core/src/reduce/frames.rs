@@ -300,7 +300,7 @@ impl Reducer<'_> {
 
     /// The end of a node that never had a frame.
     pub(crate) fn record_unrun(&mut self, near: FrameId, node: NodeId, status: Status, mut error: ErrorInfo) {
-        let (now, path) = (self.state.now, self.child_path(near, node));
+        let path = self.child_path(near, node);
         error.path = path.clone();
         let mut fields = vec![("status", Value::from(status.as_str())), ("reason", Value::Str(error.code.clone()))];
         if status == Status::Failed {
@@ -308,10 +308,21 @@ impl Reducer<'_> {
         } else if &*error.code == "MissingData" {
             fields.push(("message", Value::Str(error.message.clone())));
         }
+        let outcome = self.keep_unrun(near, node, status, error);
+        self.mail_unrun(near, node, &outcome);
+        if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
+            let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
+            self.publish(path, kind, fields);
+        }
+    }
+
+    pub(crate) fn keep_unrun(&mut self, near: FrameId, node: NodeId, status: Status, error: ErrorInfo) -> Arc<Outcome> {
+        let now = self.state.now;
+        let path = if error.path.is_empty() { self.child_path(near, node) } else { error.path };
         let outcome = Arc::new(Outcome {
             status,
             output: Value::Null,
-            error: Some(error),
+            error: Some(ErrorInfo { path, ..error }),
             inputs: Value::Null,
             attempts: 0,
             started_at: now,
@@ -319,12 +330,8 @@ impl Reducer<'_> {
             turns: None,
             usage: Value::Null,
         });
-        self.mail_unrun(near, node, &outcome);
-        self.record(near, node, outcome);
-        if self.state.frames.get(near).is_some_and(|frame| !frame.quiet) {
-            let kind = if status == Status::Skipped { "step.skipped" } else { "step.failed" };
-            self.publish(path, kind, fields);
-        }
+        self.record(near, node, outcome.clone());
+        outcome
     }
 
     /// Calls a frame off. It ends with the given status once nothing inside it is alive: a job in flight keeps its place
@@ -377,6 +384,7 @@ impl Reducer<'_> {
         }
         let Closing { status, mut error, output, own } = closing;
         let attempts = frame.attempt;
+        self.keep_unbegun(id);
         if own {
             return self.finish(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
         }

@@ -5,7 +5,7 @@ use windlass_value::{Timestamp, Value};
 use super::Reducer;
 use crate::plan::Amount;
 use crate::state::{Body, Closing, Frame, FrameId, Item, Timer, TimerKey};
-use crate::{ErrorInfo, Status};
+use crate::{ErrorInfo, Status, words};
 
 impl Reducer<'_> {
     pub(crate) fn set_timer(&mut self, at: Timestamp, timer: Timer) -> TimerKey {
@@ -43,7 +43,11 @@ impl Reducer<'_> {
             _ => "allows".to_owned(),
         };
         let message = format!("`{}` took longer than its timeout {told}", node.name);
-        let error = ErrorInfo::new("ActionTimedOut", "timeout", message);
+        let mut error = ErrorInfo::new("ActionTimedOut", "timeout", message);
+        if let Amount::Fixed(after) = &timeout.after {
+            let name = if node.hidden { "the run".to_owned() } else { format!("`{}`", node.name) };
+            error = self.program.plan.worded(error, &[("name", &name), ("span", &words::span(*after))]);
+        }
         self.close(id, Closing::failed(timeout.status, error));
     }
 

@@ -259,6 +259,9 @@ pub struct Used {
     /// Taken by calls that are out.
     #[serde(default, skip_serializing_if = "is_none_yet")]
     pub reserved: u64,
+    /// What the call wanted that this did not suffice for.
+    #[serde(default, skip_serializing_if = "is_none_yet")]
+    pub refused: u64,
 }
 
 impl LoopFrame {

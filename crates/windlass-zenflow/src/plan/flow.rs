@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::plan::{After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind};
+use windlass_core::plan::{
+    After, Child, Ending, Graph, NodeId, NodeKind, OnFailure, Parameter, Pick, VariableKind, Wording,
+};
 use windlass_core::{Status, StatusSet};
 use windlass_value::{Duration, Map, Mode, Value};
 
@@ -14,9 +16,28 @@ use crate::document::{Document, FlowOptions, Include, OutputMode, Scheduler, Ste
 /// Steps at a time if nobody says anything.
 const STEPS_AT_ONCE: u64 = 5;
 
+const BUDGET: &str = "raise the budget under x-windlass; a call sets aside what its prompt may need and room for the \
+                      answer. `windlass events RUN` shows what was spent";
+
+/// The reducer's own errors in the words of a workflow: its code, the code here, the message.
+const WORDS: &[(&str, &str, Option<&str>)] = &[
+    ("ActionDependencyFailed", "DependencyFailed", Some("`{name}` {ended}, and this step needs it")),
+    ("ActionTimedOut", "StepTimedOut", Some("{name} took longer than its timeout of {span}")),
+    ("InvalidTemplate", "InvalidExpression", None),
+    ("NotAnArray", "NotAList", Some("`forEach` needs a list; it got {got}")),
+];
+
 /// What the reducer's own errors mean in a workflow.
 const HINTS: &[(&str, &str)] = &[
-    ("NotAnArray", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
+    ("BudgetExceeded", BUDGET),
+    ("LoopBudget", BUDGET),
+    (
+        "NoResult",
+        "say in the instructions what `submit_result` is to get, make the resultSchema simpler, or raise maxTurns; \
+         `windlass events RUN` shows what the agent said",
+    ),
+    ("TurnLimit", "raise the agent's maxTurns, or look what it calls: `windlass events RUN`"),
+    ("NotAList", "`forEach` needs a list: a literal one, or CEL such as steps.find.result.items"),
     (
         "LoopCountExceeded",
         "raise maxIterations, or look why neither `until` nor the judge ends the loop: `windlass events RUN`",
@@ -31,6 +52,13 @@ impl Planner<'_> {
         self.coordinated = document.has_coordinator(self.options);
         self.plan.metadata = metadata(document);
         self.plan.hints = HINTS.iter().map(|(code, hint)| ((*code).into(), (*hint).into())).collect();
+        let word = |(of, code, message): &(&str, &str, Option<&str>)| Wording {
+            of: (*of).into(),
+            code: (*code).into(),
+            message: message.map(Into::into),
+        };
+        self.plan.keeps_unbegun = true;
+        self.plan.words = WORDS.iter().map(word).collect();
         self.parameters(document);
         let root = self.hidden("workflow", "workflow", None, span);
         self.plan.root = root;

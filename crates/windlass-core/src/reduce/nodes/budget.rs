@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use windlass_value::{Duration, Map, Value};
 
-use crate::plan::{Budget, CALLS, ExprId, Loop, TIME};
+use crate::plan::{Budget, CALLS, ExprId, Loop, MONEY, TIME};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Account, Body, Closing, FrameId, Item, LoopFrame, ScopeId, Timer, Used};
-use crate::{ErrorInfo, Reason, Status, TaskOutcome};
+use crate::state::{Account, Body, Closing, FrameId, Item, ScopeId, Timer, Used};
+use crate::{ErrorInfo, Reason, Status, TaskOutcome, words};
 
 /// Amounts by the name of the budget they come from.
 pub(super) type Amounts = Vec<(Arc<str>, u64)>;
@@ -25,6 +25,14 @@ pub(super) enum Affords {
     /// This frame has not enough left.
     No(FrameId),
 }
+
+/// What an error says of budgets that do not suffice.
+pub(super) struct Shortage {
+    what: &'static str,
+    told: String,
+}
+
+const USED_UP: &str = "has used up its budget";
 
 impl Used {
     fn counts_calls(&self) -> bool {
@@ -58,7 +66,13 @@ impl Reducer<'_> {
 
     fn worked_out(&mut self, limits: &[Budget], scope: ScopeId) -> Result<Vec<Used>, Stop> {
         let used = |limit: &Budget| {
-            Ok(Used { what: limit.what.clone(), used: 0, most: self.count(&limit.most, scope)?, reserved: 0 })
+            Ok(Used {
+                what: limit.what.clone(),
+                used: 0,
+                most: self.count(&limit.most, scope)?,
+                reserved: 0,
+                refused: 0,
+            })
         };
         limits.iter().map(used).collect()
     }
@@ -96,10 +110,13 @@ impl Reducer<'_> {
         if let Some(account) = self.state.frames.get_mut(id).and_then(|frame| frame.account.as_mut()) {
             account.time = None;
         }
-        for budget in self.budgets_mut(id).filter(|budget| &*budget.what == TIME) {
-            budget.used = budget.most;
+        for budget in self.budgets_mut(id) {
+            budget.refused = 0;
+            if &*budget.what == TIME {
+                budget.used = budget.most;
+            }
         }
-        self.exhaust(id);
+        self.exhaust(id, None);
     }
 
     /// What a call says that it may use.
@@ -117,12 +134,15 @@ impl Reducer<'_> {
     /// The innermost budget that has not enough decides: a call that it refuses is none that those further out have to pay.
     pub(super) fn affords(&mut self, id: FrameId, reserved: &Amounts) -> Affords {
         let around = self.budgets_around(id);
+        let tells = self.program.plan.tells_shortage();
         let mut later = false;
         for frame in &around {
             let mut lacks = false;
             for budget in self.budgets_mut(*frame) {
                 let amount = if budget.counts_calls() { 1 } else { amount_of(reserved, &budget.what) };
-                lacks |= budget.lacks(amount);
+                let short = budget.lacks(amount);
+                budget.refused = if short && tells { amount } else { 0 };
+                lacks |= short;
                 later |= amount > 0 && budget.lacks(amount.saturating_add(budget.reserved));
             }
             // The end of the budget is the end of what has it: what was asked for before may still be answered.
@@ -158,8 +178,8 @@ impl Reducer<'_> {
         self.state.short.push_back(id);
     }
 
-    /// Nothing is left: a loop ends where it is, anything else fails.
-    pub(super) fn exhaust(&mut self, id: FrameId) {
+    /// Nothing is left: a loop ends where it is, anything else fails. `by` is what was refused.
+    pub(super) fn exhaust(&mut self, id: FrameId, by: Option<FrameId>) {
         let Some(frame) = self.state.frames.get(id) else { return };
         if matches!(frame.body, Body::Loop(_)) {
             return self.cut_loop(id, Reason::Budget);
@@ -167,8 +187,14 @@ impl Reducer<'_> {
         let name = self.program.node(frame.node).name.clone();
         let name = if frame.parent.is_none() { "the run".to_owned() } else { format!("`{name}`") };
         let budget: Vec<Used> = self.budgets_mut(id).map(|budget| budget.clone()).collect();
-        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} has used up its budget{}", gone(&budget)))
+        let Shortage { what, told } = self.shortage(&budget);
+        let error = ErrorInfo::new(EXCEEDED, "budget", format!("{name} {what}{told}"))
             .hint("raise the budget, or look what it is spent on: `windlass events RUN`");
+        let mut error = self.program.plan.advised(error);
+        // A run has no path: what was refused has one.
+        if self.program.plan.tells_shortage() && self.path(id).is_empty() {
+            error.path = by.map_or_else(|| "".into(), |by| self.task_path(by));
+        }
         self.close(id, Closing { status: Status::Failed, error: Some(error), output: Value::Null, own: true });
     }
 
@@ -199,6 +225,14 @@ impl Reducer<'_> {
         let waiting = std::mem::take(&mut self.state.short);
         self.state.agenda.extend(waiting.into_iter().map(Item::Task));
         !self.state.agenda.is_empty() && !self.state.paused && self.work.items_left > 0
+    }
+
+    /// Which of the budgets stands in the way.
+    pub(super) fn shortage(&self, budget: &[Used]) -> Shortage {
+        match self.program.plan.tells_shortage() {
+            true => short(budget),
+            false => Shortage { what: USED_UP, told: gone(budget) },
+        }
     }
 
     fn meter(&mut self, id: FrameId, used: &Amounts) {
@@ -268,10 +302,30 @@ pub(super) fn told(budget: &[Used], amount: impl Fn(&Used) -> u64) -> Option<Val
 }
 
 /// Names the budget that is gone.
-pub(super) fn exceeded(body: &LoopFrame, turns: &str) -> ErrorInfo {
-    let told = gone(&body.budget);
-    ErrorInfo::new("LoopBudget", "limit", format!("the loop has used up its budget after {turns}{told}"))
+pub(super) fn exceeded(when: &str, Shortage { what, told }: Shortage) -> ErrorInfo {
+    ErrorInfo::new("LoopBudget", "limit", format!("the loop {what} {when}{told}"))
         .hint("raise the budget, or look what its turns spend it on: `windlass events RUN`")
+}
+
+/// The one that did not suffice for a call, and what that wanted; else the one that is spent.
+fn short(budget: &[Used]) -> Shortage {
+    let refused = budget.iter().find(|budget| budget.refused > 0);
+    let spent = refused.or_else(|| budget.iter().find(|budget| budget.ends_turns()));
+    let spent = spent.or_else(|| budget.iter().find(|budget| budget.is_spent()));
+    let told = spent.map_or_else(String::new, |Used { what, used, most, refused, .. }| {
+        let told =
+            format!(": {} of {}{}", words::amount(what, *used), words::amount(what, *most), words::counted(what));
+        let verb = if &**what == MONEY { "is" } else { "are" };
+        match used >= most {
+            true => told,
+            false => format!(
+                "{told} {verb} gone; the next call sets {} aside, more than is left",
+                words::amount(what, *refused)
+            ),
+        }
+    });
+    let enough = spent.is_some_and(|budget| !budget.is_spent());
+    Shortage { what: if enough { "has too little of its budget left" } else { USED_UP }, told }
 }
 
 /// The one that is spent; else the one of which the least is left.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{Ending, Graph, NodeKind, OnFailure, Pick};
+use crate::plan::{Ending, Graph, NodeId, NodeKind, OnFailure, Pick};
 use crate::reduce::eval::{Holds, Locals};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
@@ -97,8 +97,11 @@ impl<'a> Reducer<'a> {
         Ok(())
     }
 
-    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, error: ErrorInfo) {
+    pub(in crate::reduce) fn child_not_started(&mut self, id: FrameId, child: u32, mut error: ErrorInfo) {
         if let Some((graph, _)) = self.graph_of(id) {
+            if error.path.is_empty() && self.program.plan.tells_more_of_errors() {
+                error.path = self.child_path(id, graph.children[child as usize].node);
+            }
             self.record_unrun(id, graph.children[child as usize].node, Status::Failed, error.clone());
         }
         self.settle(id, child, Status::Failed, Some(error));
@@ -179,8 +182,11 @@ impl<'a> Reducer<'a> {
     /// Names the first dependency, as written, that did not end as it should have.
     fn why_unmet(&self, id: FrameId, graph: &Graph, dependent: u32) -> ErrorInfo {
         let ended = |child: u32| self.graph_of(id).and_then(|(_, body)| body.children[child as usize].status);
+        let spread = |child: u32| {
+            graph.spreads && self.graph_of(id).is_some_and(|(_, body)| body.children[child as usize].unmet)
+        };
         let unmet = graph.children[dependent as usize].after.iter().find_map(|after| {
-            let status = ended(after.child).filter(|status| !after.accepts.contains(*status))?;
+            let status = ended(after.child).filter(|status| !after.accepts.contains(*status) || spread(after.child))?;
             Some((after, status))
         });
         let message = unmet.map_or("it did not run".to_owned(), |(after, status)| {
@@ -188,7 +194,40 @@ impl<'a> Reducer<'a> {
             let accepted: Vec<String> = after.accepts.iter().map(|status| format!("{status:?}")).collect();
             format!("`{name}` ended as {status:?}, and this runs only after {}", accepted.join(" or "))
         });
-        ErrorInfo::new("ActionDependencyFailed", "skipped", message)
+        let error = ErrorInfo::new("ActionDependencyFailed", "skipped", message);
+        let Some((after, status)) = unmet else { return error };
+        let name = &self.program.node(graph.children[after.child as usize].node).name;
+        let ended = match status {
+            Status::Succeeded => "succeeded",
+            Status::Failed => "failed",
+            Status::Skipped => "was skipped",
+            Status::Cancelled => "was cancelled",
+            Status::TimedOut => "took too long",
+        };
+        self.program.plan.worded(error, &[("name", name), ("ended", ended)])
+    }
+
+    /// What has not begun when a graph is called off never will.
+    pub(in crate::reduce) fn keep_unbegun(&mut self, id: FrameId) {
+        let Some((graph, body)) = self.graph_of(id).filter(|_| self.program.plan.keeps_unbegun) else { return };
+        let states = graph.children.iter().zip(&body.children);
+        let unbegun = states.filter(|(_, state)| state.status.is_none() && state.frame.is_none());
+        for node in unbegun.map(|(child, _)| child.node).collect::<Vec<_>>() {
+            self.unbegun_inside(id, node);
+        }
+    }
+
+    fn unbegun_inside(&mut self, id: FrameId, node: NodeId) {
+        match (self.program.node(node).hidden, &self.program.node(node).kind) {
+            (false, _) => {
+                let error = ErrorInfo::new("NotBegun", "cancelled", "it was called off before it began");
+                self.keep_unrun(id, node, Status::Cancelled, error);
+            }
+            (true, NodeKind::Graph(graph)) => {
+                graph.children.iter().for_each(|child| self.unbegun_inside(id, child.node));
+            }
+            (true, _) => {}
+        }
     }
 
     fn cancel_rest(&mut self, id: FrameId, status: Status) {

@@ -18,7 +18,7 @@ impl Reducer<'_> {
             return;
         }
         let Some((looping, body)) = self.loop_of(id) else { return };
-        let (status, error) = verdict(looping, body, reason);
+        let (status, error) = self.verdict(looping, body, reason);
         let error = error.map(|error| self.program.plan.advised(error));
         let turns = self.loop_summary(id, looping, reason);
         self.tell_loop_done(id, status, reason);
@@ -43,6 +43,34 @@ impl Reducer<'_> {
             error.path = self.path(id);
         }
         self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
+    }
+
+    /// How a loop that stopped for this reason ends.
+    fn verdict(&self, looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
+        // Of a budget that sufficed for no turn at all nobody has anything.
+        let in_vain = reason == Reason::Budget
+            && self.program.plan.tells_shortage()
+            && body.ended == body.failed + body.cancelled;
+        match reason {
+            Reason::Failed => (Status::Failed, body.cause.clone()),
+            Reason::Cancelled => (Status::Cancelled, None),
+            Reason::Condition if body.broke => (Status::Succeeded, None),
+            Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
+                if in_vain || looping.on_exhausted == Exhausted::Fail =>
+            {
+                let turns = if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) };
+                let error = match reason {
+                    Reason::Budget => {
+                        let when =
+                            if in_vain { "before a turn ended well".to_owned() } else { format!("after {turns}") };
+                        budget::exceeded(&when, self.shortage(&body.budget))
+                    }
+                    _ => exhausted(&turns, reason),
+                };
+                (Status::Failed, Some(error))
+            }
+            _ => by_turns(looping, body),
+        }
     }
 
     fn loop_summary(&mut self, id: FrameId, looping: &Loop, reason: Reason) -> Option<LoopSummary> {
@@ -101,21 +129,6 @@ pub(super) fn called_off_because(closing: &Closing) -> Reason {
     if timed_out || closing.status == Status::TimedOut { Reason::Timeout } else { Reason::Cancelled }
 }
 
-/// How a loop that stopped for this reason ends.
-fn verdict(looping: &Loop, body: &LoopFrame, reason: Reason) -> (Status, Option<ErrorInfo>) {
-    match reason {
-        Reason::Failed => (Status::Failed, body.cause.clone()),
-        Reason::Cancelled => (Status::Cancelled, None),
-        Reason::Condition if body.broke => (Status::Succeeded, None),
-        Reason::Count | Reason::Timeout | Reason::Budget | Reason::Stalled
-            if looping.on_exhausted == Exhausted::Fail =>
-        {
-            (Status::Failed, Some(exhausted(body, reason)))
-        }
-        _ => by_turns(looping, body),
-    }
-}
-
 fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
     match (looping.on_turn_failure, body.last_status) {
         (TurnFailure::FailAtEnd, _) if body.failed > 0 => (Status::Failed, body.first_error.clone()),
@@ -124,14 +137,12 @@ fn by_turns(looping: &Loop, body: &LoopFrame) -> (Status, Option<ErrorInfo>) {
     }
 }
 
-fn exhausted(body: &LoopFrame, reason: Reason) -> ErrorInfo {
-    let turns = if body.ended == 1 { "1 turn".to_owned() } else { format!("{} turns", body.ended) };
+fn exhausted(turns: &str, reason: Reason) -> ErrorInfo {
     match reason {
         Reason::Timeout => ErrorInfo::new("LoopTimeout", "timeout", format!("the loop ran out of time after {turns}"))
             .hint("raise limit.timeout (it also runs while a run stands still), or look why the condition is not met: `windlass events RUN`"),
         Reason::Stalled => ErrorInfo::new("LoopStalled", "limit", format!("the loop makes no progress after {turns}"))
             .hint("look what stays the same from turn to turn: `windlass events RUN`"),
-        Reason::Budget => budget::exceeded(body, &turns),
         _ => ErrorInfo::new(
             "LoopCountExceeded",
             "limit",

@@ -94,7 +94,7 @@ impl<'a> Reducer<'a> {
                             Affords::Later => self.wait_for_budget(id),
                             Affords::No(frame) => {
                                 self.task_begun(id);
-                                self.exhaust(frame);
+                                self.exhaust(frame, Some(id));
                             }
                         }
                     }

@@ -32,7 +32,8 @@ impl Reducer<'_> {
             let message = format!("a foreach needs an array; it got {got}");
             let hint = "if it may be missing, write coalesce(…, json('[]'))";
             let error = ErrorInfo::new("NotAnArray", "expression", message).hint(hint);
-            return Err(self.program.plan.advised(error).into());
+            let error = self.program.plan.advised(error);
+            return Err(self.program.plan.worded(error, &[("got", &got)]).into());
         };
         let count = list.len() as u64;
         let items = match count > chunk_items {

@@ -60,7 +60,9 @@ impl<'a> Reducer<'a> {
                 Directive::Fail { status, error } => {
                     let error = error.map(|error| self.eval_with(error, scope, locals)).transpose()?;
                     let error = error.map(|error| self.resolve(&error)).transpose()?;
-                    Next::Fail { status: *status, error: error.as_ref().map(ruled) }
+                    let plan = &self.program.plan;
+                    let advised = |error| if plan.tells_more_of_errors() { plan.advised(error) } else { error };
+                    Next::Fail { status: *status, error: error.as_ref().map(ruled).map(advised) }
                 }
                 Directive::Retry(retry) => {
                     let tries = self.tries_by_rule(id, pc, at as u32, rule);
