@@ -33,6 +33,7 @@ fn cases() -> [Case; 7] {
             &[],
             0,
             &[
+                "work started (loop)\n",
                 "work: the judge gave no verdict: ",
                 "work is judged done: it is fine",
                 "warning: work: 1 of 2 turns had no verdict",
@@ -77,11 +78,17 @@ fn cases() -> [Case; 7] {
         ),
         (
             "missing",
-            alone(", condition: 'inputs.some_rather_long_name.of_a_field_that_is_not_there.at_all == 1'"),
+            "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.', \
+             condition: 'steps.one.result.a_field.with_a_rather_long_name.which_is_not_there.at_all == 1'}"
+                .to_owned(),
             "[{reply: ok}]",
             &[],
             0,
-            &["some_rather_long_name"],
+            &[
+                "two skipped: its condition needs",
+                "skipped    its condition needs",
+                "`steps.one.result`, which is empty\n\n",
+            ],
         ),
     ]
 }
@@ -132,4 +139,25 @@ fn tools_of_agents_are_listed() {
     listed.exits(0).has("tools that agents of a workflow may call").has("  tracker__*").has("  grep");
     assert!(!listed.out.contains("agent_model"), "{}", listed.out);
     place.windlass(&["tools", "bash"]).exits(0).has("bash as a tool of agents").has("command  string, required");
+}
+
+#[test]
+fn a_service_of_a_model_says_how_it_is_reached() {
+    let place = Place::new();
+    place.write("flow.script.yaml", "model: [{reply: ok}]\n");
+    let mut service = place.start(&["mock", "flow.script.yaml", "--port", "0"]);
+    let address = service.line_with("listening on ").replace("listening on ", "");
+    service.signal(Signal::INT);
+    service.finish().has(&format!("OPENAI_BASE_URL={address}/v1")).has(&format!("ANTHROPIC_BASE_URL={address}/v1"));
+}
+
+/// Turns side by side end in any order.
+#[test]
+fn why_a_loop_ended_is_said_of_the_loop() {
+    let place = Place::new();
+    place.write("flow.yaml", "name: each\nsteps: [{id: all, instructions: 'All.', loop: {forEach: [1, 2]}}]\n");
+    place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, afterMs: 50}, {reply: ok}]\n");
+    place.windlass(&["run", "flow.yaml", "-q", "--id", "one", "--model", "scripted:flow.script.yaml"]).exits(0);
+    let told = place.windlass(&["turns", "one", "all"]).out;
+    assert_eq!(told.lines().last(), Some("ended by: items"), "{told}");
 }
