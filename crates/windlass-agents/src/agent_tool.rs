@@ -22,6 +22,7 @@ use crate::tool::{AgentCall, Answer};
 const ANSWER_BYTES_MAX: usize = 2 << 20;
 /// Longer arguments are told of by their length.
 const EVENT_BYTES_MAX: usize = 4 << 10;
+const REASON_CHARS_MAX: usize = 300;
 
 pub const AGENT_TOOL: ToolInfo = ToolInfo {
     name: "agent_tool",
@@ -146,18 +147,19 @@ impl Inner {
         }
         let request = Request { tool, step: &call.path, arguments: &call.input };
         let decision = self.permission.ask(&request).await;
-        let publish = |word: &str| {
+        let publish = |word: &str, reason: Option<&str>| {
             let facts = [("tool", shortened(&visible(tool), 100)), ("decision", word.to_owned())];
-            call.publish.send("agent.permission", Value::object(facts));
+            let reason = reason.map(|reason| ("reason", shortened(reason, REASON_CHARS_MAX)));
+            call.publish.send("agent.permission", Value::object(facts.into_iter().chain(reason)));
         };
         match decision {
             Decision::Allowed => Ok(()),
             Decision::Granted { always } => {
-                publish(if always { "always" } else { "allowed" });
+                publish(if always { "always" } else { "allowed" }, None);
                 Ok(())
             }
             Decision::Refused(sentence) => {
-                publish("refused");
+                publish("refused", Some(&sentence));
                 Err(Answer::error(sentence))
             }
         }

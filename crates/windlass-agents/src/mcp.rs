@@ -79,7 +79,13 @@ impl McpServer {
 }
 
 /// All servers of a registry.
-pub(crate) struct Servers(Vec<Arc<Server>>);
+pub(crate) struct Servers {
+    all: Vec<Arc<Server>>,
+    warn: Option<Warn>,
+}
+
+/// Told once of each server that agents go on without.
+pub(crate) type Warn = Box<dyn Fn(&str) + Send + Sync>;
 
 struct Server {
     settings: McpServer,
@@ -90,6 +96,8 @@ struct Server {
     tools: RwLock<Option<Arc<Vec<Listed>>>>,
     /// What it offers may be something else by now.
     stale: Arc<AtomicBool>,
+    /// Somebody was told that it is not there.
+    warned: AtomicBool,
 }
 
 /// A tool that a server offers.
@@ -109,20 +117,28 @@ pub(crate) struct Offered {
 }
 
 impl Servers {
-    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>) -> Servers {
+    pub(crate) fn new(servers: Vec<McpServer>, http: Option<HttpTool>, warn: Option<Warn>) -> Servers {
         let http = http.unwrap_or_else(|| HttpTool::new(HttpOptions::default()));
         let server = |settings: McpServer| {
             let redaction = settings.redaction();
             let (connection, tools, stale) = (Mutex::default(), RwLock::default(), Arc::default());
-            Arc::new(Server { settings, http: http.clone(), redaction, connection, tools, stale })
+            Arc::new(Server {
+                settings,
+                http: http.clone(),
+                redaction,
+                connection,
+                tools,
+                stale,
+                warned: AtomicBool::new(false),
+            })
         };
-        Servers(servers.into_iter().map(server).collect())
+        Servers { all: servers.into_iter().map(server).collect(), warn }
     }
 
     /// What all of them offer. All are asked at once: a slow one keeps nobody from starting.
     pub(crate) async fn specs(&self) -> Result<Vec<ToolSpec>, ErrorInfo> {
         let mut asked = tokio::task::JoinSet::new();
-        for (at, server) in self.0.iter().cloned().enumerate() {
+        for (at, server) in self.all.iter().cloned().enumerate() {
             asked.spawn(async move { (at, server.list().await) });
         }
         let mut lists = Vec::new();
@@ -130,7 +146,7 @@ impl Servers {
             let Ok((at, list)) = ended else { continue };
             match list {
                 Ok(list) => lists.push((at, list)),
-                Err(_) if self.0[at].settings.optional => {}
+                Err(problem) if self.all[at].settings.optional => self.left_out(&self.all[at], &problem),
                 Err(problem) => return Err(unreachable(problem)),
             }
         }
@@ -138,21 +154,27 @@ impl Servers {
         Ok(lists.iter().flat_map(|(_, list)| list.iter().map(|listed| listed.spec.clone())).collect())
     }
 
+    fn left_out(&self, server: &Server, problem: &str) {
+        if let Some(warn) = self.warn.as_ref().filter(|_| !server.warned.swap(true, Ordering::SeqCst)) {
+            warn(&format!("{problem}; agents go on without it, as it is optional"));
+        }
+    }
+
     pub(crate) async fn find(&self, name: &str) -> Result<Option<Offered>, String> {
         let Some((server, _)) = name.split_once("__") else { return Ok(None) };
-        let Some(server) = self.0.iter().find(|one| one.settings.name == server) else { return Ok(None) };
+        let Some(server) = self.all.iter().find(|one| one.settings.name == server) else { return Ok(None) };
         let tools = server.list().await?;
         let at = tools.iter().position(|listed| listed.spec.name == name);
         Ok(at.map(|at| Offered { server: server.clone(), tools, at }))
     }
 
     pub(crate) fn known_names(&self) -> impl Iterator<Item = String> {
-        let lists = self.0.iter().filter_map(|server| server.cached());
+        let lists = self.all.iter().filter_map(|server| server.cached());
         lists.flat_map(|list| list.iter().map(|listed| listed.spec.name.clone()).collect::<Vec<_>>())
     }
 
     pub(crate) async fn close(&self) {
-        for server in &self.0 {
+        for server in &self.all {
             if let Some(connection) = server.connection.lock().await.take() {
                 connection.close().await;
             }

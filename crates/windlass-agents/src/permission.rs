@@ -130,10 +130,11 @@ impl Policy {
                 &format!("is outside the sandbox, which has {}; --allow {tool} lets it in", SANDBOX.join(", ")),
             )),
             Otherwise::Ask => None,
-            Otherwise::Refuse => Some(refused(
-                tool,
-                &format!("needs leave, and nobody is there to be asked: run with --allow {tool}, --sandbox or --yolo"),
-            )),
+            Otherwise::Refuse => {
+                let ways = if SANDBOX.contains(&tool) { ", --sandbox or --yolo" } else { " or --yolo" };
+                let why = format!("needs leave, and nobody is there to be asked: run it with --allow {tool}{ways}");
+                Some(refused(tool, &why))
+            }
         }
     }
 
@@ -161,7 +162,11 @@ impl Policy {
                 Decision::Granted { always: true }
             }
             Some(_) => refused(request.tool, "was refused by the person who was asked"),
-            None => refused(request.tool, "needs leave, and nobody has answered: run with --allow or --yolo"),
+            None => {
+                let why =
+                    format!("needs leave, and nobody has answered: run it with --allow {} or --yolo", request.tool);
+                refused(request.tool, &why)
+            }
         }
     }
 }

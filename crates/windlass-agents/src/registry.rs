@@ -11,7 +11,7 @@ use windlass_tools::HttpTool;
 use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
-use crate::mcp::{McpServer, Servers};
+use crate::mcp::{McpServer, Servers, Warn};
 use crate::schema::Schema;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
 use crate::{Catalogue, ToolSpec};
@@ -56,6 +56,11 @@ impl Registry {
         self.tools.keys().cloned().chain(self.servers.known_names()).collect()
     }
 
+    /// What models are told of the tools of this process, without asking any server.
+    pub fn own_specs(&self) -> Vec<ToolSpec> {
+        self.tools.values().map(|entry| entry.spec.clone()).collect()
+    }
+
     /// Ends the programs of MCP servers and says goodbye to the others.
     pub async fn close(&self) {
         self.servers.close().await;
@@ -65,7 +70,7 @@ impl Registry {
 impl Catalogue for Registry {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
         Box::pin(async move {
-            let mut specs: Vec<ToolSpec> = self.tools.values().map(|entry| entry.spec.clone()).collect();
+            let mut specs = self.own_specs();
             specs.extend(self.servers.specs().await?);
             Ok(specs)
         })
@@ -78,6 +83,7 @@ pub struct RegistryBuilder {
     tools: Vec<(ToolSpec, Runs, bool)>,
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
+    warn: Option<Warn>,
 }
 
 impl RegistryBuilder {
@@ -162,6 +168,13 @@ impl RegistryBuilder {
         self
     }
 
+    /// Told, once for each, of optional servers that cannot be reached.
+    #[must_use]
+    pub fn warn(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> RegistryBuilder {
+        self.warn = Some(Box::new(warn));
+        self
+    }
+
     pub fn build(self) -> Result<Registry, ErrorInfo> {
         let mut tools = BTreeMap::new();
         let mut problems = Vec::new();
@@ -190,7 +203,7 @@ impl RegistryBuilder {
             let hint = "names have letters, digits, `_` and `-`, 64 at most; those of servers have no `__`";
             return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
         }
-        Ok(Registry { tools, servers: Servers::new(self.servers, self.mcp_http) })
+        Ok(Registry { tools, servers: Servers::new(self.servers, self.mcp_http, self.warn) })
     }
 }
 

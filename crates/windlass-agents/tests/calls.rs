@@ -200,6 +200,7 @@ async fn modes_of_permission() {
         (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log"}"#, Ok(())),
         (Otherwise::Sandbox, vec!["bash(git *)"], vec![], "bash", r#"{"command": "git log; ls"}"#, Err("sandbox")),
         (Otherwise::Refuse, vec![], vec![], "read", "{}", Err("--allow read, --sandbox or --yolo")),
+        (Otherwise::Refuse, vec![], vec![], "bash", "{}", Err("run it with --allow bash or --yolo")),
         (Otherwise::Refuse, vec!["read"], vec![], "read", "{}", Ok(())),
         (Otherwise::Refuse, vec!["*"], vec!["write"], "write", "{}", Err("--deny")),
     ] {

@@ -256,3 +256,25 @@ fn names_of_servers() {
     let twice = Registry::builder().mcp(program(&[])).mcp(program(&[])).build();
     assert!(twice.err().unwrap().message.contains("two"));
 }
+
+#[tokio::test]
+async fn a_server_that_is_left_out_is_told_of_once() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (hears, reach) = (
+        told.clone(),
+        Reach::Program {
+            command: "no-such-program-at-all".to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            folder: None,
+        },
+    );
+    let server = McpServer { optional: true, ..McpServer::new("small", reach) };
+    let registry = Registry::builder().mcp(server).warn(move |what| hears.lock().unwrap().push(what.to_owned()));
+    let registry = registry.build().unwrap();
+    for _ in 0..2 {
+        assert!(registry.specs().await.unwrap().is_empty());
+    }
+    let told = told.lock().unwrap();
+    assert!(told.len() == 1 && told[0].contains("`small`") && told[0].contains("without it"), "{told:?}");
+}

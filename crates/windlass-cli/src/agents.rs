@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_agents::{AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal};
+use windlass_agents::{
+    AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal, ToolSpec,
+};
 use windlass_runtime::Tools;
 use windlass_tools::chat::{AgentModelTool, ChatOptions, ModelService, Price, Prices};
 use windlass_tools::{HttpOptions, HttpTool};
@@ -11,6 +13,7 @@ use windlass_tools::{HttpOptions, HttpTool};
 use crate::args::Permissions;
 use crate::config::Settings;
 use crate::failure::Failure;
+use crate::out;
 use crate::tools::variable;
 
 /// The tools that are always there, beside those of servers.
@@ -57,12 +60,25 @@ pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool) -> Result<Tools
         .with("agent_files", AgentFiles))
 }
 
+/// What models are told of the tools that are always there.
+pub fn specs() -> Result<Vec<ToolSpec>, Failure> {
+    let http = HttpTool::new(HttpOptions::default());
+    let registry = Registry::builder().file_tools().bash(BashOptions::with_environment([])).http(http).build();
+    let registry = registry.map_err(|error| Failure::usage(error.message.to_string()))?;
+    Ok(registry.own_specs())
+}
+
 fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
     // A model chooses these addresses, not whoever wrote the file: private ones are closed.
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
     let open = HttpTool::new(HttpOptions { reply_bytes_max, ..HttpOptions::default() });
     let bash = BashOptions::with_environment(variables());
-    let mut registry = Registry::builder().file_tools().bash(bash).http(open).mcp_http(http.clone());
+    let mut registry = Registry::builder()
+        .file_tools()
+        .bash(bash)
+        .http(open)
+        .mcp_http(http.clone())
+        .warn(|what| out::note(&format!("warning: {what}")));
     for mcp in &settings.mcp {
         registry = registry.mcp(mcp.server(variable)?);
     }

@@ -185,6 +185,19 @@ pub struct Permissions {
     pub deny: Vec<String>,
 }
 
+impl Permissions {
+    /// As they are written on a command line, each after a blank.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        words.push_str(if self.yolo { " --yolo" } else { "" });
+        words.push_str(if self.sandbox { " --sandbox" } else { "" });
+        for (flag, tools) in [("allow", &self.allow), ("deny", &self.deny)] {
+            tools.iter().for_each(|tool| words.push_str(&format!(" --{flag} {}", crate::stores::quoted(tool))));
+        }
+        words
+    }
+}
+
 /// For tests and benchmarks of the program itself.
 #[derive(ClapArgs)]
 pub struct Testing {

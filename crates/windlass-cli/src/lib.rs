@@ -28,6 +28,7 @@ mod standard;
 mod stores;
 mod text;
 mod tools;
+mod troubles;
 
 use std::process::ExitCode;
 

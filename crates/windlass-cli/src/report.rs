@@ -15,6 +15,7 @@ use crate::out::{self, Paint};
 use crate::places;
 use crate::stores;
 use crate::text;
+use crate::troubles;
 
 /// Which run an ended run is.
 pub struct Ended<'a> {
@@ -22,6 +23,8 @@ pub struct Ended<'a> {
     pub plan: &'a Plan,
     pub report: FinalReport,
     facts: Facts,
+    /// What did not go as it should without failing the run.
+    troubles: Vec<String>,
     /// Nothing of it is kept: there is nothing to look at later.
     ephemeral: bool,
 }
@@ -42,7 +45,8 @@ impl<'a> Ended<'a> {
             step.error = step.error.take().map(|error| of_run(error, run));
         }
         let facts = loop_facts::of(store, run, plan, &report)?;
-        Ok(Ended { run, plan, report, facts, ephemeral: false })
+        let troubles = troubles::of(store, run, plan, &report)?;
+        Ok(Ended { run, plan, report, facts, troubles, ephemeral: false })
     }
 
     #[must_use]
@@ -58,7 +62,10 @@ impl<'a> Ended<'a> {
     /// Shows the result on stdout. A reader that has gone does not change how the run ended.
     pub fn print(&self, global: &Global, took: Option<String>) -> Result<Exit, Failure> {
         let shown = match global.json {
-            true => out::print_json(&self.to_value()),
+            true => {
+                self.troubles.iter().for_each(|trouble| out::note(&format!("warning: {trouble}")));
+                out::print_json(&self.to_value())
+            }
             false => out::print(&self.summary(global, took)),
         };
         match shown {
@@ -87,6 +94,8 @@ impl<'a> Ended<'a> {
         parts.extend(steps_table(self.plan, &self.facts, &self.report.steps, paint));
         parts.extend(text::usage(&self.report.usage).map(|used| format!("used: {used}")));
         parts.extend(self.failed_turns(global));
+        let troubles: Vec<String> = self.troubles.iter().map(|trouble| format!("warning: {trouble}")).collect();
+        parts.extend((!troubles.is_empty()).then(|| troubles.join("\n")));
         parts.extend(if &*self.plan.dialect == "zenflow" { self.answers() } else { self.outputs() });
         parts.extend(self.report.error.as_ref().map(|error| self.error(error, global)));
         parts.join("\n\n")
@@ -185,6 +194,9 @@ pub fn hint_of_run(hint: &str, run: &str) -> String {
 /// Letters of one output that people get to see.
 const SHOWN_MAX: usize = 4_000;
 
+/// Letters of why a step ended as it did: the reason often comes last.
+const WHY: usize = 240;
+
 /// Letters of an output that nobody asked for.
 const GLANCE: usize = 100;
 
@@ -219,7 +231,7 @@ pub fn steps_table(plan: &Plan, facts: &Facts, steps: &[(Arc<str>, StepReport)],
         let padded = paint.status(status, &format!("{status:<9}"));
         let turns = step.looping.as_ref().map(|looping| turns_line(plan, facts, name, looping)).unwrap_or_default();
         let error =
-            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), 100)).unwrap_or_default();
+            step.error.as_ref().map(|error| text::cut(&text::one_line(&error.message), WHY)).unwrap_or_default();
         let used = text::usage(&step.usage).unwrap_or_default();
         let more: Vec<String> = [turns, used, error].into_iter().filter(|part| !part.is_empty()).collect();
         format!("  {name:<width$}  {padded}  {}", more.join("  ")).trim_end().to_owned()

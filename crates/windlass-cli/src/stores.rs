@@ -112,7 +112,7 @@ pub fn way_on(global: &Global, row: &RunRow) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:@%,~".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

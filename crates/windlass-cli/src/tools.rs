@@ -27,6 +27,11 @@ pub fn infos() -> Vec<&'static ToolInfo> {
     infos
 }
 
+/// Those that workflows of agents are made of; nobody calls them by name.
+pub fn is_internal(info: &ToolInfo) -> bool {
+    [AGENT_FILES.name, AGENT_TOOL.name, "agent_model"].contains(&info.name)
+}
+
 /// Where models are if nobody says otherwise.
 const MODEL_URL: &str = "https://api.openai.com/v1";
 

@@ -547,6 +547,20 @@ fn a_judge_looks_at_every_turn_and_ends_the_loop() {
 }
 
 #[test]
+fn a_judge_that_may_not_fail_fails_the_loop() {
+    let program = looped(|b, id| {
+        let items = range(b, 4);
+        let body = b.evaluate(id, "body", r#"{"$turn": "item"}"#);
+        let judge = Some(b.effect(id, "judge", r#"{"$node": "body"}"#));
+        Loop { judge, judge_fails: true, ..each(items, 1, body) }
+    });
+    let mut sim = begun(&program);
+    sim.succeed("loop[0].judge", json(r#"{"done": false}"#));
+    sim.fail("loop[1].judge");
+    assert_eq!((sim.status(), sim.loop_end("loop")), (Status::Failed, ("failed".to_owned(), 2)));
+}
+
+#[test]
 fn judges_of_turns_at_once_do_not_meet() {
     let program = judged(2);
     let mut sim = begun(&program);

@@ -76,6 +76,7 @@ impl Compiler<'_> {
             item: None,
             turn_path: Default::default(),
             machinery: Default::default(),
+            judge_fails: false,
         })))
     }
 

@@ -118,6 +118,7 @@ impl Compiler<'_> {
             item: looping.item,
             turn_path: Default::default(),
             machinery: Default::default(),
+            judge_fails: false,
         };
         self.plan.nodes[id.0 as usize].kind = NodeKind::Loop(Box::new(kind));
     }

@@ -156,7 +156,9 @@ impl Redaction {
 
     fn error(&self, error: ErrorInfo) -> ErrorInfo {
         let hint = error.hint.as_ref().map(|hint| self.shared(hint));
-        let hint = if !self.0.short.is_empty() { Some(with_warning(hint)) } else { hint };
+        // Where nobody has replied, there is nothing to be struck out.
+        let unreached = matches!(&*error.kind, "connection" | "timeout");
+        let hint = if !self.0.short.is_empty() && !unreached { Some(with_warning(hint)) } else { hint };
         let (code, message) = (self.shared(&error.code), self.shared(&error.message));
         ErrorInfo { code, message, hint, ..error }
     }
@@ -278,6 +280,9 @@ mod tests {
         let outcome = redaction.outcome(redaction.outcome(failure.clone()));
         let error = outcome.error.unwrap();
         assert_eq!((&*error.message, error.hint.unwrap().matches("fewer than 8").count()), ("blue", 1));
+        // Nobody has replied: there is nothing to strike them out of.
+        let unreached = TaskOutcome::failure(ErrorInfo::new("x", "connection", "gone").hint("look"));
+        assert_eq!(redaction.outcome(unreached.clone()), unreached);
         let plain = Redaction::of_headers(&[("a".to_owned(), Secret::plain("blue"))]);
         assert_eq!(plain.outcome(failure.clone()), failure);
     }

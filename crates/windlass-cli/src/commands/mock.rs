@@ -27,6 +27,7 @@ pub fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
                 out::note(&format!("{method} {path} → {status} ({by})"));
             }
         };
+        let has_model = script.has_model();
         let options = MockOptions { port: args.port, log: args.log.clone() };
         let service = MockService::with(script, &options, tell);
         let service = service.map_err(|error| {
@@ -40,6 +41,13 @@ pub fn mock(global: &Global, args: &args::Mock) -> Result<Exit, Failure> {
                 .hint("choose another with --port; 0 takes any that is free")
         })?;
         out::print(&format!("listening on {}", service.url("")))?;
+        if has_model {
+            let url = service.url("/v1");
+            out::note(&format!(
+                "its model is reached with OPENAI_BASE_URL={url} and --model openai/NAME, or ANTHROPIC_BASE_URL={url} and \
+                 --model anthropic/NAME; any key will do"
+            ));
+        }
         interrupts.next().await;
         Ok(Exit::Good)
     })

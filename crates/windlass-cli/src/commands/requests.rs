@@ -44,6 +44,9 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
     let answer = request(&*store, &run, &id, wish)?;
     let resume = stores::way_on(global, &row);
     let (word, sentence) = match answer {
+        Answer::Delivered if what == "pause" => {
+            ("delivered", format!("pause: delivered to the process that runs {run}; it goes on with\n  {resume}"))
+        }
         Answer::Delivered => ("delivered", format!("{what}: delivered to the process that runs {run}")),
         Answer::Kept if what == "pause" => {
             let sentence =

@@ -90,7 +90,7 @@ async fn go_on(
                 children::outlast(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
                 Ok(exit)
             }
-            Watched::Interrupted => Ok(interrupted(global, &row.run, false)),
+            Watched::Interrupted => Ok(interrupted(global, &row.run, false, &args.permissions)),
         };
     }
 }
@@ -160,16 +160,16 @@ pub async fn follow_owner(
     store: &Arc<dyn Store>,
     run: &Arc<str>,
     owner: &str,
-    quiet: bool,
+    args: &args::Run,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
     out::note(&format!("{} runs it already; following", owner_name(owner)));
-    match follow_once(store, run, &settings, quiet, interrupts).await? {
+    match follow_once(store, run, &settings, args.quiet, interrupts).await? {
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has let go of the run");
-            Ok(interrupted(global, run, false))
+            Ok(interrupted(global, run, false, &args.permissions))
         }
     }
 }

@@ -83,7 +83,7 @@ async fn start(
         Err(RuntimeError::Owned { run, owner }) => {
             let run: Arc<str> = run.into();
             tell_id(global, &run)?;
-            return resume::follow_owner(global, &store, &run, &owner, args.quiet, &mut interrupts).await;
+            return resume::follow_owner(global, &store, &run, &owner, args, &mut interrupts).await;
         }
         other => other?,
     };
@@ -100,7 +100,7 @@ async fn start(
             children::outlast(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral)),
+        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral, &args.permissions)),
     }
 }
 
@@ -124,11 +124,12 @@ fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Ar
     Ok(())
 }
 
-pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool) -> Exit {
+pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permissions: &args::Permissions) -> Exit {
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
-            let command = stores::command(global, &format!("resume {run}"));
+            // What was permitted was permitted to this process: whoever goes on says it anew.
+            let command = stores::command(global, &format!("resume {run}{}", permissions.words()));
             out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
         }
     }

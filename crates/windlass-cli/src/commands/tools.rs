@@ -1,54 +1,96 @@
 //! `windlass tools [NAME]`
 
+use windlass_agents::ToolSpec;
 use windlass_syntax::nearest;
 use windlass_tools::{Field, ToolInfo};
-use windlass_value::Value;
+use windlass_value::{Map, Value};
 
 use crate::args::{self, Global};
+use crate::config::{Mcp, Settings};
 use crate::failure::{Exit, Failure};
 use crate::kinds::{self, KINDS, Kind};
-use crate::tools::infos;
-use crate::{out, text};
+use crate::tools::{infos, is_internal};
+use crate::{agents, out, text};
 
 pub fn tools(global: &Global, args: &args::Tools) -> Result<Exit, Failure> {
     let all = infos();
+    let specs = agents::specs()?;
     let Some(name) = &args.name else {
-        let both = [all.iter().map(|info| to_value(info)).collect::<Vec<_>>(), KINDS.iter().map(kind_value).collect()];
+        let servers = Settings::load(global)?.mcp;
         match global.json {
-            true => out::print_json(&both.concat().into())?,
+            true => {
+                let tools = all.iter().map(|info| to_value(info)).chain(KINDS.iter().map(kind_value));
+                let servers = servers.iter().map(|server| Value::object([("mcp", server.name.as_str())]));
+                out::print_json(&tools.chain(specs.iter().map(spec_value)).chain(servers).collect::<Vec<_>>().into())?;
+            }
             false => {
-                out::print(&listing(&all))?;
+                out::print(&listing(&all, &specs, &servers))?;
                 out::note("`windlass tools NAME` shows what one takes and gives");
             }
         }
         return Ok(Exit::Good);
     };
     let (info, kind) = (all.iter().find(|info| info.name == name), kinds::find(name));
-    if info.is_none() && kind.is_none() {
-        return Err(no_such_tool(name, &all));
+    let spec = specs.iter().find(|spec| spec.name == *name);
+    if info.is_none() && kind.is_none() && spec.is_none() {
+        return Err(no_such_tool(name, &all, &specs));
     }
     match global.json {
         true => {
-            let values = info.map(|info| to_value(info)).into_iter().chain(kind.map(kind_value));
+            let values =
+                info.map(|info| to_value(info)).into_iter().chain(kind.map(kind_value)).chain(spec.map(spec_value));
             out::print_json(&values.collect::<Vec<_>>().into())?;
         }
         false => {
-            let pages = [kind.map(kind_page), info.map(|info| whole(info))];
+            let pages = [kind.map(kind_page), info.map(|info| whole(info)), spec.map(spec_page)];
             out::print(&pages.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))?;
         }
     }
     Ok(Exit::Good)
 }
 
-fn listing(all: &[&ToolInfo]) -> String {
-    let tools = all.iter().map(|info| vec![format!("  {}", info.name), info.what.to_owned()]);
+fn listing(all: &[&ToolInfo], specs: &[ToolSpec], servers: &[Mcp]) -> String {
+    let tools =
+        all.iter().filter(|info| !is_internal(info)).map(|info| vec![format!("  {}", info.name), info.what.to_owned()]);
     let kinds = KINDS.iter().map(|kind| vec![format!("  {}", kind.name), kind.what.to_owned()]);
     let (kinds, tools) = (kinds.collect::<Vec<_>>(), tools.collect::<Vec<_>>());
+    let own = specs.iter().map(|spec| vec![format!("  {}", spec.name), first_sentence(&spec.description).to_owned()]);
+    let mcp = servers.iter().map(|server| {
+        vec![format!("  {}__*", server.name), format!("what the MCP server `{}` of the settings offers", server.name)]
+    });
     format!(
-        "kinds of a playbook's tasks\n{}\n\ntools below them; Loom calls http, model and noop itself\n{}",
+        "kinds of a playbook's tasks\n{}\n\ntools below them; Loom calls http, model and noop itself\n{}\n\n\
+         tools that agents of a workflow may call, if they are permitted to (--allow, --sandbox, --yolo)\n{}",
         text::table(&kinds),
-        text::table(&tools)
+        text::table(&tools),
+        text::table(&own.chain(mcp).collect::<Vec<_>>())
     )
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_once(". ").map_or(text, |(first, _)| first).trim_end_matches('.')
+}
+
+/// What a model is told.
+fn spec_page(spec: &ToolSpec) -> String {
+    let required = spec.parameters.get("required").and_then(Value::as_list).unwrap_or_default();
+    let row = |(name, parameter): (&std::sync::Arc<str>, &Value)| {
+        let word = |key: &str| parameter.get(key).and_then(Value::as_str).unwrap_or_default();
+        let needed = if required.iter().any(|one| one.as_str() == Some(&**name)) { ", required" } else { "" };
+        let kind = if word("type").is_empty() { "anything" } else { word("type") };
+        vec![format!("  {name}"), format!("{kind}{needed}"), word("description").to_owned()]
+    };
+    let rows = spec.parameters.get("properties").and_then(Value::as_map).into_iter().flat_map(Map::iter).map(row);
+    let table = text::table(&rows.collect::<Vec<_>>());
+    format!("{} as a tool of agents: {}\n\ntakes\n{table}", spec.name, spec.description)
+}
+
+fn spec_value(spec: &ToolSpec) -> Value {
+    Value::object([
+        ("agentTool", Value::from(spec.name.as_str())),
+        ("what", Value::from(spec.description.as_str())),
+        ("parameters", spec.parameters.clone()),
+    ])
 }
 
 /// What a playbook writes.
@@ -68,8 +110,9 @@ fn kind_value(kind: &Kind) -> Value {
     ])
 }
 
-fn no_such_tool(name: &str, all: &[&ToolInfo]) -> Failure {
-    let names = || all.iter().map(|info| info.name).chain(KINDS.iter().map(|kind| kind.name));
+fn no_such_tool(name: &str, all: &[&ToolInfo], specs: &[ToolSpec]) -> Failure {
+    let tools = || all.iter().filter(|info| !is_internal(info)).map(|info| info.name);
+    let names = || tools().chain(KINDS.iter().map(|kind| kind.name)).chain(specs.iter().map(|spec| spec.name.as_str()));
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
@@ -90,7 +133,8 @@ fn whole(info: &ToolInfo) -> String {
         };
         format!("{title}\n{}", text::table(&fields.iter().map(row).collect::<Vec<_>>()))
     };
-    let head = format!("{} as a tool: {}", info.name, info.what);
+    let part = if is_internal(info) { "a part of every workflow of agents" } else { "a tool" };
+    let head = format!("{} as {part}: {}", info.name, info.what);
     let mut parts = vec![head, fields("takes", info.inputs), fields("gives", info.outputs)];
     if !info.errors.is_empty() {
         let errors = info.errors.iter().map(|(kind, when)| vec![format!("  {kind}"), (*when).to_owned()]);
@@ -118,5 +162,6 @@ fn to_value(info: &ToolInfo) -> Value {
         ("inputs", fields(info.inputs)),
         ("outputs", fields(info.outputs)),
         ("errors", info.errors.iter().map(error).collect::<Vec<_>>().into()),
+        ("internal", Value::from(is_internal(info))),
     ])
 }

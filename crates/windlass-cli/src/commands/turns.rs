@@ -172,15 +172,14 @@ fn show(turns: &[TurnRecord]) -> String {
             |error| format!("[{}] {}", error.code, text::cut(&text::one_line(&error.message), 100)),
         );
         let condition = turn.condition.map(|met| met.to_string()).unwrap_or_default();
-        vec![
-            turn.index.to_string(),
-            turn.status.as_str().to_owned(),
-            text::span(turn.duration),
-            condition,
-            turn.reason.map_or(result.clone(), |reason| format!("{result}  (ended: {})", reason.as_str())),
-        ]
+        vec![turn.index.to_string(), turn.status.as_str().to_owned(), text::span(turn.duration), condition, result]
     };
-    text::table(&std::iter::once(head).chain(turns.iter().map(line)).collect::<Vec<_>>())
+    let table = text::table(&std::iter::once(head).chain(turns.iter().map(line)).collect::<Vec<_>>());
+    // It is kept with the turn that ended last, which need not be the last of the list.
+    match turns.iter().find_map(|turn| turn.reason) {
+        Some(reason) => format!("{table}\nended by: {}", reason.as_str()),
+        None => table,
+    }
 }
 
 fn to_value(run: &str, turn: &TurnRecord) -> Value {

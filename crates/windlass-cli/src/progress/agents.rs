@@ -8,6 +8,9 @@ use crate::text;
 /// Letters of what is said.
 const SAID_MAX: usize = 160;
 
+/// Letters of what went wrong.
+const REASON_MAX: usize = 300;
+
 /// A line for an event of agents; none for those that say nothing by themselves.
 pub fn line(event: &Event) -> Option<String> {
     let field = |name: &str| event.data.get(name).filter(|value| !value.is_null());
@@ -18,17 +21,44 @@ pub fn line(event: &Event) -> Option<String> {
         "coordinator.synthesis" => Some(format!("coordinator sums up: {}", said("summary"))),
         "message.sent" => Some(format!("message {} from {} to {}", word("id"), word("from"), word("to"))),
         "message.dropped" => Some(format!("message {} to {} is dropped: {}", word("id"), word("to"), word("reason"))),
-        "loop.judged" => Some(match field("done").and_then(Value::as_bool) {
-            Some(done) => {
-                let why = field("verdict").and_then(|verdict| verdict.get("result")?.get("reason").cloned());
-                let why = why.map(|why| format!(": {}", text::short(&why, SAID_MAX))).unwrap_or_default();
-                format!("{} is judged {}{why}", event.path, if done { "done" } else { "not done" })
-            }
-            None => format!("{}: the judge gave no verdict", event.path),
-        }),
-        "agent.permission" if word("decision") != "allowed" => {
-            Some(format!("{}: {} is {}", event.path, word("tool"), word("decision")))
+        "coordinator.failed" => Some(format!("the coordinator has failed: {}", error(event))),
+        "loop.judged" => {
+            let verdict = field("verdict").cloned().unwrap_or_default();
+            let said = |why: Option<&Value>| {
+                let why = why.filter(|why| !why.is_null());
+                why.map(|why| format!(": {}", text::short(why, SAID_MAX))).unwrap_or_default()
+            };
+            Some(match field("done").and_then(Value::as_bool) {
+                Some(done) => {
+                    let judged = if done { "done" } else { "not done" };
+                    format!("{} is judged {judged}{}", event.path, said(verdict.get("reason")))
+                }
+                None => {
+                    let why = verdict.get("error").and_then(|error| error.get("message"));
+                    format!("{}: the judge gave no verdict{}", event.path, said(why))
+                }
+            })
         }
+        "agent.permission" => match word("decision") {
+            "allowed" => None,
+            "always" => Some(format!("{} is allowed from now on", word("tool"))),
+            _ => Some(format!("{}: {}", event.path, refusal(event))),
+        },
         _ => None,
+    }
+}
+
+/// What an event says of why something has failed.
+pub fn error(event: &Event) -> String {
+    let message = event.data.get("error").and_then(|error| error.get("message"));
+    message.map(|message| text::short(message, REASON_MAX)).unwrap_or_default()
+}
+
+/// Why a call of a tool was refused.
+pub fn refusal(event: &Event) -> String {
+    let word = |name: &str| event.data.get(name).and_then(Value::as_str);
+    match word("reason") {
+        Some(reason) => text::cut(&text::one_line(reason), REASON_MAX),
+        None => format!("the tool `{}` is refused", word("tool").unwrap_or_default()),
     }
 }

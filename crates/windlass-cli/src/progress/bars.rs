@@ -109,7 +109,7 @@ impl Bars {
                     if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
                         bar.set_style(style);
                     }
-                    bar.set_message("paused; resume the run from any terminal to let it go on");
+                    bar.set_message(super::PAUSED);
                     bar
                 }));
             }

@@ -8,7 +8,7 @@ use windlass_value::{Timestamp, Value};
 
 use super::agents;
 use super::loops::Loops;
-use super::{Begun, is_inside, is_top};
+use super::{Begun, PAUSED, is_inside, is_top};
 use crate::out;
 use crate::text;
 
@@ -20,12 +20,20 @@ const EACH_LOOP: Duration = Duration::from_secs(1);
 /// Loops shown at once; there may be hundreds inside a parallel one.
 const LOOPS_MAX: usize = 3;
 
+/// A step that has begun.
+struct Started {
+    path: Arc<str>,
+    kind: String,
+    at: Timestamp,
+    since: Instant,
+}
+
 #[derive(Default)]
 pub struct Lines {
     begun_at: Option<Timestamp>,
     newest: Timestamp,
     /// Steps whose beginning was not told yet.
-    begun: Vec<(Arc<str>, String, Instant)>,
+    begun: Vec<Started>,
     loops: Loops,
     loops_told: Option<Instant>,
     /// The last event that is known of.
@@ -43,7 +51,7 @@ impl Lines {
         }
         self.loops.0.extend(begun.loops);
         if begun.paused {
-            out::note("paused");
+            out::note(PAUSED);
         }
     }
 
@@ -59,11 +67,12 @@ impl Lines {
         match &*event.kind {
             "step.started" if is_top(&event.path) => {
                 let kind = event.data.get("kind").and_then(Value::as_str).unwrap_or("step");
-                self.begun.push((event.path.clone(), kind.to_owned(), Instant::now()));
+                let (path, kind, at) = (event.path.clone(), kind.to_owned(), event.at);
+                self.begun.push(Started { path, kind, at, since: Instant::now() });
             }
             "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.ended(event),
             "task.retrying" => self.retrying(event),
-            "workflow.paused" => self.tell("paused"),
+            "workflow.paused" => self.tell(PAUSED),
             "workflow.resumed" => self.tell("resumed"),
             "workflow.idle" => {
                 let waits = event.data.get("waits").map(|waits| text::short(waits, 100)).unwrap_or_default();
@@ -71,6 +80,7 @@ impl Lines {
             }
             _ => {
                 if let Some(line) = agents::line(event) {
+                    self.tell_around(&event.path);
                     self.tell(&line);
                 }
             }
@@ -78,15 +88,22 @@ impl Lines {
     }
 
     pub fn beat(&mut self) {
-        let told: Vec<_> = self.begun.extract_if(.., |(_, _, since)| since.elapsed() >= MOMENT).collect();
+        let told: Vec<Started> = self.begun.extract_if(.., |begun| begun.since.elapsed() >= MOMENT).collect();
         self.tell_begun(&told);
         if self.loops_told.is_none_or(|told| told.elapsed() >= EACH_LOOP) {
             self.tell_loops();
         }
     }
 
-    fn tell_begun(&self, begun: &[(Arc<str>, String, Instant)]) {
-        begun.iter().for_each(|(path, kind, _)| self.tell(&format!("{path} started ({kind})")));
+    /// Whatever is told of something has begun: that is said first.
+    fn tell_around(&mut self, path: &str) {
+        let around = |begun: &mut Started| *begun.path == *path || is_inside(path, &begun.path);
+        let begun: Vec<Started> = self.begun.extract_if(.., around).collect();
+        self.tell_begun(&begun);
+    }
+
+    fn tell_begun(&self, begun: &[Started]) {
+        begun.iter().for_each(|begun| self.tell_at(begun.at, &format!("{} started ({})", begun.path, begun.kind)));
     }
 
     fn tell_loops(&mut self) {
@@ -106,19 +123,24 @@ impl Lines {
     }
 
     fn ended(&mut self, event: &Event) {
-        self.begun.retain(|(path, _, _)| *path != event.path);
+        self.begun.retain(|begun| begun.path != event.path);
         let field = |name| event.data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let error = event.data.get("error").and_then(|error| error.get("message")).map(|error| text::short(error, 120));
-        let why = error.or_else(|| Some(field("reason")).filter(|reason| !reason.is_empty()));
+        let error = event.data.get("error").and_then(|error| error.get("message"));
+        // A step that is skipped says why in words, mostly.
+        let error = error.or_else(|| event.data.get("message")).map(|error| text::short(error, 300));
+        let reason = match &*field("reason") {
+            "" => None,
+            // The event has the code alone.
+            "ConditionFalse" => Some("its condition is not met".to_owned()),
+            other => Some(other.to_owned()),
+        };
+        let why = error.or(reason);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         self.tell(&format!("{} {}{why}", event.path, field("status")));
     }
 
     fn retrying(&mut self, event: &Event) {
-        // What is tried again has begun: that is said first.
-        let around = |path: &str| *path == *event.path || is_inside(&event.path, path);
-        let begun: Vec<_> = self.begun.extract_if(.., |(path, _, _)| around(path)).collect();
-        self.tell_begun(&begun);
+        self.tell_around(&event.path);
         let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(0);
         let delay = event.data.get("delay").and_then(Value::as_int).unwrap_or(0).max(0) as u64;
         let because = event.data.get("because").and_then(|because| because.get("message"));
@@ -128,7 +150,11 @@ impl Lines {
     }
 
     fn tell(&self, what: &str) {
-        let since = self.begun_at.map_or(windlass_value::Duration::ZERO, |at| self.newest.since(at));
+        self.tell_at(self.newest, what);
+    }
+
+    fn tell_at(&self, when: Timestamp, what: &str) {
+        let since = self.begun_at.map_or(windlass_value::Duration::ZERO, |at| when.since(at));
         out::note(&format!("{:>8}  {what}", text::span(since)));
     }
 }

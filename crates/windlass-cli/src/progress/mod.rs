@@ -1,6 +1,6 @@
 //! What a run is doing, on stderr while it does it: bars on a terminal, sparse lines elsewhere.
 
-mod agents;
+pub mod agents;
 mod bars;
 mod lines;
 mod loops;
@@ -21,6 +21,9 @@ pub enum Progress {
     Lines(Lines),
     Bars(Box<Bars>),
 }
+
+/// Whoever looks at something that stands still wants to know why.
+const PAUSED: &str = "paused; `windlass resume` with the run's id, from any terminal, lets it go on";
 
 /// How often [`Progress::beat`] wants to be called.
 pub const BEAT: std::time::Duration = std::time::Duration::from_millis(200);

@@ -7,4 +7,5 @@ mod documented;
 mod examples;
 mod kills;
 mod people;
+mod troubles;
 mod world;

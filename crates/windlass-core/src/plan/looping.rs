@@ -42,6 +42,9 @@ pub struct Loop {
     /// No loop that people know of: neither it nor its turns are told or kept, what is inside is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub machinery: bool,
+    /// A judge that fails, fails the loop. Otherwise it has only not decided.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub judge_fails: bool,
 }
 
 fn is_false(flag: &bool) -> bool {

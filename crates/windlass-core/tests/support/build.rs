@@ -187,6 +187,7 @@ pub fn repeat(turns: u64, body: NodeId) -> Loop {
         item: None,
         turn_path: Default::default(),
         machinery: Default::default(),
+        judge_fails: false,
     }
 }
 

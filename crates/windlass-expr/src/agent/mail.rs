@@ -149,6 +149,11 @@ pub(super) fn coordinated(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
+/// Why the coordinator has given up, for those who watch.
+pub(super) fn trouble_told(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| Ok(Value::object([("error", reader.own("trouble")?)]))))
+}
+
 /// Whether the coordinator has had so many turns since it was written to: then it waits for mail, or is over.
 pub(super) fn spun(config: &Config<'_>) -> Result<Made, String> {
     let turns = config.count("turns")?.ok_or("it needs `turns`")?;

@@ -73,6 +73,9 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("turn", turns::turn),
     ("remember", turns::remember),
     ("judged", turns::judged),
+    ("unaskable", turns::unaskable),
+    ("error", error),
+    ("trouble_told", mail::trouble_told),
     ("feedback", turns::feedback),
     ("remark", turns::remark),
     ("iteration", turns::iteration),
@@ -128,6 +131,11 @@ fn value(config: &Config<'_>) -> Result<Made, String> {
 /// Whether a task has ended well.
 fn ok(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(|reader| Ok(Value::Bool(!reader.has_failed()))))
+}
+
+/// Why a task has failed.
+fn error(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| reader.error()))
 }
 
 /// What a task has given. What is stored elsewhere stays there.

@@ -139,6 +139,13 @@ impl<'a> Reader<'a> {
         outcome.is_some_and(|outcome| outcome.get("status").and_then(Value::as_str) == Some("error"))
     }
 
+    /// Why the task that has ended has failed; null if it has not.
+    pub fn error(&mut self) -> Result<Value, EvalError> {
+        let outcome = self.scope.local("outcome").unwrap_or_default();
+        let error = self.part(&outcome, "error")?;
+        self.deep(&error)
+    }
+
     /// What the task that has ended gave.
     pub fn given(&mut self) -> Result<Value, EvalError> {
         let outcome = self.scope.local("outcome").unwrap_or_default();

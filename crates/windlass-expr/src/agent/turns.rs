@@ -83,13 +83,25 @@ pub(super) fn remember(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
-/// What the loop asks its judge for: the result, or nothing if there is none.
+/// What the loop asks its judge for: the result; nothing if there is none, but why.
 pub(super) fn judged(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(|reader| {
+        // A judge that has failed has no say, whatever it submitted before.
+        if reader.has_failed() {
+            return Ok(Value::object([("error", reader.error()?)]));
+        }
         let given = reader.given()?;
         let result = reader.part(&given, "result")?;
-        // A judge that has failed has no say, whatever it submitted before.
-        Ok(if reader.has_failed() || result.is_null() { Value::map(Map::new()) } else { result })
+        Ok(if result.is_null() { Value::map(Map::new()) } else { result })
+    }))
+}
+
+/// Whether a model cannot be asked at all, now or ever: then trying on is of no use.
+pub(super) fn unaskable(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| {
+        let error = reader.error()?;
+        let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        Ok(Value::Bool(reader.has_failed() && (word("kind") == "input" || word("code") == "ScriptUnmatched")))
     }))
 }
 

@@ -188,6 +188,7 @@ pub fn pipelined() -> Plan {
         item: Some("letter".into()),
         turn_path: Default::default(),
         machinery: Default::default(),
+        judge_fails: false,
     };
     let kinds = [
         NodeKind::Net(Net::new(places, "fetch", NetEnd::Quiet)),

@@ -26,6 +26,13 @@ pub struct Script {
     pub(super) model: Option<Vec<Rule>>,
 }
 
+impl Script {
+    /// Whether it has a model, and not only routes.
+    pub fn has_model(&self) -> bool {
+        self.model.is_some()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     pub(super) method: Option<Method>,

@@ -1,6 +1,8 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
-use windlass_core::plan::{Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp};
+use windlass_core::plan::{
+    Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Rule, Task, Wait, Write, WriteOp,
+};
 use windlass_syntax::Span;
 use windlass_value::{Duration, Level, Mode, Value};
 
@@ -36,6 +38,7 @@ nothing to do, answer with a short text and call no tool.";
 /// Tasks of the coordinator's pipeline.
 const WAIT: u32 = 1;
 const ASK: u32 = 2;
+const TELL: u32 = 4;
 
 impl Planner<'_> {
     pub fn coordinator(&mut self, parent: NodeId, here: &Here<'_>) -> NodeId {
@@ -52,7 +55,9 @@ impl Planner<'_> {
         let wait = self.wait_task(id, span);
         let ask = self.coordinator_ask(here, span);
         let act = self.coordinator_act(id, span);
-        self.pipeline(id, vec![begin, wait, ask, act]);
+        let told = self.plain("trouble_told", span);
+        let tell = silent("failed", Action::Tell { kind: "coordinator.failed".into(), data: told });
+        self.pipeline(id, vec![begin, wait, ask, act, tell]);
         let output = self.plain("results", span);
         let node = self.get(id);
         node.scope = true;
@@ -108,8 +113,7 @@ impl Planner<'_> {
             rule(is(self, "act"), Directive::Continue, kept.clone()),
             rule(is(self, "over"), Directive::Break, kept.clone()),
             rule(is(self, "wait"), Directive::Jump(WAIT), kept),
-            // Whatever becomes of it, the steps go on.
-            rule(None, Directive::Break, Vec::new()),
+            self.gives_up(span),
         ];
         let effect = Effect { reserves, ..Effect::new("agent_model", input) };
         Task {
@@ -153,9 +157,15 @@ impl Planner<'_> {
             rule(stops, Directive::Break, told.clone()),
             rule(pauses, Directive::Jump(WAIT), told.clone()),
             rule(Some(ok), Directive::Jump(ASK), told),
-            rule(None, Directive::Break, Vec::new()),
+            self.gives_up(span),
         ];
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+
+    /// Whatever becomes of it, the steps go on; but somebody should know.
+    fn gives_up(&mut self, span: Span) -> Rule {
+        let trouble = own("trouble", WriteOp::Set, self.plain("error", span));
+        rule(None, Directive::Jump(TELL), vec![trouble])
     }
 
     fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {

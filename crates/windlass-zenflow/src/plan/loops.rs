@@ -106,6 +106,7 @@ impl Planner<'_> {
         PlanLoop {
             check,
             judge,
+            judge_fails: true,
             limits: LoopLimits { turns: Some(Amount::Fixed(signals.turns.value)), ..looping.limits },
             on_exhausted: if stops { Exhausted::Fail } else { Exhausted::Succeed },
             delay: signals.delay.filter(|delay| *delay > Duration::ZERO).map(Amount::Fixed),
@@ -158,7 +159,8 @@ impl Planner<'_> {
         body
     }
 
-    /// A judge never fails its loop: what it does not decide is not decided.
+    /// A judge that fails has not decided, and the loop goes on. Only one whose model cannot be asked at all, which is a
+    /// mistake of the setup, fails it.
     fn judge(&mut self, id: NodeId, step: &Step, judge: &Spanned<String>, turns: u64, here: &Here<'_>) -> NodeId {
         let span = judge.span;
         let outer = self.hidden(&format!("{}#judge", step.id.value), "judge", Some(id), span);
@@ -187,7 +189,12 @@ impl Planner<'_> {
         let feedback = own("feedback", WriteOp::Set, self.plain("feedback", span));
         let remark = own("history", WriteOp::AppendItem, self.plain("remark", span));
         let verdict = self.plain("judged", span);
-        let rules = vec![Rule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) }];
+        let unaskable = self.condition::<&str>("unaskable", [], span);
+        let fails = Directive::Fail { status: Status::Failed, error: None };
+        let rules = vec![
+            Rule { previous: Some(verdict), ..rule(Some(unaskable), fails, Vec::new()) },
+            Rule { previous: Some(verdict), ..rule(None, Directive::Break, vec![feedback, remark]) },
+        ];
         self.pipeline(outer, vec![Task { rules, ..silent("", Action::Node(home)) }]);
         outer
     }

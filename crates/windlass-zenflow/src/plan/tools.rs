@@ -126,6 +126,7 @@ impl Planner<'_> {
             collect: Collect::List,
             entry: Some(entry),
             machinery: true,
+            judge_fails: false,
             ..self.bare_loop("calls", source, body)
         };
         self.get(id).kind = NodeKind::Loop(Box::new(looping));
@@ -162,6 +163,7 @@ impl Planner<'_> {
             item: None,
             turn_path: Default::default(),
             machinery: Default::default(),
+            judge_fails: false,
         }
     }
 }

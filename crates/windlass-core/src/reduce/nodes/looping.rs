@@ -436,7 +436,7 @@ impl<'a> Reducer<'a> {
         }
     }
 
-    /// A judge that gives no verdict does not stop the loop.
+    /// A judge that gives no verdict does not stop the loop, unless it says by failing that it never will.
     fn judge_ended(&mut self, id: FrameId, slot: u64, outcome: &Outcome, scope: ScopeId) -> Result<(), Stop> {
         let verdict = self.resolve(&outcome.output)?;
         let Some((looping, _)) = self.loop_of(id) else { return Ok(()) };
@@ -447,6 +447,10 @@ impl<'a> Reducer<'a> {
         if !closing {
             let rested = self.look_at_delay(id, looping, scope, &mut found);
             found.or_failed(rested)?;
+        }
+        if looping.judge_fails && matches!(outcome.status, Status::Failed | Status::TimedOut) {
+            found.stop = Some(Reason::Failed);
+            found.error = outcome.error.clone();
         }
         self.child_gone(id);
         if let Some(body) = self.loop_mut(id) {

@@ -1,0 +1,79 @@
+//! What has gone wrong among agents although the run goes on: nobody should have to look for that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::plan::Plan;
+use windlass_runtime::{FinalReport, RuntimeError};
+use windlass_store::StoreRead;
+use windlass_value::Value;
+
+use crate::follow::{EventReader, Piece};
+use crate::progress::agents;
+use crate::text;
+
+/// Pages of events looked through: a run that is longer has its beginning told.
+const LOOK_PAGES: usize = 64;
+
+#[derive(Default)]
+struct Found {
+    coordinator: Vec<String>,
+    /// How often, by why.
+    refused: BTreeMap<String, u64>,
+    /// Turns without a verdict and all turns, by loop.
+    unjudged: BTreeMap<Arc<str>, (u64, u64)>,
+}
+
+/// A sentence each.
+pub fn of(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    plan: &Plan,
+    report: &FinalReport,
+) -> Result<Vec<String>, RuntimeError> {
+    if &*plan.dialect != "zenflow" {
+        return Ok(Vec::new());
+    }
+    let mut found = told(store, run)?;
+    let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
+    for (name, looping) in loops.filter(|(_, looping)| looping.unjudged > 0) {
+        found.unjudged.insert(name.clone(), (looping.unjudged, looping.turns));
+    }
+    let coordinator = found.coordinator.into_iter();
+    let coordinator = coordinator.map(|why| format!("the coordinator has failed, the steps went on without it: {why}"));
+    let unjudged = found.unjudged.into_iter().map(|(path, (unjudged, turns))| {
+        let turns = text::count(turns, "turn");
+        format!("{path}: {unjudged} of {turns} had no verdict")
+    });
+    let refused = found.refused.into_iter().map(|(why, times)| match times {
+        1 => format!("1 tool call was refused: {why}"),
+        times => format!("{times} tool calls were refused: {why}"),
+    });
+    Ok(coordinator.chain(unjudged).chain(refused).collect())
+}
+
+fn told(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
+    let mut found = Found::default();
+    let mut events = EventReader::new(run.clone(), 0);
+    for _ in 0..LOOK_PAGES {
+        let pieces = events.read(store)?;
+        if pieces.is_empty() {
+            break;
+        }
+        for piece in pieces {
+            let Piece::Event(event) = piece else { continue };
+            let number = |name: &str| event.data.get(name).and_then(Value::as_int).unwrap_or(0).max(0) as u64;
+            match &*event.kind {
+                "coordinator.failed" => found.coordinator.push(agents::error(&event)),
+                "agent.permission" if event.data.get("decision").and_then(Value::as_str) == Some("refused") => {
+                    *found.refused.entry(agents::refusal(&event)).or_default() += 1;
+                }
+                "loop.done" if number("unjudged") > 0 => {
+                    found.unjudged.insert(event.path.clone(), (number("unjudged"), number("turns")));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,163 @@
+//! What goes wrong without failing a run is said, while it happens and at the end.
+
+use rustix::process::Signal;
+
+use crate::support::{Done, Place};
+
+const JUDGE: &str = "agents:\n  judge: {description: decides, resultSchema: {type: object, required: [done], properties: \
+                     {done: {type: boolean}, reason: {type: string}}}}\n";
+
+/// A name, what follows the name in the workflow, its script, further words, the exit code, and what must be said.
+type Case = (&'static str, String, &'static str, &'static [&'static str], i32, &'static [&'static str]);
+
+fn cases() -> [Case; 7] {
+    let repeat = |most: u32| {
+        let each = format!("loop: {{maxIterations: {most}, untilAgent: judge}}");
+        format!("{JUDGE}steps: [{{id: work, instructions: 'Work.', maxRetries: 0, {each}}}]")
+    };
+    let alone = |more: &str| format!("steps: [{{id: one, instructions: 'One.'{more}}}]");
+    [
+        (
+            "coordinator",
+            format!("x-windlass: {{coordinator: {{mode: on, model: nowhere/x}}}}\n{}", alone("")),
+            "[{when: {step: one}, reply: ok}]",
+            &[],
+            0,
+            &["the coordinator has failed: ", "warning: the coordinator has failed, the steps went on without it: "],
+        ),
+        (
+            "no-verdict",
+            repeat(2),
+            "[{when: {role: step}, reply: ok}, {when: {step: work.0.judge}, status: 500}, \
+             {when: {role: judge}, calls: [{name: submit_result, arguments: {done: true, reason: 'it is fine'}}]}]",
+            &[],
+            0,
+            &[
+                "work started (loop)\n",
+                "work: the judge gave no verdict: ",
+                "work is judged done: it is fine",
+                "warning: work: 1 of 2 turns had no verdict",
+            ],
+        ),
+        (
+            "no-rule-for-the-judge",
+            repeat(5),
+            "[{when: {role: step}, reply: ok}]",
+            &[],
+            1,
+            &["[ScriptUnmatched]", "where: work.0.judge"],
+        ),
+        (
+            "refused",
+            alone(""),
+            "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}, {name: bash, arguments: {command: pwd}}]}, \
+             {when: {turn: 2}, reply: ok}]",
+            &[],
+            0,
+            &[
+                "one.act[0]: the tool `bash` needs leave",
+                "warning: 2 tool calls were refused: the tool `bash` needs leave, and nobody is there to be asked: run it \
+                 with --allow bash or --yolo",
+            ],
+        ),
+        (
+            "denied",
+            alone(""),
+            "[{when: {turn: 1}, calls: [{name: bash, arguments: {command: ls}}]}, {when: {turn: 2}, reply: ok}]",
+            &["--yolo", "--deny", "bash"],
+            0,
+            &["warning: 1 tool call was refused: the tool `bash` is denied by --deny"],
+        ),
+        (
+            "condition",
+            alone(", condition: 'false'"),
+            "[{reply: ok}]",
+            &[],
+            0,
+            &["one skipped: its condition is not met"],
+        ),
+        (
+            "missing",
+            "steps:\n  - {id: one, instructions: 'One.'}\n  - {id: two, dependsOn: [one], instructions: 'Two.', \
+             condition: 'steps.one.result.a_field.with_a_rather_long_name.which_is_not_there.at_all == 1'}"
+                .to_owned(),
+            "[{reply: ok}]",
+            &[],
+            0,
+            &[
+                "two skipped: its condition needs",
+                "skipped    its condition needs",
+                "`steps.one.result`, which is empty\n\n",
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn what_goes_wrong_is_said() {
+    for (name, workflow, script, more, code, said) in cases() {
+        let place = Place::new();
+        place.write("flow.yaml", format!("name: {name}\n{workflow}\n"));
+        place.write("flow.script.yaml", format!("model: {script}\n"));
+        let forced = ["run", "flow.yaml", "--virtual-time", "--model", "scripted:flow.script.yaml"];
+        let mut command = place.command(&[&forced[..if name == "coordinator" { 3 } else { 5 }], more].concat());
+        // The coordinator has a model of its own, which --model would outweigh.
+        command.env("WINDLASS_MODEL", format!("scripted:{}", place.path("flow.script.yaml").display()));
+        let done = crate::support::done(command.output().expect("the program starts"));
+        done.exits(code);
+        let told = both(&done);
+        for part in said {
+            assert!(told.contains(part), "{name}: `{part}` is not in\n{told}");
+        }
+    }
+}
+
+fn both(done: &Done) -> String {
+    format!("{}{}", done.err, done.out)
+}
+
+/// What was permitted was permitted to the process that is gone.
+#[test]
+fn the_way_on_has_the_permissions() {
+    let place = Place::new();
+    place.write("flow.yaml", "name: slow\nsteps: [{id: one, instructions: 'One.'}]\n");
+    place.write("flow.script.yaml", "model: [{fault: hang}]\n");
+    let words = ["--sandbox", "--allow", "bash(git *)", "--deny", "write"];
+    let run = ["run", "flow.yaml", "--id", "one", "--model", "scripted:flow.script.yaml"];
+    let mut running = place.start(&[&run[..], &words].concat());
+    running.line_with("run one");
+    running.signal(Signal::INT);
+    let done = running.finish();
+    assert!(done.err.contains("resume one --sandbox --allow 'bash(git *)' --deny write"), "{}", both(&done));
+}
+
+#[test]
+fn tools_of_agents_are_listed() {
+    let place = Place::new();
+    place.write("windlass.toml", "[mcp.tracker]\ncommand = \"no-such-program\"\n");
+    let listed = place.windlass(&["tools"]);
+    listed.exits(0).has("tools that agents of a workflow may call").has("  tracker__*").has("  grep");
+    assert!(!listed.out.contains("agent_model"), "{}", listed.out);
+    place.windlass(&["tools", "bash"]).exits(0).has("bash as a tool of agents").has("command  string, required");
+}
+
+#[test]
+fn a_service_of_a_model_says_how_it_is_reached() {
+    let place = Place::new();
+    place.write("flow.script.yaml", "model: [{reply: ok}]\n");
+    let mut service = place.start(&["mock", "flow.script.yaml", "--port", "0"]);
+    let address = service.line_with("listening on ").replace("listening on ", "");
+    service.signal(Signal::INT);
+    service.finish().has(&format!("OPENAI_BASE_URL={address}/v1")).has(&format!("ANTHROPIC_BASE_URL={address}/v1"));
+}
+
+/// Turns side by side end in any order.
+#[test]
+fn why_a_loop_ended_is_said_of_the_loop() {
+    let place = Place::new();
+    place.write("flow.yaml", "name: each\nsteps: [{id: all, instructions: 'All.', loop: {forEach: [1, 2]}}]\n");
+    place.write("flow.script.yaml", "model: [{when: {step: 'all[0]'}, reply: late, afterMs: 50}, {reply: ok}]\n");
+    place.windlass(&["run", "flow.yaml", "-q", "--id", "one", "--model", "scripted:flow.script.yaml"]).exits(0);
+    let told = place.windlass(&["turns", "one", "all"]).out;
+    assert_eq!(told.lines().last(), Some("ended by: items"), "{told}");
+}
