@@ -6,9 +6,12 @@ use std::sync::Arc;
 use windlass_agents::{
     AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal, ToolSpec,
 };
+use windlass_core::ErrorInfo;
 use windlass_runtime::Tools;
+use windlass_syntax::{did_you_mean, list_of, nearest};
 use windlass_tools::chat::{AgentModelTool, ChatOptions, ModelService, Price, Prices};
 use windlass_tools::{HttpOptions, HttpTool};
+use windlass_zenflow::{ModelProblem, Models};
 
 use crate::args::Permissions;
 use crate::config::Settings;
@@ -21,6 +24,9 @@ pub const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"
 
 /// Variables that name the model for whoever names none.
 const MODEL_VARIABLES: [&str; 2] = ["WINDLASS_MODEL", "ZENFLOW_MODEL"];
+
+/// The code of an error that no key and no address would mend.
+const NO_SUCH_MODEL: &str = "NoSuchModel";
 
 /// The prefix of the models of `[model]`.
 const DEFAULT: &str = "default";
@@ -49,6 +55,42 @@ pub fn prices(settings: &Settings) -> BTreeMap<String, windlass_zenflow::Price> 
         cache_write: price.cache_write.unwrap_or(price.input),
     };
     settings.prices.iter().map(|(name, cost)| (name.clone(), price(cost))).collect()
+}
+
+/// Which models can be asked.
+pub struct KnownModels {
+    options: ChatOptions,
+    /// Whoever only checks a file may have no key where it runs.
+    runs: bool,
+}
+
+impl KnownModels {
+    pub fn of(settings: &Settings) -> KnownModels {
+        KnownModels { options: chat_options(settings), runs: settings.flow.runs }
+    }
+}
+
+impl Models for KnownModels {
+    fn problem(&self, model: Option<&str>) -> Option<ModelProblem> {
+        let error = self.options.check(model).err()?;
+        // Whose a bare name is may be said where the workflow runs.
+        let is_prefixed = model.is_some_and(|model| model.contains('/'));
+        let told = self.runs || (is_prefixed && &*error.code == NO_SUCH_MODEL);
+        told.then(|| ModelProblem { message: error.message.to_string(), hint: hint(&error) })
+    }
+}
+
+/// The model that the command line names for everything.
+pub fn check_model(settings: &Settings) -> Result<(), Failure> {
+    let Some(model) = settings.flow.model.as_deref() else { return Ok(()) };
+    chat_options(settings).check(Some(model)).map_err(|error| {
+        let hint = hint(&error);
+        Failure::usage(error.message.to_string()).place("--model").hint(hint)
+    })
+}
+
+fn hint(error: &ErrorInfo) -> String {
+    error.hint.as_ref().map_or_else(|| "docs/models.md has all of it".to_owned(), |hint| hint.to_string())
 }
 
 pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool) -> Result<Tools, Failure> {
@@ -119,6 +161,39 @@ fn policy(permissions: &Permissions) -> Result<Policy, Failure> {
     Ok(Policy::new(otherwise)
         .allow(patterns("--allow", &permissions.allow)?)
         .deny(patterns("--deny", &permissions.deny)?))
+}
+
+/// What `--allow` and `--deny` name and nobody has is most likely a slip, which permits nothing or forbids nothing.
+pub fn unknown_permissions(settings: &Settings) -> Vec<String> {
+    let permissions = &settings.flow.permissions;
+    let flags = [("--allow", &permissions.allow), ("--deny", &permissions.deny)];
+    let named = flags.iter().flat_map(|(flag, texts)| texts.iter().map(move |text| (flag, text)));
+    let told = named.filter_map(|(flag, text)| {
+        let hint = unknown_tool(text.parse::<Pattern>().ok()?.tool(), settings)?;
+        Some(format!("warning: {flag} {text}: there is no such tool\n  hint: {hint}"))
+    });
+    told.collect()
+}
+
+/// What was meant by a name that no tool can have. Which tools a server has is known only once it is asked.
+fn unknown_tool(name: &str, settings: &Settings) -> Option<String> {
+    if name.contains('*') {
+        return None;
+    }
+    let servers = || settings.mcp.iter().map(|server| server.name.as_str());
+    match name.split_once("__") {
+        _ if BUILT_IN.contains(&name) => None,
+        Some((server, _)) if servers().any(|known| known == server) => None,
+        Some((server, tool)) => Some(match nearest(server, servers()) {
+            Some(near) => format!("did you mean `{near}__{tool}`?"),
+            None => format!("no server `{server}` is named under [mcp] in windlass.toml"),
+        }),
+        None => {
+            Some(did_you_mean(name, BUILT_IN).unwrap_or_else(|| {
+                format!("there are {}; a server's tools are named `server__tool`", list_of(BUILT_IN))
+            }))
+        }
+    }
 }
 
 fn patterns(flag: &str, texts: &[String]) -> Result<Vec<Pattern>, Failure> {

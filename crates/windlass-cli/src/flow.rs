@@ -21,12 +21,12 @@ const SCRIPTED: &str = "scripted:";
 #[derive(Clone, Default)]
 pub struct Flow {
     /// For everything, whatever the file says.
-    model: Option<String>,
+    pub model: Option<String>,
     workdir: Option<PathBuf>,
     coordinator: CoordinatorMode,
     max_concurrency: Option<u64>,
     /// It is going to run: what is missing beside the file is an error now, not a warning.
-    runs: bool,
+    pub runs: bool,
     /// Tell what models say while they say it.
     pub stream: bool,
     pub permissions: Permissions,
@@ -97,6 +97,7 @@ fn options(source: &Source, settings: &Settings) -> Options {
         max_concurrency: flow.max_concurrency,
         work_folder: flow.workdir.clone(),
         files: Arc::new(Disk),
+        models: Arc::new(agents::KnownModels::of(settings)),
         strict_files: flow.runs,
     }
 }

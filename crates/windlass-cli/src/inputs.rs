@@ -45,6 +45,8 @@ pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failu
 pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
     let Value::Map(given) = input else { return Vec::new() };
     let reads_anything = match &*plan.dialect {
+        // Nobody sees what is not declared.
+        "zenflow" => false,
         "noetl" => plan.parameters.is_empty() || written(plan).any(|text| reads_whole(&text)),
         _ => !declares_parameters(plan) || written(plan).any(|text| text.to_lowercase().contains("trigger")),
     };
@@ -52,12 +54,20 @@ pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
         return Vec::new();
     }
     // A template may name what nobody has declared.
-    let named = |key: &str| &*plan.dialect == "noetl" && written(plan).any(|text| names(&text, key));
+    let named = |key: &str| match &*plan.dialect {
+        "noetl" => written(plan).any(|text| names(&text, key)),
+        // What `--context` gives.
+        "zenflow" => key == "context",
+        _ => false,
+    };
     let declared = || plan.parameters.iter().map(|parameter| &*parameter.name);
     let unknown = given.iter().filter(|(key, _)| declared().all(|name| *name != ***key) && !named(key));
     let told = unknown.map(|(key, _)| {
         let hint = nearest(key, declared()).map_or_else(
-            || format!("its parameters: {}", declared().collect::<Vec<_>>().join(", ")),
+            || match plan.parameters.is_empty() {
+                true => "it has no inputs: declare them under `x-windlass: {inputs: {name: default}}`".to_owned(),
+                false => format!("its parameters: {}", declared().collect::<Vec<_>>().join(", ")),
+            },
             |near| format!("did you mean `{near}`?"),
         );
         format!("warning: the definition does not read the input `{key}`\n  hint: {hint}")

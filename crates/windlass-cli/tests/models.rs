@@ -74,3 +74,65 @@ fn services_of_the_settings_are_asked_in_their_protocol() {
         done.has(said);
     }
 }
+
+/// What a workflow names, and what is said of it: by `run` before anything is asked, by `check` as a warning or not at all.
+const MODELS: [(&str, i32, &str, &str); 7] = [
+    ("{id: b, model: opnai/gpt-9, instructions: x}", 2, "flow.yaml:5:20", "warning[model]: there is no model provider"),
+    ("{id: b, agent: two, instructions: x}", 2, "OPENAI_API_KEY is not set", "valid"),
+    ("{id: b, instructions: x}", 2, "no model is named", "valid"),
+    ("{id: b, model: 'scripted:bad.yaml', instructions: x}", 2, "did you mean `judge`?", "valid"),
+    ("{id: b, include: part.yaml}", 2, "part.yaml:1:38", "part.yaml:1:38"),
+    (
+        "{id: b, model: 'scripted:model.yaml', instructions: x, loop: {maxIterations: 2, untilAgent: two}}",
+        2,
+        "_KEY",
+        "valid",
+    ),
+    ("{id: b, model: 'scripted:model.yaml', instructions: x}", 0, "", "valid"),
+];
+
+#[test]
+fn models_are_looked_at_before_a_run() {
+    for (step, exit, said, checked) in MODELS {
+        let place = Place::new();
+        let schema = "{type: object, required: [done], properties: {done: {type: boolean}}}";
+        let agents = format!("agents: {{two: {{description: x, model: openai/gpt-5, resultSchema: {schema}}}}}");
+        let first = "{id: a, model: 'scripted:model.yaml', instructions: x}";
+        place.write("flow.yaml", format!("name: talk\n{agents}\nsteps:\n  - {first}\n  - {step}\n"));
+        place.write("part.yaml", "{name: part, steps: [{id: in, model: 'nobody/x', instructions: x}]}");
+        place.write("model.yaml", "model: [{text: done}]\n");
+        place.write("bad.yaml", "model: [{when: {role: juge}, text: done}]\n");
+        let mut command = place.command(&["run", "flow.yaml"]);
+        let command = command.env("WINDLASS_SCRIPT_LOG", place.path("log")).env_remove("ZENFLOW_MODEL");
+        let done = command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").output();
+        support::done(done.expect("it runs")).exits(exit).has(said);
+        assert_eq!(place.path("log").exists(), exit == 0, "{step}: somebody was asked");
+        place.windlass(&["check", "flow.yaml"]).exits(0).has(checked);
+    }
+}
+
+#[test]
+fn slips_of_the_command_line_are_told() {
+    let place = Place::new();
+    let inputs = "x-windlass: {inputs: {topic: knots}}\n";
+    place.write("flow.yaml", format!("name: talk\nsteps:\n  - {{id: a, instructions: x}}\n{inputs}"));
+    place.write("model.yaml", "model: [{text: done}]\n");
+    place.write("bad.yaml", "model: [{txt: done}]\n");
+    place.write("windlass.toml", "[mcp.calc]\ncommand = \"nobody-starts-this\"\noptional = true\n");
+    let table: [(&[&str], i32, &str); 8] = [
+        (&["--model", "opnai/x"], 3, "did you mean `openai`?"),
+        (&["--model", "scripted:bad.yaml"], 3, "bad.yaml:1:10"),
+        (&["--set", "tpic=rope"], 0, "does not read the input `tpic`\n  hint: did you mean `topic`?"),
+        (&["--allow", "bsah(git *)"], 0, "--allow bsah(git *): there is no such tool\n  hint: did you mean `bash`?"),
+        (&["--deny", "clac__add"], 0, "did you mean `calc__add`?"),
+        (&["--deny", "zzzzzz"], 0, "there are `bash`"),
+        (&["--set", "topic=rope", "--context", "we sail"], 0, ""),
+        (&["--allow", "bash", "--allow", "calc__add", "--deny", "other__*"], 0, ""),
+    ];
+    for (words, exit, said) in table {
+        let model: &[&str] = if words[0] == "--model" { &[] } else { &["--model", "scripted:model.yaml"] };
+        let done = place.windlass(&[&["run", "flow.yaml", "-q"], model, words].concat());
+        done.exits(exit).has(said);
+        assert_eq!(done.err.contains("hint"), !said.is_empty(), "{words:?}: {}", done.err);
+    }
+}

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall, ToolFuture};
+use windlass_syntax::{did_you_mean, list_of};
 use windlass_value::{Duration, Value};
 
 pub use price::{Price, Prices};
@@ -146,13 +147,24 @@ impl fmt::Debug for ChatOptions {
 }
 
 impl ChatOptions {
-    /// Whether a model of this name could be asked: what is wrong with the name, or missing for its service.
+    /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
     pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
         service::named(self, model).and_then(|name| match name.strip_prefix(SCRIPTED) {
-            Some(_) => Ok(()),
+            Some(file) => check_script(file),
             None => service::choose(self, name).map(|_| ()),
         })
     }
+}
+
+#[cfg(feature = "mock")]
+fn check_script(file: &str) -> Result<(), ErrorInfo> {
+    scripted::check(file)
+}
+
+#[cfg(not(feature = "mock"))]
+fn check_script(_: &str) -> Result<(), ErrorInfo> {
+    let message = "this build has no scripted models";
+    Err(ErrorInfo::new("NoSuchModel", "input", message).hint("build it with the feature `mock`"))
 }
 
 /// What begins the name of a model that is a file of rules.
@@ -220,9 +232,8 @@ impl Inner {
 
     #[cfg(not(feature = "mock"))]
     fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
-        if name.starts_with(SCRIPTED) {
-            let message = "this build has no scripted models";
-            return Err(ErrorInfo::new("NoSuchModel", "input", message).hint("build it with the feature `mock`"));
+        if let Some(file) = name.strip_prefix(SCRIPTED) {
+            check_script(file)?;
         }
         Ok((service::choose(&self.options, name)?, &self.http))
     }
@@ -236,6 +247,7 @@ impl Inner {
             true => Vec::new(),
             false => self.catalogue.specs().await?,
         };
+        missing_tools(question, &tools)?;
         tools.retain(|tool| question.tools.allows(&tool.name) && !is_own(&tool.name));
         tools.extend(own.iter().cloned());
         match question.require {
@@ -250,6 +262,24 @@ impl Inner {
             }
         }
     }
+}
+
+/// A tool of a server that has said what it offers, and offers no such tool, is a slip. A server that is away by leave
+/// has none of its tools here, and is nobody's.
+fn missing_tools(question: &Question<'_>, tools: &[ToolSpec]) -> Result<(), ErrorInfo> {
+    for wanted in question.tools.allow.iter().flatten() {
+        let Some((server, _)) = wanted.split_once("__") else { continue };
+        let of_server = |name: &&str| name.split_once("__").is_some_and(|(prefix, _)| prefix == server);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).filter(of_server).collect();
+        let is_own = question.tools.own.iter().any(|own| own.name == *wanted);
+        if names.is_empty() || is_own || names.contains(wanted) {
+            continue;
+        }
+        let hint = did_you_mean(wanted, names.clone()).unwrap_or_else(|| format!("it has {}", list_of(names)));
+        let message = format!("the server `{server}` has no tool `{wanted}`, which the agent's `tools` name");
+        return Err(ErrorInfo::new("NoSuchTool", "input", message).hint(hint));
+    }
+    Ok(())
 }
 
 #[cfg(all(test, feature = "mock"))]

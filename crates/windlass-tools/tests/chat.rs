@@ -324,7 +324,8 @@ async fn the_name_says_whose_model_it_is() {
         ("zzzzzz/x", &[], "there is no model provider `zzzzzz`; known are"),
         ("openai/", &[("OPENAI_API_KEY", "k")], "names a provider and no model"),
         ("", &[], "no model is named"),
-        ("scripted:x.json", &[], ""),
+        ("scripted:no-such-file.json", &[], "the script no-such-file.json cannot be read"),
+        ("scripted:Cargo.toml", &[], "is not valid"),
     ];
     for (name, set, said) in table {
         let options = ChatOptions {

@@ -124,3 +124,33 @@ async fn inputs_that_cannot_be_asked() {
         assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains(hint), "{input}: {:?}", outcome.error);
     }
 }
+
+/// Tools of one server that is there.
+struct Server;
+
+impl Catalogue for Server {
+    fn specs(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>> {
+        let parameters = || parse_json(r#"{"type": "object"}"#).unwrap();
+        let spec =
+            |name: &str| ToolSpec { name: name.to_owned(), description: String::new(), parameters: parameters() };
+        Box::pin(std::future::ready(Ok(["calc__add", "calc__sum", "read"].map(spec).to_vec())))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_its_server_does_not_have_is_an_error() {
+    let table = [
+        (r#"["calc__ad"]"#, "NoSuchTool", "did you mean `calc__add`?"),
+        (r#"["read", "calc__zzzzzz"]"#, "NoSuchTool", "it has `calc__add`, `calc__sum`"),
+        // A server that is away by leave, and tools that are given by what agents do.
+        (r#"["calc__add", "other__add", "send_message"]"#, "500", ""),
+    ];
+    for (allow, code, hint) in table {
+        let service = Canned::json(500, "{}").await;
+        let input = format!(r#"{{"messages": [{{"role": "user", "content": "x"}}], "tools": {{"allow": {allow}}}}}"#);
+        let options = options(&service.url, Protocol::OpenAi, true);
+        let outcome = turn_with(options, Arc::new(Server), turn_call(&input)).await;
+        assert_eq!(class(&outcome).0, code, "{allow}");
+        assert!(error(&outcome).hint.as_deref().unwrap_or_default().contains(hint), "{:?}", error(&outcome));
+    }
+}

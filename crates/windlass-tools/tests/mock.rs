@@ -243,6 +243,7 @@ fn slips_are_refused_with_their_place() {
         (r#"{"model": [{"calls": [{"arguments": {}}]}]}"#, "1:23", "a call needs `name`", "submit_result"),
         (r#"{"model": [{"calls": [{"name": "x", "args": {}}]}]}"#, "1:37", "unknown key `args`", "`arguments`"),
         (r#"{"model": [{"text": "x", "stop": "stopp"}]}"#, "1:34", "`stop` cannot be `stopp`", "known here: `end`"),
+        (r#"{"model": [{"when": {"role": "juge"}, "text": "x"}]}"#, "1:30", "`role` cannot be `juge`", "`judge`"),
         (r#"{"model": [{"fault": "hangs"}]}"#, "1:22", "`fault` cannot be `hangs`", "`hang`"),
         (r#"{"model": [{"text": "x", "afterMs": -1}]}"#, "1:37", "`afterMs` must be", "from 0"),
         (r#"{"model": [{"text": "x", "replies": ["y"]}]}"#, "1:26", "or one reply of its own", "among the `replies`"),

@@ -18,6 +18,8 @@ pub(crate) const LOOP_VALIDATION: &str = "loop_validation";
 pub(crate) const LOOP_MISSING_MAX_ITERATIONS: &str = "loop_missing_max_iterations";
 pub(crate) const NESTED_LOOP: &str = "nested_loop_prohibited";
 pub(crate) const FOREACH_EMPTY: &str = "foreach_empty_array";
+/// A model that cannot be asked. A warning where nobody is going to run the workflow.
+pub(crate) const MODEL: &str = "model";
 pub(crate) const UNTIL_AGENT: &str = "untilagent_bad_ref";
 
 /// What `forEach` excludes, and the code of each.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub(crate) use windlass_expr::cel::Name;
-use windlass_expr::cel::{self, Cel};
+use windlass_expr::cel::{self, Cel, Names};
 use windlass_value::{CompileError, Language, Mode, Value};
 
 /// What the language says about an expression.
@@ -11,9 +11,9 @@ pub(crate) fn errors(source: &Value, mode: Mode) -> Vec<CompileError> {
     Cel.compile(source, mode).err().unwrap_or_default()
 }
 
-/// The steps that an expression names, in its order, also such that are not known. Where several names fit, the longest
+/// The steps and the parts of other names that an expression names, in its order, also such that are not known. Where several names fit, the longest
 /// is meant, since a hyphen may be part of one.
-pub(crate) fn steps_of(text: &str, known: &[&str]) -> Vec<Name> {
+pub(crate) fn names_of(text: &str, known: &[&str]) -> Names {
     let known: Vec<Arc<str>> = known.iter().map(|id| Arc::from(*id)).collect();
-    cel::names(text, &known).steps
+    cel::names(text, &known)
 }

@@ -70,7 +70,7 @@ impl<'a> Loader<'a> {
         {
             self.open.push(path);
         }
-        let (document, found, _) = self.document(source, tree, found, folder.as_ref());
+        let (document, found, _) = self.document(source, tree, found, folder.as_ref(), true);
         (document, found)
     }
 
@@ -80,6 +80,7 @@ impl<'a> Loader<'a> {
         tree: &Node,
         found: Diagnostics,
         folder: Option<&Folder>,
+        is_root: bool,
     ) -> (Option<Document>, Diagnostics, Size) {
         let mut reader = Reader { options: self.options, folder, found, cut: false };
         let Some(Read { mut document, includes }) = reader.document(source, tree) else {
@@ -101,6 +102,7 @@ impl<'a> Loader<'a> {
             }
         }
         unused(&document, &includes, &mut reader);
+        check::unasked(&document, is_root, self.options, &mut reader.found);
         check::unpriced(&document, self.options, &mut reader.found);
         (Some(document), reader.found, size)
     }
@@ -197,7 +199,7 @@ impl<'a> Loader<'a> {
         self.others.push((source.clone(), Diagnostics::new()));
         self.open.push(file.to_owned());
         let (document, found, size) = match &tree {
-            Some(tree) => self.document(&source, tree, found, folder.as_ref()),
+            Some(tree) => self.document(&source, tree, found, folder.as_ref(), false),
             None => (None, found, Size::default()),
         };
         self.open.pop();

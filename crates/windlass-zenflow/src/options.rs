@@ -32,8 +32,9 @@ pub struct Options {
     /// Where agents work, absolute.
     pub work_folder: Option<PathBuf>,
     pub files: Arc<dyn Files>,
+    pub models: Arc<dyn Models>,
     /// What depends on where the workflow runs is an error, as it must be before a run: files that are not there, tools
-    /// that nobody knows. Otherwise it is a warning.
+    /// that nobody knows, models that cannot be asked. Otherwise it is a warning.
     pub strict_files: bool,
 }
 
@@ -51,6 +52,7 @@ impl Default for Options {
             max_concurrency: None,
             work_folder: None,
             files: Arc::new(NoFiles),
+            models: Arc::new(AnyModel),
             strict_files: true,
         }
     }
@@ -72,4 +74,27 @@ pub struct Price {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+}
+
+/// Knows which models can be asked.
+pub trait Models: Send + Sync {
+    /// What keeps this one from being asked; the default one if none is named.
+    fn problem(&self, model: Option<&str>) -> Option<ModelProblem>;
+}
+
+/// Why a model cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelProblem {
+    pub message: String,
+    pub hint: String,
+}
+
+/// Nobody knows which models there are: any may be named.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnyModel;
+
+impl Models for AnyModel {
+    fn problem(&self, _: Option<&str>) -> Option<ModelProblem> {
+        None
+    }
 }

@@ -54,6 +54,11 @@ const TELLING: [&str; 4] = ["command", "path", "url", "pattern"];
 const JOINS: [&str; 9] = ["&", "|", ";", "\n", "`", "$(", "<(", ">", "\r"];
 
 impl Pattern {
+    /// The name, in which `*` may stand for anything.
+    pub fn tool(&self) -> &str {
+        &self.tool
+    }
+
     /// Whether a call is allowed by it. Of the shell's texts only single commands: `git status; rm -r x` does not fit
     /// `git *`.
     pub(crate) fn allows(&self, request: &Request<'_>) -> bool {

@@ -15,7 +15,7 @@ use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
-use crate::{children, image, out, stores, tools};
+use crate::{agents, children, image, out, stores, tools};
 
 pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_resume(args), ..Settings::load(global)? };
@@ -35,6 +35,7 @@ pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
         }
         return Ok(exit);
     }
+    agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     host::runtime()?.block_on(go_on(global, args, &settings, &store, &row))
 }
 

@@ -18,16 +18,18 @@ use crate::out::{self, Paint};
 use crate::progress::Progress;
 use crate::project::Project;
 use crate::report::Ended;
-use crate::{children, definition, inputs, stores, text};
+use crate::{agents, children, definition, inputs, stores, text};
 
 pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_run(args)?, ..Settings::load(global)? };
     inputs::check_stdin(args)?;
+    agents::check_model(&settings)?;
     let source = definition::read(&args.source.file, &settings.limits)?;
     let paint = Paint::stderr(global.no_color);
     let project = Project::read(source, args.source.dialect, &settings).or_fail(paint)?;
     let input = flow::with_context(inputs::gather(args, &project.plan()?.parameters)?, args);
     inputs::unread(project.plan()?, &input).iter().for_each(|warning| out::note(warning));
+    agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     check_id(args.id.as_deref())?;
     let trigger = delivery::trigger_of(project.plan()?, args.trigger.as_deref())?;
     let store = store_for(global, args)?;

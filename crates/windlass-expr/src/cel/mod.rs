@@ -45,7 +45,7 @@ use eval::Eval;
 use lower::Lower;
 use node::Node;
 use source::Place;
-use syntax::{Kind, Syntax};
+use syntax::{Kind, Literal, Syntax};
 
 /// The language.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,6 +95,8 @@ pub struct Names {
     pub steps: Vec<Name>,
     /// Some name of a step is computed, or all are looked at: any of them may be meant.
     pub any_step: bool,
+    /// Parts of bare names, such as `inputs.list`, with the bare name: where they must be there.
+    pub parts: Vec<(Arc<str>, Name)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -114,15 +116,40 @@ pub fn names(text: &str, steps: &[Arc<str>]) -> Names {
     found
 }
 
+/// The part of a bare name that is no variable of a macro.
+fn part(operand: &Syntax, field: &Arc<str>, at: &Range<usize>, locals: &[&str], found: &mut Names) {
+    if let Kind::Name(of) = &operand.kind
+        && !locals.contains(&&**of)
+    {
+        found.parts.push((of.clone(), Name { id: field.clone(), range: at.clone() }));
+    }
+}
+
 fn gather<'s>(syntax: &'s Syntax, locals: &mut Vec<&'s str>, found: &mut Names) {
     match &syntax.kind {
         Kind::Literal(_) | Kind::Negative(_) => {}
         Kind::Name(name) => found.any_step |= &**name == "steps" && !locals.contains(&"steps"),
         Kind::Step { id, at } => found.steps.push(Name { id: id.clone(), range: at.clone() }),
-        Kind::Select { operand, .. } | Kind::Unary { operand, .. } => gather(operand, locals, found),
+        Kind::Select { operand, field, at } => {
+            part(operand, field, at, locals, found);
+            gather(operand, locals, found);
+        }
+        Kind::Unary { operand, .. } => gather(operand, locals, found),
         Kind::Index { operand: one, index: other } | Kind::Binary { left: one, right: other, .. } => {
+            if let (Kind::Index { .. }, Kind::Literal(Literal::Str(field))) = (&syntax.kind, &other.kind) {
+                part(one, field, &other.range, locals, found);
+            }
             gather(one, locals, found);
             gather(other, locals, found);
+        }
+        // Whoever asks whether it is there knows that it need not be.
+        Kind::Call { target: None, name, arguments, .. } if &**name == "has" => {
+            for argument in arguments {
+                match &argument.kind {
+                    Kind::Select { operand, .. } => gather(operand, locals, found),
+                    _ => gather(argument, locals, found),
+                }
+            }
         }
         Kind::Call { target, arguments, .. } => {
             let mut arguments = arguments.as_slice();

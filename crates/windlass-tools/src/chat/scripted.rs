@@ -67,6 +67,11 @@ impl Scripted {
     }
 }
 
+/// Whether the file can be read, and is a script.
+pub(super) fn check(file: &str) -> Result<(), ErrorInfo> {
+    read(Path::new(file.trim())).map(|_| ())
+}
+
 fn read(file: &Path) -> Result<Script, ErrorInfo> {
     let unreadable = |reason: String| {
         problem(file, &format!("cannot be read: {reason}"))

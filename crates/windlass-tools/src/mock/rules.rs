@@ -218,20 +218,25 @@ fn word<T: Copy>(node: &Node, what: &str, words: &[(&'static str, T)], out: &mut
     found
 }
 
+/// Who asks, as the header says it.
+const ROLES: [(&str, &str); 3] = [("step", "step"), ("judge", "judge"), ("coordinator", "coordinator")];
+
 fn when(node: &Node, out: &mut Diagnostics) -> (When, [Option<u64>; 3]) {
     let Some(mut object) = Object::read(node, "`when`", out) else { return Default::default() };
     let mut text = |name: &'static str| {
         let node = object.take(name)?;
         expect_text(node, &format!("`{name}`"), out).map(|Text { text, .. }| text.clone())
     };
-    let when = When {
+    let mut when = When {
         step: text("step"),
-        role: text("role"),
+        role: None,
         model: text("model"),
         contains: text("contains"),
         last_contains: text("lastContains"),
         tool: text("tool"),
     };
+    let role = object.take("role").and_then(|node| word(node, "`role`", &ROLES, out));
+    when.role = role.map(str::to_owned);
     let mut count = |name: &'static str| {
         let node = object.take(name)?;
         whole(node, &format!("`{name}`"), 1..=i64::MAX, out)

@@ -11,6 +11,9 @@ use crate::document::{Cel, Document, Items, LoopMode, Step};
 use crate::expr::{self, Name};
 use crate::read::Reader;
 
+/// What the inputs of a run are called.
+const INPUTS: &str = "inputs";
+
 /// Where an expression stands.
 struct Place<'p> {
     /// All steps whose names mean something, inner ones first.
@@ -23,12 +26,15 @@ struct Place<'p> {
     step: &'p str,
     inside: Option<&'p str>,
     binds: Vec<&'static str>,
+    /// The inputs of the run.
+    inputs: &'p [&'p str],
     mode: Mode,
 }
 
 impl Reader<'_> {
     pub fn expressions(&mut self, document: &mut Document) {
-        let inputs: &[&'static str] = if document.extensions.inputs.is_empty() { &[] } else { &["inputs"] };
+        let declared: Vec<&str> = document.extensions.inputs.iter().map(|(name, _)| name.value.as_str()).collect();
+        let inputs: &[&'static str] = if declared.is_empty() { &[] } else { &[INPUTS] };
         // The expressions are filled in while the steps around them are looked at.
         let mut steps = std::mem::take(&mut document.steps);
         let family = outline(&steps);
@@ -44,6 +50,7 @@ impl Reader<'_> {
                 step: &id,
                 inside: None,
                 binds: inputs.to_vec(),
+                inputs: &declared,
                 mode,
             };
             if let Some(cel) = &mut step.condition {
@@ -72,6 +79,7 @@ impl Reader<'_> {
                             step: &id,
                             inside: Some(&id),
                             binds: [own, inputs].concat(),
+                            inputs: &declared,
                             mode: Mode::LoopCondition,
                         };
                         self.expression(cel, &place);
@@ -93,6 +101,7 @@ impl Reader<'_> {
                     step: own,
                     inside: Some(&id),
                     binds: [turn, inputs].concat(),
+                    inputs: &declared,
                     mode: Mode::Guard,
                 };
                 self.expression(cel, &place);
@@ -115,10 +124,22 @@ impl Reader<'_> {
             }
             return;
         }
-        let named = expr::steps_of(&cel.text, place.known);
+        let names = expr::names_of(&cel.text, place.known);
+        let inputs = names.parts.iter().filter(|(of, _)| &**of == INPUTS && place.binds.contains(&INPUTS));
+        inputs.for_each(|(_, name)| self.name_of_input(name, cel, place));
+        let named = names.steps;
         named.iter().for_each(|found| self.name_of_step(found, cel, place));
         let seen = |id: &&str| place.ended.contains(id) || named.iter().any(|found| *found.id == **id);
         cel.steps = unique(place.known.iter().copied().filter(seen));
+    }
+
+    fn name_of_input(&mut self, found: &Name, cel: &Cel, place: &Place) {
+        if place.inputs.iter().any(|name| **name == *found.id) {
+            return;
+        }
+        let span = cel.written.span_of(found.range.clone(), cel.span);
+        let hint = self.meant(&found.id, place.inputs.iter().copied());
+        self.error(codes::VALIDATION, span, format!("there is no input `{}`", found.id), hint);
     }
 
     fn name_of_step(&mut self, found: &Name, cel: &Cel, place: &Place) {

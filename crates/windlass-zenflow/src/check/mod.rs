@@ -2,12 +2,13 @@
 //! what it stands in.
 //!
 //! `graph` dependencies, cycles, ancestors · `judges` agents that end loops · `cel` expressions and what they see · `tools`
-//! · `files` · `money`
+//! · `files` · `models` · `money`
 
 mod cel;
 mod files;
 mod graph;
 mod judges;
+mod models;
 mod money;
 mod tools;
 
@@ -19,6 +20,7 @@ use crate::codes;
 use crate::document::{Document, Step};
 use crate::read::Reader;
 pub(crate) use graph::Family;
+pub(crate) use models::unasked;
 pub(crate) use money::unpriced;
 
 /// More problems than these are not kept, so nobody looks for the names that were meant.

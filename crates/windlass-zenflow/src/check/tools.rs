@@ -42,11 +42,16 @@ impl Reader<'_> {
             let hint = format!("did you mean `{name}`?");
             return self.error(codes::VALIDATION, tool.span, message, hint);
         }
-        let hint = format!("there are {}; a server's tools are named `server__tool`", list_of(names()));
+        let parts = tool.split_once("__").filter(|(_, name)| !name.is_empty());
+        let server = parts.and_then(|(server, _)| nearest(server, self.options.mcp.iter().map(String::as_str)));
+        let hint = match (server, parts) {
+            (Some(server), Some((_, name))) => format!("did you mean `{server}__{name}`?"),
+            _ => format!("there are {}; a server's tools are named `server__tool`", list_of(names())),
+        };
         match self.options.strict_files {
             true => self.error(codes::VALIDATION, tool.span, message, hint),
             // It may be known where the workflow runs.
-            false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + " here", hint),
+            false => self.warning(codes::UNKNOWN_TOOL, tool.span, message + "; a run would stop here", hint),
         }
     }
 

@@ -101,7 +101,7 @@ impl Reader<'_> {
     /// A file that is not there stops a run; whoever only checks may have the workflow without its files.
     pub fn not_there(&mut self, problem: &FileProblem, span: Span, message: String, hint: &str) {
         match *problem == FileProblem::Missing && !self.options.strict_files {
-            true => self.warning(codes::MISSING_FILE, span, message, hint),
+            true => self.warning(codes::MISSING_FILE, span, message + "; a run would stop here", hint),
             false => self.error(codes::VALIDATION, span, message, hint),
         }
     }
