@@ -118,8 +118,9 @@ impl Inner {
                 return Ok(refusal);
             }
             tell(&wanted.tool, &call);
+            let protected = self.registry.protected().clone();
             return match entry.runs.clone() {
-                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, call }).await),
+                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
                 Runs::Engine(tool) => finished(tool.call(call).await),
             };
         }

@@ -19,6 +19,7 @@ pub use agent_files::{AGENT_FILES, AgentFiles};
 pub use agent_tool::{AGENT_TOOL, AgentToolCaller};
 pub use builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
 pub use catalogue::{Catalogue, ToolSpec};
+pub use files::Protected;
 pub use mcp::{McpServer, Reach};
 pub use permission::{Decision, Otherwise, Pattern, Permission, Policy, Prompt, Request, Terminal};
 pub use registry::{Registry, RegistryBuilder, is_server_name};

@@ -11,6 +11,7 @@ use windlass_tools::HttpTool;
 use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
+use crate::files::Protected;
 use crate::mcp::{McpServer, Servers};
 use crate::schema::Schema;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
@@ -20,6 +21,7 @@ use crate::{Catalogue, ToolSpec};
 pub struct Registry {
     tools: BTreeMap<String, Entry>,
     servers: Servers,
+    protected: Arc<Protected>,
 }
 
 /// A tool of this process.
@@ -45,6 +47,10 @@ impl Registry {
 
     pub(crate) fn local(&self, name: &str) -> Option<&Entry> {
         self.tools.get(name)
+    }
+
+    pub(crate) fn protected(&self) -> &Arc<Protected> {
+        &self.protected
     }
 
     pub(crate) fn servers(&self) -> &Servers {
@@ -78,6 +84,7 @@ pub struct RegistryBuilder {
     tools: Vec<(ToolSpec, Runs, bool)>,
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
+    protected: Protected,
 }
 
 impl RegistryBuilder {
@@ -85,6 +92,14 @@ impl RegistryBuilder {
     #[must_use]
     pub fn file_tools(self) -> RegistryBuilder {
         self.tool(Read).tool(Write).tool(Glob).tool(Grep)
+    }
+
+    /// File tools leave these paths alone: the store in use, files that say what is run.
+    #[must_use]
+    pub fn protect(mut self, protected: Protected) -> RegistryBuilder {
+        self.protected.closed.extend(protected.closed);
+        self.protected.kept.extend(protected.kept);
+        self
     }
 
     #[must_use]
@@ -190,7 +205,8 @@ impl RegistryBuilder {
             let hint = "names have letters, digits, `_` and `-`, 64 at most; those of servers have no `__`";
             return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
         }
-        Ok(Registry { tools, servers: Servers::new(self.servers, self.mcp_http) })
+        let servers = Servers::new(self.servers, self.mcp_http);
+        Ok(Registry { tools, servers, protected: Arc::new(self.protected) })
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_agents::{AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal};
+use windlass_agents::{
+    AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Protected, Registry, Terminal,
+};
 use windlass_runtime::Tools;
 use windlass_tools::chat::{AgentModelTool, ChatOptions, ModelService, Price, Prices};
 use windlass_tools::{HttpOptions, HttpTool};
@@ -62,11 +64,18 @@ fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
     let open = HttpTool::new(HttpOptions { reply_bytes_max, ..HttpOptions::default() });
     let bash = BashOptions::with_environment(variables());
-    let mut registry = Registry::builder().file_tools().bash(bash).http(open).mcp_http(http.clone());
+    let mut registry =
+        Registry::builder().protect(protected(settings)).file_tools().bash(bash).http(open).mcp_http(http.clone());
     for mcp in &settings.mcp {
         registry = registry.mcp(mcp.server(variable)?);
     }
     registry.build().map_err(|error| Failure::usage(error.message.to_string()))
+}
+
+/// Whoever writes these has the program run what they like, or tells it another past.
+fn protected(settings: &Settings) -> Protected {
+    let kept = settings.file.clone().into_iter().chain(settings.flow.sources.paths()).collect();
+    Protected { closed: settings.store.clone().into_iter().collect(), kept }
 }
 
 /// The environment, as far as it is text.

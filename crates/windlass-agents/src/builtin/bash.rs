@@ -118,7 +118,7 @@ impl AgentTool for Bash {
 }
 
 async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer> {
-    if let Err(problem) = Folder::open(&call.folder) {
+    if let Err(problem) = Folder::open(&call.folder, &call.protected) {
         return Ok(Answer::error(problem));
     }
     let limit = limit(call);
