@@ -15,6 +15,7 @@ use windlass_value::{Map, Value, to_json};
 use crate::permission::{Decision, Permission, Request};
 use crate::redact;
 use crate::registry::{Registry, Runs};
+use crate::secrets;
 use crate::text::{head_and_tail, shortened, visible};
 use crate::tool::{AgentCall, Answer};
 
@@ -93,8 +94,14 @@ impl Inner {
             Err(error) => return TaskOutcome::failure(error),
         };
         match self.answer(wanted, call).await {
-            Ok(answer) => outcome(answer),
-            Err(unfinished) => *unfinished,
+            Ok(answer) => {
+                let content = self.registry.secrets().text(&answer.content);
+                outcome(Answer { content, ..answer })
+            }
+            Err(unfinished) => {
+                let output = secrets::strike(self.registry.secrets(), &unfinished.output);
+                TaskOutcome { output, ..*unfinished }
+            }
         }
     }
 
@@ -117,7 +124,7 @@ impl Inner {
             {
                 return Ok(refusal);
             }
-            tell(&wanted.tool, &call);
+            self.tell(&wanted.tool, &call);
             let protected = self.registry.protected().clone();
             return match entry.runs.clone() {
                 Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
@@ -132,7 +139,7 @@ impl Inner {
                 if let Err(refusal) = self.ask(&wanted.tool, &call).await {
                     return Ok(refusal);
                 }
-                tell(&wanted.tool, &call);
+                self.tell(&wanted.tool, &call);
                 Ok(offered.call(&call).await)
             }
             Ok(None) => Ok(Answer::error(self.unknown(&wanted))),
@@ -162,6 +169,18 @@ impl Inner {
                 Err(Answer::error(sentence))
             }
         }
+    }
+
+    /// What is about to be done, without secrets.
+    fn tell(&self, tool: &str, call: &ToolCall) {
+        if call.resumed.is_some() || call.goes_on {
+            return;
+        }
+        let mut arguments = redact::value(&secrets::strike(self.registry.secrets(), &call.input));
+        if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
+            arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
+        }
+        call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
     }
 
     fn not_allowed(&self, wanted: &Wanted) -> String {
@@ -226,18 +245,6 @@ impl Wanted {
 
 fn wrong_arguments(tool: &str, problem: &str) -> String {
     format!("the arguments do not fit the schema of `{tool}`: {problem}")
-}
-
-/// What is about to be done, without secrets.
-fn tell(tool: &str, call: &ToolCall) {
-    if call.resumed.is_some() || call.goes_on {
-        return;
-    }
-    let mut arguments = redact::value(&call.input);
-    if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
-        arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
-    }
-    call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
 }
 
 /// The answer of a tool of the engine, unless it is not finished.

@@ -12,6 +12,7 @@ mod permission;
 mod redact;
 mod registry;
 mod schema;
+mod secrets;
 mod text;
 mod tool;
 

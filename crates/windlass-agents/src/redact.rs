@@ -72,7 +72,7 @@ pub(crate) fn value(given: &Value) -> Value {
     }
 }
 
-fn is_secret(key: &str) -> bool {
+pub(crate) fn is_secret(key: &str) -> bool {
     let key: String = key.chars().filter(|one| one.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     let whole = ["token", "auth", "cookie", "setcookie", "credential", "credentials"];
     let parts = ["apikey", "accesskey", "privatekey", "secret", "password", "passwd", "passphrase", "authorization"];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::ErrorInfo;
 use windlass_runtime::Tool;
-use windlass_tools::HttpTool;
+use windlass_tools::{HttpTool, Redaction, Secret};
 use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
@@ -22,6 +22,7 @@ pub struct Registry {
     tools: BTreeMap<String, Entry>,
     servers: Servers,
     protected: Arc<Protected>,
+    secrets: Redaction,
 }
 
 /// A tool of this process.
@@ -51,6 +52,11 @@ impl Registry {
 
     pub(crate) fn protected(&self) -> &Arc<Protected> {
         &self.protected
+    }
+
+    /// What no tool's answer may hold.
+    pub(crate) fn secrets(&self) -> &Redaction {
+        &self.secrets
     }
 
     pub(crate) fn servers(&self) -> &Servers {
@@ -85,6 +91,7 @@ pub struct RegistryBuilder {
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
     protected: Protected,
+    secrets: Vec<Secret>,
 }
 
 impl RegistryBuilder {
@@ -102,9 +109,17 @@ impl RegistryBuilder {
         self
     }
 
+    /// Struck out of all that tools answer, if they have 8 characters or more.
+    #[must_use]
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = Secret>) -> RegistryBuilder {
+        self.secrets.extend(secrets);
+        self
+    }
+
     #[must_use]
     pub fn bash(self, options: BashOptions) -> RegistryBuilder {
-        self.tool(Bash::new(options))
+        let secrets = options.secrets.clone();
+        self.tool(Bash::new(options)).secrets(secrets)
     }
 
     /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
@@ -205,8 +220,10 @@ impl RegistryBuilder {
             let hint = "names have letters, digits, `_` and `-`, 64 at most; those of servers have no `__`";
             return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
         }
+        let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
+        let secrets = Redaction::of_secrets(secrets);
         let servers = Servers::new(self.servers, self.mcp_http);
-        Ok(Registry { tools, servers, protected: Arc::new(self.protected) })
+        Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets })
     }
 }
 

@@ -333,3 +333,33 @@ fn registries_that_cannot_be() {
         assert!(error.message.contains(why), "{}", error.message);
     }
 }
+
+#[tokio::test]
+async fn known_secrets_are_in_no_answer_and_no_event() {
+    use windlass_agents::BashOptions;
+    use windlass_tools::Secret;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let env = [("PATH", path.as_str()), ("HOUSE_KEY", "plain-word-9"), ("STORE", "redis://ann:open-sesame@host/0")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let registry = Registry::builder()
+        .file_tools()
+        .bash(BashOptions::with_environment(env))
+        .secrets([Secret::new("model-key-1")])
+        .function("tells", "d", parse_json("{}").unwrap(), |_| async { Err("it is model-key-1".to_owned()) });
+    let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+    std::fs::write(scene.work("env"), "K=plain-word-9\nopen-sesame").unwrap();
+    for (tool, arguments, expected) in [
+        ("bash", r#"{"command": "echo plain-word-9 $HOUSE_KEY; cat env"}"#, "***\nK=***\n***"),
+        ("bash", r#"{"command": "echo model-key-1 | base64"}"#, "***"),
+        ("read", r#"{"path": "env"}"#, "K=***\n***"),
+        ("grep", r#"{"pattern": "open"}"#, "env:2:***"),
+        ("tells", "{}", "it is ***"),
+    ] {
+        let (publish, mut heard) = Publish::heard();
+        let input = Value::map(scene.input(tool, parse_json(arguments).unwrap()));
+        let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await);
+        assert!(found.content.starts_with(expected), "{tool}: {found:?}");
+        let Ok(TickKind::PublishEvent { data, .. }) = heard.try_recv() else { panic!("an event") };
+        assert!(!["plain-word", "model-key"].iter().any(|part| to_json(&data).contains(part)), "{data:?}");
+    }
+}
