@@ -12,7 +12,8 @@ use windlass_syntax::nearest;
 use windlass_tools::{Field, ToolInfo};
 use windlass_value::{Map, Value, to_json};
 
-use crate::permission::{Decision, Permission, Request};
+use crate::files::Folder;
+use crate::permission::{Decision, Permission, Request, SANDBOX};
 use crate::redact;
 use crate::registry::{Registry, Runs};
 use crate::secrets;
@@ -120,7 +121,7 @@ impl Inner {
                 return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
             }
             if !entry.trusted
-                && let Err(refusal) = self.ask(&wanted.tool, &call).await
+                && let Err(refusal) = self.ask(&wanted, &call).await
             {
                 return Ok(refusal);
             }
@@ -136,7 +137,7 @@ impl Inner {
                 if let Err(problem) = offered.check(&call.input) {
                     return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
                 }
-                if let Err(refusal) = self.ask(&wanted.tool, &call).await {
+                if let Err(refusal) = self.ask(&wanted, &call).await {
                     return Ok(refusal);
                 }
                 self.tell(&wanted.tool, &call);
@@ -148,11 +149,13 @@ impl Inner {
     }
 
     /// Asked again after a crash; not when a tool only goes on.
-    async fn ask(&self, tool: &str, call: &ToolCall) -> Result<(), Answer> {
+    async fn ask(&self, wanted: &Wanted, call: &ToolCall) -> Result<(), Answer> {
+        let tool = wanted.tool.as_str();
         if call.resumed.is_some() || call.goes_on {
             return Ok(());
         }
-        let request = Request { tool, step: &call.path, arguments: &call.input };
+        let leads_to = self.leads_to(wanted, call).await;
+        let request = Request { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
         let decision = self.permission.ask(&request).await;
         let publish = |word: &str| {
             let facts = [("tool", shortened(&visible(tool), 100)), ("decision", word.to_owned())];
@@ -181,6 +184,20 @@ impl Inner {
             arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
         }
         call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
+    }
+
+    /// Where the path of a file tool leads: spelled another way it is still the same file.
+    async fn leads_to(&self, wanted: &Wanted, call: &ToolCall) -> Vec<String> {
+        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX.contains(&wanted.tool.as_str()));
+        let Some(path) = path.map(str::to_owned) else { return Vec::new() };
+        let (given, protected) = (wanted.folder.clone(), self.registry.protected().clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            let folder = Folder::open(&given, &protected).ok()?;
+            let inside = folder.resolved(&path)?;
+            let whole = [folder.path(), &given].map(|folder| folder.join(&inside).to_string_lossy().into_owned());
+            Some([vec![inside.to_string_lossy().into_owned()], whole.to_vec()].concat())
+        });
+        looking.await.ok().flatten().unwrap_or_default()
     }
 
     fn not_allowed(&self, wanted: &Wanted) -> String {

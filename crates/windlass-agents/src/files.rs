@@ -71,6 +71,38 @@ impl Folder {
         &self.guard
     }
 
+    /// Where a path leads, from this folder on, as far as it is there; the rest by its text. Nothing is made.
+    pub(crate) fn resolved(&self, path: &str) -> Option<PathBuf> {
+        let mut walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
+        let mut parts = self.parts(path).ok()?;
+        while let Some(part) = parts.pop_front() {
+            if part == ".." {
+                walk.dirs.pop()?;
+                walk.names.pop();
+                continue;
+            }
+            let here = walk.dirs.last().unwrap_or(&self.root).as_fd();
+            let found = statat(here, &part, AtFlags::SYMLINK_NOFOLLOW).ok();
+            match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Some(FileType::Symlink) => walk.link(&part, &mut parts).ok()?,
+                Some(FileType::Directory) => walk.enter(part).ok()?,
+                _ => {
+                    walk.names.push(part);
+                    for part in parts {
+                        if part == ".." { walk.names.pop().map(drop)? } else { walk.names.push(part) }
+                    }
+                    break;
+                }
+            }
+        }
+        Some(walk.names.iter().collect())
+    }
+
+    /// Without symbolic links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
     /// anything is made.
     fn parts(&self, path: &str) -> Result<VecDeque<OsString>, Problem> {

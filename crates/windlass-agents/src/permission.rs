@@ -30,6 +30,8 @@ pub struct Request<'a> {
     pub step: &'a str,
     /// As the model gave them: secrets are in them.
     pub arguments: &'a Value,
+    /// Where the path among them leads, for tools that work on files: from the work folder on, and as a whole.
+    pub leads_to: &'a [String],
 }
 
 impl Request<'_> {
@@ -67,7 +69,7 @@ pub enum Otherwise {
 }
 
 /// Tools that touch nothing but the work folder.
-const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
+pub(crate) const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
 
 /// Lists, then a rule for what they do not name. What is denied stays denied, whatever else says.
 pub struct Policy {

@@ -205,7 +205,7 @@ async fn modes_of_permission() {
     ] {
         let policy = Policy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
         let arguments = parse_json(arguments).unwrap();
-        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments }).await;
+        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments, leads_to: &[] }).await;
         match expected {
             Ok(()) => assert_eq!(decision, Decision::Allowed, "{otherwise:?} {tool}"),
             Err(why) => {
@@ -222,7 +222,7 @@ async fn somebody_is_asked() {
     *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
     let policy = Policy::new(Otherwise::Ask).prompt(scripted.clone());
     let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
-    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments };
+    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments, leads_to: &[] };
     let mut decisions = Vec::new();
     for _ in 0..6 {
         decisions.push(match policy.ask(&request).await {
@@ -248,7 +248,7 @@ async fn one_question_at_a_time() {
     let asked = (0..20).map(|_| {
         let policy = policy.clone();
         tokio::spawn(async move {
-            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null }).await
+            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null, leads_to: &[] }).await
                 == Decision::Granted { always: false }
         })
     });
@@ -361,5 +361,46 @@ async fn known_secrets_are_in_no_answer_and_no_event() {
         assert!(found.content.starts_with(expected), "{tool}: {found:?}");
         let Ok(TickKind::PublishEvent { data, .. }) = heard.try_recv() else { panic!("an event") };
         assert!(!["plain-word", "model-key"].iter().any(|part| to_json(&data).contains(part)), "{data:?}");
+    }
+}
+
+#[tokio::test]
+async fn rules_on_paths_hold_however_they_are_spelled() {
+    let denied = Policy::new(Otherwise::Sandbox).deny(patterns(&["read(secret*)", "write(keep/*)"]));
+    let allowed = Policy::new(Otherwise::Refuse).allow(patterns(&["read(src/*)", "write(src/*)"]));
+    let (denied, allowed) = (Scene::with(usual(), denied), Scene::with(usual(), allowed));
+    for scene in [&denied, &allowed] {
+        for folder in ["sub", "src", "keep"] {
+            std::fs::create_dir_all(scene.work(folder)).unwrap();
+        }
+        for file in ["secret.txt", "src/a", "keep/a"] {
+            std::fs::write(scene.work(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../secret.txt", scene.work("src/link")).unwrap();
+        std::os::unix::fs::symlink("src", scene.work("other")).unwrap();
+        std::os::unix::fs::symlink("keep", scene.work("gone")).unwrap();
+    }
+    // The path; whether a list that denies lets it be read and written; whether a list that allows does.
+    for (path, by_denied, by_allowed) in [
+        ("secret.txt", (false, true), (false, false)),
+        ("./secret.txt", (false, true), (false, false)),
+        ("sub/../secret.txt", (false, true), (false, false)),
+        ("sub//.././Secret.txt", (false, true), (false, false)),
+        ("{folder}/secret.txt", (false, true), (false, false)),
+        ("src/link", (false, true), (false, false)),
+        ("gone/new/x", (true, false), (false, false)),
+        ("src/a", (true, true), (true, true)),
+        ("./sub/../src/a", (true, true), (true, true)),
+        ("other/a", (true, true), (true, true)),
+        ("{folder}/src/new", (true, true), (true, true)),
+        ("src/../keep/a", (true, false), (false, false)),
+    ] {
+        for (scene, expected) in [(&denied, by_denied), (&allowed, by_allowed)] {
+            let path = path.replace("{folder}", &scene.folder());
+            let refused = |found: &str| found.contains("--deny") || found.contains("needs leave");
+            let read = scene.call("read", object([("path", &path)])).await.content;
+            let written = scene.call("write", object([("path", &path), ("content", "x")])).await.content;
+            assert_eq!((!refused(&read), !refused(&written)), expected, "{path}: {read} {written}");
+        }
     }
 }

@@ -62,9 +62,15 @@ impl Pattern {
                 (None, _) => true,
                 (Some(wanted), Some((name, given))) => {
                     let joined = name == "command" && JOINS.iter().any(|join| given.contains(join));
-                    // A path that climbs may lead elsewhere than it seems to.
-                    let climbs = name == "path" && given.split('/').any(|part| part == "..");
-                    !joined && !climbs && fits(wanted, given.trim())
+                    match name {
+                        // Where it leads counts, not how it is spelled.
+                        "path" if !request.leads_to.is_empty() => {
+                            request.leads_to.iter().any(|path| fits(wanted, path))
+                        }
+                        // A path that climbs may lead elsewhere than it seems to.
+                        "path" => !given.split('/').any(|part| part == "..") && fits(wanted, given.trim()),
+                        _ => !joined && fits(wanted, given.trim()),
+                    }
                 }
                 (Some(_), None) => false,
             }
@@ -78,6 +84,12 @@ impl Pattern {
                 (Some(wanted), Some(("command", given))) => {
                     let parts = given.split(['&', '|', ';', '\n', '\r', '`', '(', ')', '{', '}']);
                     parts.chain([given]).any(|part| fits(wanted, part.trim().trim_start_matches('$').trim()))
+                }
+                (Some(wanted), Some(("path", given))) => {
+                    // There are file systems that do not tell the cases apart.
+                    let wanted = wanted.to_lowercase();
+                    let fits = |path: &str| fits(&wanted, &path.to_lowercase());
+                    fits(given.trim()) || request.leads_to.iter().any(|path| fits(path))
                 }
                 (Some(wanted), Some((_, given))) => fits(wanted, given.trim()),
                 (Some(_), None) => false,
@@ -140,7 +152,7 @@ mod tests {
         ] {
             let pattern: Pattern = pattern.parse().unwrap();
             let arguments = parse_json(arguments).unwrap();
-            let request = Request { tool, step: "s", arguments: &arguments };
+            let request = Request { tool, step: "s", arguments: &arguments, leads_to: &[] };
             assert_eq!(
                 (pattern.allows(&request), pattern.denies(&request)),
                 (allows, denies),
