@@ -404,3 +404,18 @@ async fn rules_on_paths_hold_however_they_are_spelled() {
         }
     }
 }
+
+#[test]
+fn a_question_hides_nothing_that_matters() {
+    let shown = |arguments: &Value| Request { tool: "bash", step: "s", arguments, leads_to: &[] }.shown_arguments();
+    let long = format!("echo {}; rm -rf x", "word ".repeat(500));
+    assert_eq!(shown(&object([("command", &long)])), long, "a command is shown whole");
+    let longer = format!("echo {}\n; rm -rf x", "word ".repeat(50_000));
+    let found = shown(&object([("command", &longer)]));
+    assert!(found.starts_with("echo word") && found.ends_with("\\n; rm -rf x") && found.len() < 5000, "{found}");
+    assert!(found.contains("characters, "), "{found}");
+    let pushed = format!("ls{}; rm -rf x", " ".repeat(100_000));
+    assert_eq!(shown(&object([("command", &pushed)])), "ls [… 100000 blanks …] ; rm -rf x");
+    let written = shown(&object([("path", "a"), ("content", &format!("{}\nend", "x\n".repeat(9000)))]));
+    assert!(written.contains(r#""path":"a""#) && written.contains("end\"") && written.len() < 1500, "{written}");
+}
