@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod address;
 mod agent_files;
 mod agent_tool;
 mod builtin;

@@ -141,6 +141,8 @@ async fn wrong_calls_are_texts_for_the_model() {
         ("http", r#"{"url": "http://127.0.0.1:1/"}"#, "not public"),
         ("http", r#"{"url": "http://169.254.169.254/latest"}"#, "not public"),
         ("http", r#"{"url": "ftp://x"}"#, "http or https"),
+        ("http", r#"{"url": "https://example.com@127.0.0.1/"}"#, "a login goes into a header"),
+        ("http", r#"{"url": "https://example.com\\.x/"}"#, "backslash"),
     ] {
         let found = scene.call_json(tool, arguments).await;
         assert!(found.error && found.content.contains(expected), "{tool} {arguments}: {found:?}");
