@@ -11,7 +11,7 @@ use windlass_tools::ToolInfo;
 use windlass_value::{Map, Value};
 
 use crate::agent_tool::{field, required};
-use crate::files::{Folder, Missing, Problem};
+use crate::files::{Folder, Problem, Protected, Wanted};
 use crate::text::{shortened, visible};
 
 const FILE_BYTES_MAX: u64 = 10 << 20;
@@ -62,7 +62,8 @@ fn files(input: &Value) -> Result<Value, ErrorInfo> {
     let folder = input.get("folder").and_then(Value::as_str).ok_or_else(|| bad("folder"))?;
     let paths = input.get("paths").and_then(Value::as_list).ok_or_else(|| bad("paths"))?;
     let lenient = input.get("lenient").and_then(Value::as_bool).unwrap_or(false);
-    let folder = Folder::open(Path::new(folder)).map_err(|problem| ErrorInfo::new("ContextFiles", "files", problem))?;
+    let folder = Folder::open(Path::new(folder), &Protected::default())
+        .map_err(|problem| ErrorInfo::new("ContextFiles", "files", problem))?;
     let (mut files, mut problems) = (Vec::with_capacity(paths.len()), Vec::new());
     for path in paths {
         let path = path.as_str().ok_or_else(|| bad("paths"))?;
@@ -99,7 +100,7 @@ enum Content {
 /// Problems name the file.
 fn content(folder: &Folder, path: &str) -> Result<Content, Problem> {
     let shown = shortened(&visible(path), 200);
-    let place = folder.find(path, Missing::Refuse)?;
+    let place = folder.find(path, Wanted::Read)?;
     let (file, size) = place.open()?;
     let too_large = || format!("`{shown}` has more than {FILE_BYTES_MAX} bytes");
     if size > FILE_BYTES_MAX {

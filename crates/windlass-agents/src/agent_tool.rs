@@ -12,9 +12,11 @@ use windlass_syntax::nearest;
 use windlass_tools::{Field, ToolInfo};
 use windlass_value::{Map, Value, to_json};
 
-use crate::permission::{Decision, Permission, Request};
+use crate::files::Folder;
+use crate::permission::{Decision, Permission, Request, SANDBOX};
 use crate::redact;
 use crate::registry::{Registry, Runs};
+use crate::secrets;
 use crate::text::{head_and_tail, shortened, visible};
 use crate::tool::{AgentCall, Answer};
 
@@ -94,8 +96,14 @@ impl Inner {
             Err(error) => return TaskOutcome::failure(error),
         };
         match self.answer(wanted, call).await {
-            Ok(answer) => outcome(answer),
-            Err(unfinished) => *unfinished,
+            Ok(answer) => {
+                let content = self.registry.secrets().text(&answer.content);
+                outcome(Answer { content, ..answer })
+            }
+            Err(unfinished) => {
+                let output = secrets::strike(self.registry.secrets(), &unfinished.output);
+                TaskOutcome { output, ..*unfinished }
+            }
         }
     }
 
@@ -114,13 +122,14 @@ impl Inner {
                 return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
             }
             if !entry.trusted
-                && let Err(refusal) = self.ask(&wanted.tool, &call).await
+                && let Err(refusal) = self.ask(&wanted, &call).await
             {
                 return Ok(refusal);
             }
-            tell(&wanted.tool, &call);
+            self.tell(&wanted.tool, &call);
+            let protected = self.registry.protected().clone();
             return match entry.runs.clone() {
-                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, call }).await),
+                Runs::Agent(tool) => Ok(tool.call(AgentCall { folder: wanted.folder, protected, call }).await),
                 Runs::Engine(tool) => finished(tool.call(call).await),
             };
         }
@@ -129,10 +138,10 @@ impl Inner {
                 if let Err(problem) = offered.check(&call.input) {
                     return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
                 }
-                if let Err(refusal) = self.ask(&wanted.tool, &call).await {
+                if let Err(refusal) = self.ask(&wanted, &call).await {
                     return Ok(refusal);
                 }
-                tell(&wanted.tool, &call);
+                self.tell(&wanted.tool, &call);
                 Ok(offered.call(&call).await)
             }
             Ok(None) => Ok(Answer::error(self.unknown(&wanted))),
@@ -141,11 +150,13 @@ impl Inner {
     }
 
     /// Asked again after a crash; not when a tool only goes on with what it has waited for.
-    async fn ask(&self, tool: &str, call: &ToolCall) -> Result<(), Answer> {
+    async fn ask(&self, wanted: &Wanted, call: &ToolCall) -> Result<(), Answer> {
+        let tool = wanted.tool.as_str();
         if call.goes_on || call.resumed.as_ref().is_some_and(|resumed| !resumed.answers.is_empty()) {
             return Ok(());
         }
-        let request = Request { tool, step: &call.path, arguments: &call.input };
+        let leads_to = self.leads_to(wanted, call).await;
+        let request = Request { tool, step: &call.path, arguments: &call.input, leads_to: &leads_to };
         let decision = self.permission.ask(&request).await;
         let publish = |word: &str, reason: Option<&str>| {
             let facts = [("tool", shortened(&visible(tool), 100)), ("decision", word.to_owned())];
@@ -163,6 +174,32 @@ impl Inner {
                 Err(Answer::error(sentence))
             }
         }
+    }
+
+    /// What is about to be done, without secrets.
+    fn tell(&self, tool: &str, call: &ToolCall) {
+        if call.resumed.is_some() || call.goes_on {
+            return;
+        }
+        let mut arguments = redact::value(&secrets::strike(self.registry.secrets(), &call.input));
+        if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
+            arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
+        }
+        call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
+    }
+
+    /// Where the path of a file tool leads: spelled another way it is still the same file.
+    async fn leads_to(&self, wanted: &Wanted, call: &ToolCall) -> Vec<String> {
+        let path = call.input.get("path").and_then(Value::as_str).filter(|_| SANDBOX.contains(&wanted.tool.as_str()));
+        let Some(path) = path.map(str::to_owned) else { return Vec::new() };
+        let (given, protected) = (wanted.folder.clone(), self.registry.protected().clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            let folder = Folder::open(&given, &protected).ok()?;
+            let inside = folder.resolved(&path)?;
+            let whole = [folder.path(), &given].map(|folder| folder.join(&inside).to_string_lossy().into_owned());
+            Some([vec![inside.to_string_lossy().into_owned()], whole.to_vec()].concat())
+        });
+        looking.await.ok().flatten().unwrap_or_default()
     }
 
     fn not_allowed(&self, wanted: &Wanted) -> String {
@@ -227,18 +264,6 @@ impl Wanted {
 
 fn wrong_arguments(tool: &str, problem: &str) -> String {
     format!("the arguments do not fit the schema of `{tool}`: {problem}")
-}
-
-/// What is about to be done, without secrets.
-fn tell(tool: &str, call: &ToolCall) {
-    if call.resumed.is_some() || call.goes_on {
-        return;
-    }
-    let mut arguments = redact::value(&call.input);
-    if arguments.size_up_to(EVENT_BYTES_MAX) > EVENT_BYTES_MAX {
-        arguments = Value::from(shortened(&to_json(&arguments), EVENT_BYTES_MAX / 4));
-    }
-    call.publish.send("agent.tool", Value::object([("tool", Value::from(tool)), ("arguments", arguments)]));
 }
 
 /// The answer of a tool of the engine, unless it is not finished.

@@ -33,7 +33,7 @@ fn on_files(
 ) -> AnswerFuture {
     Box::pin(async move {
         let working = tokio::task::spawn_blocking(move || {
-            let folder = Folder::open(&call.folder)?;
+            let folder = Folder::open(&call.folder, &call.protected)?;
             work(&call, &folder)
         });
         match working.await {

@@ -3,6 +3,7 @@
 //! Folders are opened one by one and held, symbolic links are read and followed by hand: there is no moment between the
 //! check and the use in which a path could come to mean something else.
 
+mod guard;
 mod place;
 mod tree;
 
@@ -16,6 +17,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, readlinkat, s
 use rustix::io::Errno;
 
 use crate::text::{shortened, visible};
+pub use guard::Protected;
+pub(crate) use guard::{Guard, Wanted};
 pub(crate) use place::Place;
 pub(crate) use tree::{Entry, Found, Tree};
 
@@ -34,17 +37,11 @@ pub(crate) struct Folder {
     path: PathBuf,
     /// As it was named.
     given: PathBuf,
-}
-
-/// Whether folders that are missing on the way are made.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Missing {
-    Refuse,
-    Create,
+    guard: Guard,
 }
 
 impl Folder {
-    pub(crate) fn open(given: &Path) -> Result<Folder, Problem> {
+    pub(crate) fn open(given: &Path, protected: &Protected) -> Result<Folder, Problem> {
         let shown = || quoted(given.as_os_str());
         if !given.is_absolute() {
             return Err(format!("the work folder {} is no absolute path", shown()));
@@ -53,14 +50,57 @@ impl Folder {
             given.canonicalize().map_err(|error| format!("the work folder {} cannot be used: {error}", shown()))?;
         let root = rustix::fs::open(&path, folder_flags(), Mode::empty())
             .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
-        Ok(Folder { root, path, given: given.to_owned() })
+        let guard = Guard::new(protected);
+        let stat = rustix::fs::fstat(&root).map_err(|error| reason(error))?;
+        // Its own name is the choice of whoever started the program, but for a store in use.
+        guard
+            .check(&path, OsStr::new(""), Some(&stat), Wanted::Read)
+            .map_err(|_| format!("the work folder {} is where runs are kept", shown()))?;
+        Ok(Folder { root, path, given: given.to_owned(), guard })
     }
 
-    /// Follows a path to its end, which need not be there. An absolute one is fine if it leads into the folder.
-    pub(crate) fn find(&self, path: &str, missing: Missing) -> Result<Place, Problem> {
+    /// Follows a path to its end, which need not be there. An absolute one is fine if it leads into the folder. Folders
+    /// that are missing on the way are made for what is to be written.
+    pub(crate) fn find(&self, path: &str, wanted: Wanted) -> Result<Place, Problem> {
         let walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
         let parts = self.parts(path)?;
-        walk.follow(parts, missing)
+        walk.follow(parts, wanted)
+    }
+
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Where a path leads, from this folder on, as far as it is there; the rest by its text. Nothing is made.
+    pub(crate) fn resolved(&self, path: &str) -> Option<PathBuf> {
+        let mut walk = Walk { folder: self, named: path, dirs: Vec::new(), names: Vec::new(), links: 0 };
+        let mut parts = self.parts(path).ok()?;
+        while let Some(part) = parts.pop_front() {
+            if part == ".." {
+                walk.dirs.pop()?;
+                walk.names.pop();
+                continue;
+            }
+            let here = walk.dirs.last().unwrap_or(&self.root).as_fd();
+            let found = statat(here, &part, AtFlags::SYMLINK_NOFOLLOW).ok();
+            match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Some(FileType::Symlink) => walk.link(&part, &mut parts).ok()?,
+                Some(FileType::Directory) => walk.enter(part).ok()?,
+                _ => {
+                    walk.names.push(part);
+                    for part in parts {
+                        if part == ".." { walk.names.pop().map(drop)? } else { walk.names.push(part) }
+                    }
+                    break;
+                }
+            }
+        }
+        Some(walk.names.iter().collect())
+    }
+
+    /// Without symbolic links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The parts of a path, with `..` where it stands; what leaves the folder by its text alone is refused here, before
@@ -96,7 +136,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn follow(mut self, mut parts: VecDeque<OsString>, missing: Missing) -> Result<Place, Problem> {
+    fn follow(mut self, mut parts: VecDeque<OsString>, wanted: Wanted) -> Result<Place, Problem> {
         while let Some(part) = parts.pop_front() {
             if part == ".." {
                 self.dirs.pop().ok_or_else(|| outside(self.named))?;
@@ -109,13 +149,15 @@ impl Walk<'_> {
                 Err(Errno::NOENT) => None,
                 Err(error) => return Err(self.cannot(error)),
             };
+            let whole = self.names.iter().fold(self.folder.path.clone(), |path, name| path.join(name)).join(&part);
+            self.folder.guard.check(&whole, &part, found.as_ref(), wanted)?;
             let kind = found.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
             match kind {
                 Some(FileType::Symlink) => self.link(&part, &mut parts)?,
                 _ if parts.is_empty() => return self.end(Some(part), kind),
                 Some(FileType::Directory) => self.enter(part)?,
                 Some(_) => return Err(format!("{} is no folder, so nothing is in it", quoted(&part))),
-                None if missing == Missing::Create => {
+                None if wanted == Wanted::Write => {
                     match mkdirat(here, &part, FOLDER_MODE) {
                         // Somebody else may just have made it.
                         Ok(()) | Err(Errno::EXIST) => {}

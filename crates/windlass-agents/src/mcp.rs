@@ -68,6 +68,11 @@ impl McpServer {
         McpServer { name: name.into(), reach, timeout, connect_timeout, optional: false }
     }
 
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let (Reach::Program { env: named, .. } | Reach::Url { headers: named, .. }) = &self.reach;
+        named.iter().map(|(_, value)| value)
+    }
+
     fn redaction(&self) -> Redaction {
         match &self.reach {
             Reach::Program { env, .. } => Redaction::of_secrets(env.iter().map(|(_, value)| value)),

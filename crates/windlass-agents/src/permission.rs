@@ -11,11 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_value::{Value, to_json};
 
 use crate::redact;
-use crate::text::{shortened, visible};
+use crate::text::{both_ends, visible};
 pub use ask::{Prompt, Terminal};
 pub use pattern::Pattern;
 
-const ARGUMENTS_CHARS_MAX: usize = 400;
+/// A command is shown whole up to here.
+const COMMAND_CHARS_MAX: usize = 4000;
+const TEXT_CHARS_MAX: usize = 600;
+/// With all names and marks.
+const ARGUMENTS_CHARS_MAX: usize = 6000;
 
 /// Decides about calls. It is asked once for each, also after a crash in the middle of one.
 pub trait Permission: Send + Sync {
@@ -30,16 +34,21 @@ pub struct Request<'a> {
     pub step: &'a str,
     /// As the model gave them: secrets are in them.
     pub arguments: &'a Value,
+    /// Where the path among them leads, for tools that work on files: from the work folder on, and as a whole.
+    pub leads_to: &'a [String],
 }
 
 impl Request<'_> {
-    /// The arguments in one line, shortened, without what looks like a secret and without tricks.
+    /// The arguments in one line, without what looks like a secret and without tricks. Of long ones the beginning and the
+    /// end are shown, and how much is left out.
     pub fn shown_arguments(&self) -> String {
-        let shown = match self.arguments.get("command").and_then(Value::as_str) {
-            Some(command) if self.arguments.as_map().is_some_and(|map| map.len() == 1) => redact::text(command),
-            _ => to_json(&redact::value(self.arguments)),
+        let chars_max = |name: &str| if name == "command" { COMMAND_CHARS_MAX } else { TEXT_CHARS_MAX };
+        let shown = redact::question(self.arguments, chars_max);
+        let shown = match shown.get("command").and_then(Value::as_str) {
+            Some(command) if shown.as_map().is_some_and(|map| map.len() == 1) => command.to_owned(),
+            _ => to_json(&shown),
         };
-        shortened(&visible(&shown), ARGUMENTS_CHARS_MAX)
+        visible(&both_ends(&shown, ARGUMENTS_CHARS_MAX))
     }
 }
 
@@ -67,7 +76,7 @@ pub enum Otherwise {
 }
 
 /// Tools that touch nothing but the work folder.
-const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
+pub(crate) const SANDBOX: [&str; 4] = ["read", "write", "glob", "grep"];
 
 /// Lists, then a rule for what they do not name. What is denied stays denied, whatever else says.
 pub struct Policy {

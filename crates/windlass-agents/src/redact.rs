@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use windlass_value::{Map, Value};
 
+use crate::text::both_ends;
+
 const STRUCK: &str = "***";
 
 /// Each with the group that is kept before what is struck.
@@ -55,15 +57,28 @@ fn shown(given: &str) -> String {
 
 /// In every text of a value, long ones cut, and whatever stands under a name that says it is secret.
 pub(crate) fn value(given: &Value) -> Value {
+    value_with(given, "", &|_, text| shown(text))
+}
+
+/// The same for somebody who is to decide: of long texts the beginning and the end.
+pub(crate) fn question(given: &Value, chars_max: impl Fn(&str) -> usize) -> Value {
+    value_with(given, "", &|name, given| {
+        // More than is shown, so that a secret is not cut before it is found.
+        let searched = both_ends(given, SEARCHED_BYTES_MAX);
+        both_ends(&text(&searched), chars_max(name))
+    })
+}
+
+fn value_with(given: &Value, name: &str, text: &dyn Fn(&str, &str) -> String) -> Value {
     match given {
-        Value::Str(given) => Value::from(shown(given)),
-        Value::List(items) => Value::list(items.iter().map(value).collect()),
+        Value::Str(given) => Value::from(text(name, given)),
+        Value::List(items) => Value::list(items.iter().map(|item| value_with(item, name, text)).collect()),
         Value::Map(map) => {
             let clean: Map = map
                 .iter()
-                .map(|(key, inner)| {
-                    let inner = if is_secret(key) && !inner.is_null() { Value::from(STRUCK) } else { value(inner) };
-                    (key.clone(), inner)
+                .map(|(key, inner)| match is_secret(key) && !inner.is_null() {
+                    true => (key.clone(), Value::from(STRUCK)),
+                    false => (key.clone(), value_with(inner, key, text)),
                 })
                 .collect();
             Value::map(clean)
@@ -72,7 +87,7 @@ pub(crate) fn value(given: &Value) -> Value {
     }
 }
 
-fn is_secret(key: &str) -> bool {
+pub(crate) fn is_secret(key: &str) -> bool {
     let key: String = key.chars().filter(|one| one.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     let whole = ["token", "auth", "cookie", "setcookie", "credential", "credentials"];
     let parts = ["apikey", "accesskey", "privatekey", "secret", "password", "passwd", "passphrase", "authorization"];

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use windlass_core::ErrorInfo;
 use windlass_runtime::Tool;
-use windlass_tools::HttpTool;
+use windlass_tools::{HttpTool, Redaction, Secret};
 use windlass_value::Value;
 
 use crate::builtin::{Bash, BashOptions, Glob, Grep, Http, Read, Write};
+use crate::files::Protected;
 use crate::mcp::{McpServer, Servers, Warn};
 use crate::schema::Schema;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
@@ -20,6 +21,8 @@ use crate::{Catalogue, ToolSpec};
 pub struct Registry {
     tools: BTreeMap<String, Entry>,
     servers: Servers,
+    protected: Arc<Protected>,
+    secrets: Redaction,
 }
 
 /// A tool of this process.
@@ -45,6 +48,15 @@ impl Registry {
 
     pub(crate) fn local(&self, name: &str) -> Option<&Entry> {
         self.tools.get(name)
+    }
+
+    pub(crate) fn protected(&self) -> &Arc<Protected> {
+        &self.protected
+    }
+
+    /// What no tool's answer may hold.
+    pub(crate) fn secrets(&self) -> &Redaction {
+        &self.secrets
     }
 
     pub(crate) fn servers(&self) -> &Servers {
@@ -84,6 +96,8 @@ pub struct RegistryBuilder {
     servers: Vec<McpServer>,
     mcp_http: Option<HttpTool>,
     warn: Option<Warn>,
+    protected: Protected,
+    secrets: Vec<Secret>,
 }
 
 impl RegistryBuilder {
@@ -93,9 +107,25 @@ impl RegistryBuilder {
         self.tool(Read).tool(Write).tool(Glob).tool(Grep)
     }
 
+    /// File tools leave these paths alone: the store in use, files that say what is run.
+    #[must_use]
+    pub fn protect(mut self, protected: Protected) -> RegistryBuilder {
+        self.protected.closed.extend(protected.closed);
+        self.protected.kept.extend(protected.kept);
+        self
+    }
+
+    /// Struck out of all that tools answer, if they have 8 characters or more.
+    #[must_use]
+    pub fn secrets(mut self, secrets: impl IntoIterator<Item = Secret>) -> RegistryBuilder {
+        self.secrets.extend(secrets);
+        self
+    }
+
     #[must_use]
     pub fn bash(self, options: BashOptions) -> RegistryBuilder {
-        self.tool(Bash::new(options))
+        let secrets = options.secrets.clone();
+        self.tool(Bash::new(options)).secrets(secrets)
     }
 
     /// `http`, by the client's rules on addresses. Models choose the addresses: private ones are better closed.
@@ -203,7 +233,10 @@ impl RegistryBuilder {
             let hint = "names have letters, digits, `_` and `-`, 64 at most; those of servers have no `__`";
             return Err(ErrorInfo::new("BadTools", "input", problems.join("; ")).hint(hint));
         }
-        Ok(Registry { tools, servers: Servers::new(self.servers, self.mcp_http, self.warn) })
+        let secrets = self.servers.iter().flat_map(McpServer::secrets).chain(&self.secrets);
+        let secrets = Redaction::of_secrets(secrets);
+        let servers = Servers::new(self.servers, self.mcp_http, self.warn);
+        Ok(Registry { tools, servers, protected: Arc::new(self.protected), secrets })
     }
 }
 

@@ -48,6 +48,40 @@ pub(crate) fn head_and_tail(text: &str, bytes_max: usize) -> String {
     format!("{}\n… {} bytes left out …\n{}", &text[..head], tail - head, &text[tail..])
 }
 
+/// More of them in a row push what follows out of sight.
+const BLANKS_MAX: usize = 3;
+
+/// For somebody who is to decide: the beginning and the end of a text, and how much is left out between. Runs of blanks and
+/// of line breaks are counted, not shown.
+pub(crate) fn both_ends(text: &str, chars_max: usize) -> String {
+    let mut short = String::with_capacity(text.len().min(4 * chars_max));
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let is_break = |one: char| matches!(one, '\n' | '\r');
+        let same = |one: char| one.is_whitespace() && is_break(one) == is_break(first);
+        let run = match first.is_whitespace() {
+            true => &rest[..rest.find(|one: char| !same(one)).unwrap_or(rest.len())],
+            false => &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())],
+        };
+        let count = run.chars().count();
+        match first.is_whitespace() && count > BLANKS_MAX {
+            true if is_break(first) => short.push_str(&format!("\n[… {count} line breaks …]\n")),
+            true => short.push_str(&format!(" [… {count} blanks …] ")),
+            false => short.push_str(run),
+        }
+        rest = &rest[run.len()..];
+    }
+    let count = short.chars().count();
+    if count <= chars_max {
+        return short;
+    }
+    let at = |nth: usize| short.char_indices().nth(nth).map_or(short.len(), |(at, _)| at);
+    let (head, tail) = (at(chars_max / 2), at(count - chars_max / 2));
+    let lines = short[head..tail].matches('\n').count();
+    let left_out = count - chars_max / 2 * 2;
+    format!("{} [… {left_out} characters, {lines} line breaks left out …] {}", &short[..head], &short[tail..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +97,22 @@ mod tests {
             assert_eq!(visible(text), shown);
         }
         assert_eq!((shortened("äbc", 2), shortened("ab", 2)), ("äb…".to_owned(), "ab".to_owned()));
+    }
+
+    #[test]
+    fn nothing_is_pushed_out_of_sight() {
+        for (text, shown) in [
+            ("git  log   -1", "git  log   -1".to_owned()),
+            (&format!("ls{}; rm x", " ".repeat(500)), "ls [… 500 blanks …] ; rm x".to_owned()),
+            (&format!("ls{}rm x", "\n".repeat(90)), "ls\n[… 90 line breaks …]\nrm x".to_owned()),
+            (&format!("ls{}rm", "\u{3000}\t ".repeat(2)), "ls [… 6 blanks …] rm".to_owned()),
+            (&format!("a{}\n{}; rm x", "b".repeat(99), "c".repeat(99)), {
+                let (head, tail) = (format!("a{}", "b".repeat(29)), format!("{}; rm x", "c".repeat(24)));
+                format!("{head} [… 146 characters, 1 line breaks left out …] {tail}")
+            }),
+        ] {
+            assert_eq!(both_ends(text, 60), shown);
+        }
     }
 
     #[test]

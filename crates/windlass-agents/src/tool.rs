@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use windlass_runtime::ToolCall;
 use windlass_value::{Value, from_value};
 
 use crate::ToolSpec;
+use crate::files::Protected;
 
 /// Something that a model can call. Whatever happens becomes a text for the model.
 pub trait AgentTool: Send + Sync {
@@ -22,6 +24,8 @@ pub type AnswerFuture = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub struct AgentCall {
     /// The folder that the agent works in, an absolute path.
     pub folder: PathBuf,
+    /// What file tools leave alone in it.
+    pub(crate) protected: Arc<Protected>,
     /// Which effect of which run it is. Its input is what the model gave as arguments.
     pub call: ToolCall,
 }

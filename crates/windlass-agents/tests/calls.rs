@@ -141,6 +141,8 @@ async fn wrong_calls_are_texts_for_the_model() {
         ("http", r#"{"url": "http://127.0.0.1:1/"}"#, "not public"),
         ("http", r#"{"url": "http://169.254.169.254/latest"}"#, "not public"),
         ("http", r#"{"url": "ftp://x"}"#, "http or https"),
+        ("http", r#"{"url": "https://example.com@127.0.0.1/"}"#, "a login goes into a header"),
+        ("http", r#"{"url": "https://example.com\\.x/"}"#, "backslash"),
     ] {
         let found = scene.call_json(tool, arguments).await;
         assert!(found.error && found.content.contains(expected), "{tool} {arguments}: {found:?}");
@@ -206,7 +208,7 @@ async fn modes_of_permission() {
     ] {
         let policy = Policy::new(otherwise).allow(patterns(&allow)).deny(patterns(&deny));
         let arguments = parse_json(arguments).unwrap();
-        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments }).await;
+        let decision = policy.ask(&Request { tool, step: "s", arguments: &arguments, leads_to: &[] }).await;
         match expected {
             Ok(()) => assert_eq!(decision, Decision::Allowed, "{otherwise:?} {tool}"),
             Err(why) => {
@@ -223,7 +225,7 @@ async fn somebody_is_asked() {
     *scripted.answers.lock().unwrap() = vec!["a", "", "n", "yes", "y"];
     let policy = Policy::new(Otherwise::Ask).prompt(scripted.clone());
     let arguments = object([("command", "curl -H 'Authorization: Bearer abcdefghijk'\n\u{1b}[2K x")]);
-    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments };
+    let request = Request { tool: "bash", step: "build[2].fix", arguments: &arguments, leads_to: &[] };
     let mut decisions = Vec::new();
     for _ in 0..6 {
         decisions.push(match policy.ask(&request).await {
@@ -249,7 +251,7 @@ async fn one_question_at_a_time() {
     let asked = (0..20).map(|_| {
         let policy = policy.clone();
         tokio::spawn(async move {
-            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null }).await
+            policy.ask(&Request { tool: "bash", step: "s", arguments: &Value::Null, leads_to: &[] }).await
                 == Decision::Granted { always: false }
         })
     });
@@ -344,4 +346,90 @@ fn registries_that_cannot_be() {
         let error = built.err().unwrap();
         assert!(error.message.contains(why), "{}", error.message);
     }
+}
+
+#[tokio::test]
+async fn known_secrets_are_in_no_answer_and_no_event() {
+    use windlass_agents::BashOptions;
+    use windlass_tools::Secret;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let env = [("PATH", path.as_str()), ("HOUSE_KEY", "plain-word-9"), ("STORE", "redis://ann:open-sesame@host/0")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let registry = Registry::builder()
+        .file_tools()
+        .bash(BashOptions::with_environment(env))
+        .secrets([Secret::new("model-key-1")])
+        .function("tells", "d", parse_json("{}").unwrap(), |_| async { Err("it is model-key-1".to_owned()) });
+    let scene = Scene::with(registry, Policy::new(Otherwise::Allow));
+    std::fs::write(scene.work("env"), "K=plain-word-9\nopen-sesame").unwrap();
+    for (tool, arguments, expected) in [
+        ("bash", r#"{"command": "echo plain-word-9 $HOUSE_KEY; cat env"}"#, "***\nK=***\n***"),
+        ("bash", r#"{"command": "echo model-key-1 | base64"}"#, "***"),
+        ("read", r#"{"path": "env"}"#, "K=***\n***"),
+        ("grep", r#"{"pattern": "open"}"#, "env:2:***"),
+        ("tells", "{}", "it is ***"),
+    ] {
+        let (publish, mut heard) = Publish::heard();
+        let input = Value::map(scene.input(tool, parse_json(arguments).unwrap()));
+        let found = answer(&scene.tool().call(ToolCall { publish, ..ToolCall::alone(input) }).await);
+        assert!(found.content.starts_with(expected), "{tool}: {found:?}");
+        let Ok(TickKind::PublishEvent { data, .. }) = heard.try_recv() else { panic!("an event") };
+        assert!(!["plain-word", "model-key"].iter().any(|part| to_json(&data).contains(part)), "{data:?}");
+    }
+}
+
+#[tokio::test]
+async fn rules_on_paths_hold_however_they_are_spelled() {
+    let denied = Policy::new(Otherwise::Sandbox).deny(patterns(&["read(secret*)", "write(keep/*)"]));
+    let allowed = Policy::new(Otherwise::Refuse).allow(patterns(&["read(src/*)", "write(src/*)"]));
+    let (denied, allowed) = (Scene::with(usual(), denied), Scene::with(usual(), allowed));
+    for scene in [&denied, &allowed] {
+        for folder in ["sub", "src", "keep"] {
+            std::fs::create_dir_all(scene.work(folder)).unwrap();
+        }
+        for file in ["secret.txt", "src/a", "keep/a"] {
+            std::fs::write(scene.work(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("../secret.txt", scene.work("src/link")).unwrap();
+        std::os::unix::fs::symlink("src", scene.work("other")).unwrap();
+        std::os::unix::fs::symlink("keep", scene.work("gone")).unwrap();
+    }
+    // The path; whether a list that denies lets it be read and written; whether a list that allows does.
+    for (path, by_denied, by_allowed) in [
+        ("secret.txt", (false, true), (false, false)),
+        ("./secret.txt", (false, true), (false, false)),
+        ("sub/../secret.txt", (false, true), (false, false)),
+        ("sub//.././Secret.txt", (false, true), (false, false)),
+        ("{folder}/secret.txt", (false, true), (false, false)),
+        ("src/link", (false, true), (false, false)),
+        ("gone/new/x", (true, false), (false, false)),
+        ("src/a", (true, true), (true, true)),
+        ("./sub/../src/a", (true, true), (true, true)),
+        ("other/a", (true, true), (true, true)),
+        ("{folder}/src/new", (true, true), (true, true)),
+        ("src/../keep/a", (true, false), (false, false)),
+    ] {
+        for (scene, expected) in [(&denied, by_denied), (&allowed, by_allowed)] {
+            let path = path.replace("{folder}", &scene.folder());
+            let refused = |found: &str| found.contains("--deny") || found.contains("needs leave");
+            let read = scene.call("read", object([("path", &path)])).await.content;
+            let written = scene.call("write", object([("path", &path), ("content", "x")])).await.content;
+            assert_eq!((!refused(&read), !refused(&written)), expected, "{path}: {read} {written}");
+        }
+    }
+}
+
+#[test]
+fn a_question_hides_nothing_that_matters() {
+    let shown = |arguments: &Value| Request { tool: "bash", step: "s", arguments, leads_to: &[] }.shown_arguments();
+    let long = format!("echo {}; rm -rf x", "word ".repeat(500));
+    assert_eq!(shown(&object([("command", &long)])), long, "a command is shown whole");
+    let longer = format!("echo {}\n; rm -rf x", "word ".repeat(50_000));
+    let found = shown(&object([("command", &longer)]));
+    assert!(found.starts_with("echo word") && found.ends_with("\\n; rm -rf x") && found.len() < 5000, "{found}");
+    assert!(found.contains("characters, "), "{found}");
+    let pushed = format!("ls{}; rm -rf x", " ".repeat(100_000));
+    assert_eq!(shown(&object([("command", &pushed)])), "ls [… 100000 blanks …] ; rm -rf x");
+    let written = shown(&object([("path", "a"), ("content", &format!("{}\nend", "x\n".repeat(9000)))]));
+    assert!(written.contains(r#""path":"a""#) && written.contains("end\"") && written.len() < 1500, "{written}");
 }

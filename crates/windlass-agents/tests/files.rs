@@ -245,3 +245,59 @@ async fn context_files_are_text_or_media() {
         assert!(error.message.contains(name), "{name}: {}", error.message);
     }
 }
+
+#[tokio::test]
+async fn what_decides_what_runs_is_left_alone() {
+    let scene = Scene::protecting(|work| windlass_agents::Protected {
+        closed: vec![work.join("runs")],
+        kept: vec![work.join("flow.yaml"), work.join("missing/own.toml")],
+    });
+    for folder in [".git/hooks", ".windlass", "sub/.Windlass", "runs"] {
+        fs::create_dir_all(scene.work(folder)).unwrap();
+    }
+    for file in ["windlass.toml", ".windlass/db", "sub/.Windlass/db", "runs/db", "flow.yaml", ".git/config"] {
+        fs::write(scene.work(file), "treasure\n").unwrap();
+    }
+    symlink(".git", scene.work("link")).unwrap();
+    symlink("windlass.toml", scene.work("settings")).unwrap();
+    symlink("runs", scene.work("past")).unwrap();
+    let absolute = scene.work("flow.yaml").display().to_string();
+    // The path; whether it can be read; whether it can be written.
+    for (path, read, written) in [
+        ("windlass.toml", true, false),
+        ("./a/../windlass.toml", false, false),
+        ("new/Windlass.TOML", false, false),
+        ("settings", true, false),
+        (".windlass/db", false, false),
+        (".windlass/new/x", false, false),
+        ("sub/.Windlass/db", false, false),
+        ("sub/../runs/db", false, false),
+        ("runs", false, false),
+        ("past/db", false, false),
+        ("RUNS/db", false, false),
+        ("flow.yaml", true, false),
+        (&absolute, true, false),
+        ("missing/own.toml", false, false),
+        (".git/config", true, false),
+        (".git", false, false),
+        ("link/hooks/pre-commit", false, false),
+        ("sub/.git/hooks/x", false, false),
+        ("gitignore", false, true),
+        (".gitignore", false, true),
+        ("runs2", false, true),
+        ("sub/ok.txt", false, true),
+    ] {
+        let found = scene.call("read", object([("path", path)])).await;
+        assert_eq!(!found.error, read, "read {path}: {found:?}");
+        let found = scene.call("write", object([("path", path), ("content", "mine")])).await;
+        assert_eq!(!found.error, written, "write {path}: {found:?}");
+    }
+    let found = scene.call("write", object([("path", "windlass.toml"), ("content", "")])).await.content;
+    assert_eq!(found, "`windlass.toml` is a file of settings, which cannot be written; file tools leave it alone");
+    assert!(!scene.work(".windlass/new").exists(), "nothing is made on the way");
+    // Searches go past it.
+    let found = scene.call("grep", object([("pattern", "treasure"), ("glob", "{.*,*,**/.*/*}")])).await.content;
+    assert!(found.contains("flow.yaml") && !found.contains("runs/") && !found.contains("indlass/"), "{found}");
+    let found = scene.call("glob", object([("pattern", "{.windlass/*,runs/*,sub/.Windlass/*}")])).await.content;
+    assert!(found.starts_with("no file"), "{found}");
+}

@@ -1,16 +1,16 @@
 //! What agents of `windlass run` can do: models, tools, and who is asked before they use them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use windlass_agents::{
-    AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Registry, Terminal, ToolSpec,
+    AgentFiles, AgentToolCaller, BashOptions, Otherwise, Pattern, Policy, Protected, Registry, Terminal, ToolSpec,
 };
 use windlass_core::ErrorInfo;
-use windlass_runtime::Tools;
+use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
 use windlass_syntax::{did_you_mean, list_of, nearest};
-use windlass_tools::chat::{AgentModelTool, ChatOptions, ModelService, Price, Prices};
-use windlass_tools::{HttpOptions, HttpTool};
+use windlass_tools::chat::{AgentModelTool, ChatOptions, HeaderText, ModelService, Price, Prices};
+use windlass_tools::{HttpOptions, HttpTool, Secret};
 use windlass_zenflow::{ModelProblem, Models};
 
 use crate::args::Permissions;
@@ -98,7 +98,7 @@ pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool) -> Result<Tools
     let chat = AgentModelTool::new(chat_options(settings), http, registry.clone());
     Ok(tools
         .with("agent_model", chat)
-        .with("agent_tool", AgentToolCaller::new(registry, Arc::new(policy(&settings.flow.permissions)?)))
+        .with("agent_tool", Closed(AgentToolCaller::new(registry, Arc::new(policy(&settings.flow.permissions)?))))
         .with("agent_files", AgentFiles))
 }
 
@@ -116,6 +116,8 @@ fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
     let open = HttpTool::new(HttpOptions { reply_bytes_max, ..HttpOptions::default() });
     let bash = BashOptions::with_environment(variables());
     let mut registry = Registry::builder()
+        .protect(protected(settings))
+        .secrets(secrets(settings))
         .file_tools()
         .bash(bash)
         .http(open)
@@ -125,6 +127,41 @@ fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
         registry = registry.mcp(mcp.server(variable)?);
     }
     registry.build().map_err(|error| Failure::usage(error.message.to_string()))
+}
+
+/// Whoever writes these has the program run what they like, or tells it another past.
+fn protected(settings: &Settings) -> Protected {
+    let kept = settings.file.clone().into_iter().chain(settings.flow.sources.paths()).collect();
+    Protected { closed: settings.store.clone().into_iter().collect(), kept }
+}
+
+/// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
+/// known to the registry.
+fn secrets(settings: &Settings) -> Vec<Secret> {
+    let headers = settings.models.iter().flat_map(|service| &service.headers);
+    let headers = headers.filter_map(|(_, text)| match text {
+        HeaderText::Variable(name) => Some(name),
+        HeaderText::Text(_) => None,
+    });
+    let keys = settings.models.iter().filter_map(|service| service.key_env.as_ref());
+    let names = headers.chain(keys).chain(&settings.model.key_env);
+    names.filter_map(|name| variable(name)).map(Secret::new).collect()
+}
+
+/// Before an agent's first call this process is closed to others of the same user: programs that agents start must not
+/// read its environment and its memory. Whoever has started it with all rights is not kept from it.
+struct Closed(AgentToolCaller);
+
+impl Tool for Closed {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // Where it cannot be done there is still what is struck out of answers.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+        });
+        self.0.call(call)
+    }
 }
 
 /// The environment, as far as it is text.

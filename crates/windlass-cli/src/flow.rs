@@ -1,11 +1,11 @@
 //! Workflows of agents: what of the command line and the settings they are compiled with.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_syntax::{Diagnostics, Node, Source};
 use windlass_value::Value;
-use windlass_zenflow::{Compiled, CoordinatorMode, Disk, Options, Problems};
+use windlass_zenflow::{Compiled, CoordinatorMode, Disk, FileProblem, Files, Options, Problems};
 
 use crate::agents;
 use crate::args::{self, Coordinator, Permissions};
@@ -30,6 +30,42 @@ pub struct Flow {
     /// Tell what models say while they say it.
     pub stream: bool,
     pub permissions: Permissions,
+    /// The files that the run is made of: its agents do not write them.
+    pub sources: Sources,
+}
+
+/// Files that were read to compile a workflow.
+#[derive(Clone, Default)]
+pub struct Sources(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Sources {
+    fn add(&self, path: &Path) {
+        if let Ok(path) = path.canonicalize() {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+        }
+    }
+
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The file system, and what was read of it.
+struct Watched(Sources);
+
+impl Files for Watched {
+    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+        self.0.add(path);
+        Disk.read(path, most)
+    }
+
+    fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem> {
+        Disk.canonical(path)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64, FileProblem> {
+        Disk.size(path)
+    }
 }
 
 impl Flow {
@@ -52,6 +88,7 @@ impl Flow {
             runs: true,
             stream: agents.stream,
             permissions: args.permissions.clone(),
+            sources: Sources::default(),
         })
     }
 
@@ -85,6 +122,9 @@ pub fn compile(source: &Source, tree: &Node, found: Diagnostics, settings: &Sett
 fn options(source: &Source, settings: &Settings) -> Options {
     let flow = &settings.flow;
     let path = (!definition::is_from_stdin(source)).then(|| folder_of(Path::new(&*source.name)));
+    if path.is_some() {
+        flow.sources.add(Path::new(&*source.name));
+    }
     Options {
         limits: settings.limits.clone(),
         folder: path.and_then(|folder| folder.canonicalize().ok()),
@@ -96,7 +136,7 @@ fn options(source: &Source, settings: &Settings) -> Options {
         coordinator: flow.coordinator,
         max_concurrency: flow.max_concurrency,
         work_folder: flow.workdir.clone(),
-        files: Arc::new(Disk),
+        files: Arc::new(Watched(flow.sources.clone())),
         models: Arc::new(agents::KnownModels::of(settings)),
         strict_files: flow.runs,
     }

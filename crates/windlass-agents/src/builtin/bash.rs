@@ -9,11 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
-use windlass_tools::{ProcessGroup, basic_environment};
+use windlass_tools::{ProcessGroup, Secret, basic_environment};
 
 use crate::ToolSpec;
 use crate::builtin::spec;
 use crate::files::Folder;
+use crate::secrets;
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
 
 const SECONDS_USUAL: u64 = 30;
@@ -27,61 +28,27 @@ const LEFT_OVER: Duration = Duration::from_millis(100);
 pub struct BashOptions {
     /// The whole environment.
     pub env: Vec<(String, String)>,
+    /// Struck out of what the tools of the registry answer, if they have 8 characters or more.
+    pub secrets: Vec<Secret>,
 }
 
 impl Default for BashOptions {
     fn default() -> BashOptions {
-        BashOptions { env: basic_environment(|_| None) }
+        BashOptions { env: basic_environment(|_| None), secrets: Vec::new() }
     }
 }
 
 impl BashOptions {
-    /// With these variables, but for those whose names say that they hold secrets.
+    /// With these variables, but for those that may hold secrets by their names, or an address with a login.
     pub fn with_environment(variables: impl IntoIterator<Item = (String, String)>) -> BashOptions {
-        let mut env: Vec<(String, String)> = variables.into_iter().filter(|(name, _)| !is_secret(name)).collect();
+        let (hidden, mut env): (Vec<_>, Vec<_>) =
+            variables.into_iter().partition(|(name, value)| secrets::is_secret(name, value));
+        let secrets = hidden.iter().flat_map(|(name, value)| secrets::of_variable(name, value)).collect();
         if !env.iter().any(|(name, _)| name == "PATH") {
             env.extend(basic_environment(|_| None));
         }
-        BashOptions { env }
+        BashOptions { env, secrets }
     }
-}
-
-/// Whether a variable of this name may hold a secret. Better one too many.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    const BEGIN: [&str; 14] = [
-        "AWS_",
-        "AZURE_",
-        "GOOGLE_",
-        "GCP_",
-        "GCLOUD_",
-        "OPENAI_",
-        "ANTHROPIC_",
-        "COMPAT_",
-        "GEMINI_",
-        "MISTRAL_",
-        "GITHUB_",
-        "GITLAB_",
-        "VAULT_",
-        "WINDLASS_",
-    ];
-    const HOLD: [&str; 11] = [
-        "APIKEY",
-        "API_KEY",
-        "TOKEN",
-        "SECRET",
-        "PASSWORD",
-        "PASSWD",
-        "PASSPHRASE",
-        "CREDENTIAL",
-        "PRIVATE_KEY",
-        "ACCESS_KEY",
-        "AUTH_SOCK",
-    ];
-    const END: [&str; 8] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_DSN", "_PAT", "DATABASE_URL", "_CONNECTION_STRING"];
-    BEGIN.iter().any(|part| name.starts_with(part))
-        || HOLD.iter().any(|part| name.contains(part))
-        || END.iter().any(|part| name.ends_with(part))
 }
 
 /// Runs shell texts in the work folder. Nothing confines them: this tool is to be allowed with care.
@@ -118,7 +85,7 @@ impl AgentTool for Bash {
 }
 
 async fn run(options: &BashOptions, call: &AgentCall) -> std::io::Result<Answer> {
-    if let Err(problem) = Folder::open(&call.folder) {
+    if let Err(problem) = Folder::open(&call.folder, &call.protected) {
         return Ok(Answer::error(problem));
     }
     let limit = limit(call);
@@ -245,29 +212,10 @@ mod tests {
 
     #[test]
     fn secrets_are_not_handed_on() {
-        for (name, secret) in [
-            ("PATH", false),
-            ("HOME", false),
-            ("LANG", false),
-            ("CARGO_HOME", false),
-            ("EDITOR", false),
-            ("KEYBOARD", false),
-            ("OPENAI_API_KEY", true),
-            ("OPENAI_BASE_URL", true),
-            ("MY_TOKEN", true),
-            ("npm_token", true),
-            ("AWS_PROFILE", true),
-            ("DB_PASSWORD", true),
-            ("CLIENT_SECRET_FILE", true),
-            ("SSH_AUTH_SOCK", true),
-            ("DATABASE_URL", true),
-            ("SENTRY_DSN", true),
-            ("WINDLASS_AUTH_PG", true),
-        ] {
-            assert_eq!(is_secret(name), secret, "{name}");
-        }
-        let both = [("PATH", "/bin"), ("X_API_KEY", "y"), ("A", "b")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-        assert_eq!(BashOptions::with_environment(both).env.len(), 2);
+        let all = [("PATH", "/bin"), ("X_API_KEY", "y"), ("A", "b"), ("U", "http://a:b@c/")];
+        let options = BashOptions::with_environment(all.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let names: Vec<&str> = options.env.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!((names, options.secrets.len()), (vec!["PATH", "A"], 4));
     }
 
     #[test]

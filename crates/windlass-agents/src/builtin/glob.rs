@@ -6,7 +6,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::ToolSpec;
 use crate::builtin::{note, on_files, spec};
-use crate::files::{Folder, Missing, Problem, Tree};
+use crate::files::{Folder, Problem, Tree, Wanted};
 use crate::text::{shortened, visible};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
@@ -38,9 +38,9 @@ fn glob(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
     let pattern = call.text("pattern").unwrap_or_default();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let matcher = matcher(pattern)?;
-    let place = folder.find(call.text("path").unwrap_or("."), Missing::Refuse)?;
+    let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
     let cancelled = call.call.cancelled.clone();
-    let tree = Tree { hidden: names_hidden(pattern), stop: &|| cancelled.is_cancelled() };
+    let tree = Tree { guard: folder.guard(), hidden: names_hidden(pattern), stop: &|| cancelled.is_cancelled() };
     let mut paths = Vec::new();
     let found = tree.walk(&place, |entry| {
         if matcher.is_match(entry.below) {

@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 use crate::ToolSpec;
 use crate::builtin::glob::{matcher, names_hidden};
 use crate::builtin::{is_binary, note, on_files, spec};
-use crate::files::{Entry, Folder, Missing, Problem, Tree};
+use crate::files::{Entry, Folder, Problem, Tree, Wanted};
 use crate::text::{shortened, visible};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
@@ -50,10 +50,10 @@ fn grep(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
     let names = call.text("glob").map(Names::new).transpose()?;
     let limit =
         call.number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LINES_USUAL).min(LINES_MAX);
-    let place = folder.find(call.text("path").unwrap_or("."), Missing::Refuse)?;
+    let place = folder.find(call.text("path").unwrap_or("."), Wanted::Read)?;
     let cancelled = call.call.cancelled.clone();
     let hidden = call.text("glob").is_some_and(names_hidden);
-    let tree = Tree { hidden, stop: &|| cancelled.is_cancelled() };
+    let tree = Tree { guard: folder.guard(), hidden, stop: &|| cancelled.is_cancelled() };
     let mut lines = Vec::new();
     let found = tree.walk(&place, |entry| match names.as_ref().is_none_or(|names| names.fit(entry)) {
         true => search(entry, &regex, limit, &mut lines, &|| cancelled.is_cancelled()),

@@ -5,6 +5,7 @@ use windlass_tools::HttpTool;
 use windlass_value::{Map, Value, to_json};
 
 use crate::ToolSpec;
+use crate::address::Address;
 use crate::builtin::spec;
 use crate::text::{head_and_tail, visible};
 use crate::tool::{AgentCall, AgentTool, Answer, AnswerFuture};
@@ -26,7 +27,8 @@ impl AgentTool for Http {
     fn spec(&self) -> ToolSpec {
         spec(
             "http",
-            "Sends one HTTP request, follows redirects, and gives the status, some headers and the body as text.",
+            "Sends one HTTP request and gives the status, some headers and the body as text. A redirect is not followed: \
+             its `location` is given, which can be asked for in turn.",
             r#"{"type": "object", "properties": {
                 "url": {"type": "string", "minLength": 1, "description": "the whole address"},
                 "method": {"type": "string", "description": "GET if not given"},
@@ -40,12 +42,18 @@ impl AgentTool for Http {
     fn call(&self, call: AgentCall) -> AnswerFuture {
         let http = self.0.clone();
         Box::pin(async move {
+            // What was asked for must be what is sent.
+            if let Err(problem) = Address::of(call.text("url").unwrap_or_default()) {
+                return Answer::error(problem);
+            }
             let given = call.call.input.as_map().cloned().unwrap_or_default();
             let mut input: Map =
                 given.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect();
             if !input.contains_key("timeout") {
                 input.insert("timeout", 30i64);
             }
+            // Where it leads is for whoever gives leave, as any address.
+            input.insert("redirect", "manual");
             // Nobody would come back for the result of what was only accepted.
             input.insert("async", false);
             let outcome = http.call(ToolCall { input: Value::map(input), ..call.call }).await;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use crate::ToolSpec;
 use crate::builtin::{is_binary, on_files, spec};
-use crate::files::{Folder, Missing, Problem};
+use crate::files::{Folder, Problem, Wanted};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
 const BYTES_MAX: usize = 1 << 20;
@@ -31,7 +31,7 @@ impl AgentTool for Read {
 }
 
 fn read(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
-    let place = folder.find(call.text("path").unwrap_or_default(), Missing::Refuse)?;
+    let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Read)?;
     let (file, size) = place.open()?;
     let cannot = |error: std::io::Error| format!("`{}` cannot be read: {error}", place.shown);
     let mut reader = BufReader::new(file);

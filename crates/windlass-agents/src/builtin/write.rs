@@ -2,7 +2,7 @@
 
 use crate::ToolSpec;
 use crate::builtin::{on_files, spec};
-use crate::files::{Folder, Missing, Problem};
+use crate::files::{Folder, Problem, Wanted};
 use crate::tool::{AgentCall, AgentTool, AnswerFuture};
 
 const BYTES_MAX: usize = 16 << 20;
@@ -32,7 +32,7 @@ fn write(call: &AgentCall, folder: &Folder) -> Result<String, Problem> {
     if content.len() > BYTES_MAX {
         return Err(format!("the content has {} bytes; at most {BYTES_MAX} can be written at once", content.len()));
     }
-    let place = folder.find(call.text("path").unwrap_or_default(), Missing::Create)?;
+    let place = folder.find(call.text("path").unwrap_or_default(), Wanted::Write)?;
     place.replace(content.as_bytes())?;
     let was = if place.kind.is_some() { "" } else { ", a new file" };
     Ok(format!("wrote {} bytes to `{}`{was}", content.len(), place.shown))

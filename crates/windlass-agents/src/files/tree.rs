@@ -5,10 +5,11 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, statat};
 
-use super::{Place, Problem, folder_flags, reason};
+use super::{Guard, Place, Problem, Wanted, folder_flags, reason};
 
 /// More is a mistake in the pattern, or a folder that should not be searched as a whole.
 const ENTRIES_MAX: usize = 200_000;
@@ -16,6 +17,7 @@ const DEPTH_MAX: usize = 64;
 
 /// What there is to see of a tree.
 pub(crate) struct Tree<'a> {
+    pub(crate) guard: &'a Guard,
     /// Also what begins with a dot.
     pub(crate) hidden: bool,
     pub(crate) stop: &'a dyn Fn() -> bool,
@@ -111,6 +113,10 @@ impl Tree<'_> {
             };
             let raw = OsStr::from_bytes(raw);
             let Ok(stat) = statat(folder, raw, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            // By its name and by what it is: where it is was looked at when the search began.
+            if self.guard.check(Path::new(""), raw, Some(&stat), Wanted::Read).is_err() {
+                continue;
+            }
             let kind = FileType::from_raw_mode(stat.st_mode);
             let name = raw.to_string_lossy();
             let path = format!("{prefix}{name}");

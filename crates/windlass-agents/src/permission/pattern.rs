@@ -6,6 +6,7 @@ use std::str::FromStr;
 use windlass_value::Value;
 
 use super::Request;
+use crate::address::{Address, usual_authority};
 
 /// A tool's name, where `*` stands for anything, and in parentheses what its first argument must be like: the command of
 /// `bash`, the path of file tools, the address of `http`.
@@ -67,9 +68,16 @@ impl Pattern {
                 (None, _) => true,
                 (Some(wanted), Some((name, given))) => {
                     let joined = name == "command" && JOINS.iter().any(|join| given.contains(join));
-                    // A path that climbs may lead elsewhere than it seems to.
-                    let climbs = name == "path" && given.split('/').any(|part| part == "..");
-                    !joined && !climbs && fits(wanted, given.trim())
+                    match name {
+                        // Where it leads counts, not how it is spelled.
+                        "path" if !request.leads_to.is_empty() => {
+                            request.leads_to.iter().any(|path| fits(wanted, path))
+                        }
+                        // A path that climbs may lead elsewhere than it seems to.
+                        "path" => !given.split('/').any(|part| part == "..") && fits(wanted, given.trim()),
+                        "url" => Address::of(given).is_ok_and(|address| address.is_plain && at(wanted, &address, true)),
+                        _ => !joined && fits(wanted, given.trim()),
+                    }
                 }
                 (Some(_), None) => false,
             }
@@ -84,6 +92,15 @@ impl Pattern {
                     let parts = given.split(['&', '|', ';', '\n', '\r', '`', '(', ')', '{', '}']);
                     parts.chain([given]).any(|part| fits(wanted, part.trim().trim_start_matches('$').trim()))
                 }
+                (Some(wanted), Some(("path", given))) => {
+                    // There are file systems that do not tell the cases apart.
+                    let wanted = wanted.to_lowercase();
+                    let fits = |path: &str| fits(&wanted, &path.to_lowercase());
+                    fits(given.trim()) || request.leads_to.iter().any(|path| fits(path))
+                }
+                (Some(wanted), Some(("url", given))) => {
+                    fits(wanted, given.trim()) || Address::of(given).is_ok_and(|address| at(wanted, &address, false))
+                }
                 (Some(wanted), Some((_, given))) => fits(wanted, given.trim()),
                 (Some(_), None) => false,
             }
@@ -92,6 +109,25 @@ impl Pattern {
 
 fn argument(arguments: &Value) -> Option<(&'static str, &str)> {
     TELLING.iter().find_map(|name| Some((*name, arguments.get(name)?.as_str()?)))
+}
+
+/// Whether an address fits a pattern. A `*` in the host does not reach beyond it. `https://example.com*` allows that host
+/// alone, whatever it is asked for; `example.com.evil.test` begins so, too.
+fn at(pattern: &str, address: &Address, allows: bool) -> bool {
+    let Some((scheme, rest)) = pattern.split_once("://") else { return fits(pattern, &address.text()) };
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (scheme, is_whole) = (scheme.to_ascii_lowercase(), !path.is_empty());
+    let open = authority
+        .strip_suffix('*')
+        .filter(|host| !is_whole && host.ends_with(|one: char| one != '.' && one != ':' && one != '*'));
+    let path_fits = match (is_whole, authority.ends_with('*')) {
+        (true, _) if path.starts_with('?') => fits(&format!("/{path}"), &address.path),
+        (true, _) => fits(path, &address.path),
+        (false, true) => true,
+        (false, false) => address.path == "/",
+    };
+    let authority = usual_authority(&scheme, open.filter(|_| allows).unwrap_or(authority));
+    fits(&scheme, &address.scheme) && fits(&authority, &address.authority) && path_fits
 }
 
 /// `*` stands for any characters, also none. In time that grows with both lengths at most.
@@ -141,11 +177,28 @@ mod tests {
             ("write(src/*.rs)", "write", r#"{"path": "src/b.md", "content": ""}"#, false, false),
             ("http(https://example.com/*)", "http", r#"{"url": "https://example.com/x"}"#, true, true),
             ("http(https://example.com/*)", "http", r#"{"url": "https://example.com.evil/x"}"#, false, false),
+            ("http(https://example.com*)", "http", r#"{"url": "https://example.com/x?y"}"#, true, true),
+            ("http(https://example.com*)", "http", r#"{"url": "https://example.com@evil.test/"}"#, false, true),
+            ("http(https://example.com*)", "http", r#"{"url": "https://example.com\\@evil.test/"}"#, false, true),
+            ("http(https://example.com*)", "http", r#"{"url": "https://example.com.evil.test/"}"#, false, true),
+            ("http(https://example.com/*)", "http", r#"{"url": "HTTPS://EXAMPLE.com:443/x"}"#, true, true),
+            ("http(https://Example.com/*)", "http", r#"{"url": "https://example.com./x"}"#, true, true),
+            ("http(https://example.com)", "http", r#"{"url": "https://example.com/"}"#, true, true),
+            ("http(https://example.com)", "http", r#"{"url": "https://example.com/x"}"#, false, false),
+            ("http(https://example.com/*)", "http", r#"{"url": "https://example.com:8443/x"}"#, false, false),
+            ("http(https://*.example.com/*)", "http", r#"{"url": "https://a.example.com/x"}"#, true, true),
+            ("http(https://*.example.com/*)", "http", r#"{"url": "https://evil.test/x.example.com/"}"#, false, true),
+            ("http(*://evil.test/*)", "http", r#"{"url": "http://Evil.TEST/"}"#, true, true),
+            ("http(https://x.test/pub/*)", "http", r#"{"url": "https://x.test/pub/../private"}"#, false, true),
+            ("http(https://x.test/priv*)", "http", r#"{"url": "https://x.test/pub/%2e%2e/%70rivate"}"#, false, true),
+            ("http(https://*)", "http", r#"{"url": "https://example.com/x"}"#, true, true),
+            ("http(https://*)", "http", r#"{"url": "http://example.com/x"}"#, false, false),
+            ("http(*)", "http", r#"{"url": "http://example.com/x"}"#, true, true),
             ("own(x)", "own", r#"{"y": "x"}"#, false, false),
         ] {
             let pattern: Pattern = pattern.parse().unwrap();
             let arguments = parse_json(arguments).unwrap();
-            let request = Request { tool, step: "s", arguments: &arguments };
+            let request = Request { tool, step: "s", arguments: &arguments, leads_to: &[] };
             assert_eq!(
                 (pattern.allows(&request), pattern.denies(&request)),
                 (allows, denies),

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use windlass_agents::{AgentToolCaller, Answer, BashOptions, Otherwise, Permission, Policy, Registry, RegistryBuilder};
+use windlass_agents::{
+    AgentToolCaller, Answer, BashOptions, Otherwise, Permission, Policy, Protected, Registry, RegistryBuilder,
+};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::{HttpOptions, HttpTool};
@@ -37,11 +39,21 @@ impl Scene {
         Scene::with(usual(), Policy::new(Otherwise::Allow))
     }
 
+    /// With paths of the work folder that file tools leave alone.
+    pub fn protecting(protected: impl FnOnce(&Path) -> Protected) -> Scene {
+        Scene::made(|work| usual().protect(protected(work)), Policy::new(Otherwise::Allow))
+    }
+
     pub fn with(registry: RegistryBuilder, permission: impl Permission + 'static) -> Scene {
+        Scene::made(|_| registry, permission)
+    }
+
+    fn made(registry: impl FnOnce(&Path) -> RegistryBuilder, permission: impl Permission + 'static) -> Scene {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!("windlass-agents-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let root = std::env::temp_dir().canonicalize().unwrap().join(name);
         std::fs::create_dir_all(root.join("work")).unwrap();
+        let registry = registry(&root.join("work"));
         Scene { root, registry: Arc::new(registry.build().unwrap()), permission: Arc::new(permission) }
     }
 

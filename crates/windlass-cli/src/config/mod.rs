@@ -39,12 +39,18 @@ pub struct Settings {
     pub app: BTreeMap<String, String>,
     /// What the command line says of agents.
     pub flow: Flow,
+    /// Where runs are kept and where settings are looked for, absolute: nothing for agents.
+    pub store: Option<PathBuf>,
+    pub file: Option<PathBuf>,
 }
 
 impl Settings {
     pub fn load(global: &Global) -> Result<Settings, Failure> {
         let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
-        let mut settings = Settings::default();
+        let store = crate::stores::directory(global);
+        let file = global.config.clone().unwrap_or_else(|| beside(&store));
+        let absolute = |path: PathBuf| std::path::absolute(path).ok();
+        let mut settings = Settings { store: absolute(store), file: absolute(file), ..Settings::default() };
         if let Some((path, text)) = settings_file(global)? {
             read_file(&path, &text, &mut limits, &mut settings)?;
         }

@@ -1,0 +1,138 @@
+//! Addresses that models name: one spelling for each, so that rules mean what they say.
+
+use std::fmt::Write;
+
+use crate::text::{shortened, visible};
+
+/// An address in its usual spelling: scheme and host in lower case, no port where it is the usual one, no `.` and `..`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Address {
+    pub(crate) scheme: String,
+    /// The host, and the port if it is not the usual one.
+    pub(crate) authority: String,
+    /// With the query.
+    pub(crate) path: String,
+    /// The path was given without `.` and `..`: it is the same for every server.
+    pub(crate) is_plain: bool,
+}
+
+impl Address {
+    /// Else a sentence for the model.
+    pub(crate) fn of(text: &str) -> Result<Address, String> {
+        let problem =
+            |why: &str| Err(format!("`{}` is no address for this tool: {why}", shortened(&visible(text), 200)));
+        let text = text.trim();
+        if text.contains('\\') || text.chars().any(char::is_control) {
+            return problem("it has a backslash or a control character");
+        }
+        let Some((scheme, rest)) = text.split_once("://") else { return problem("it is not http or https") };
+        let scheme = scheme.to_ascii_lowercase();
+        if !matches!(scheme.as_str(), "http" | "https") {
+            return problem("it is not http or https");
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return problem("it has a user before its host; a login goes into a header");
+        }
+        let authority = usual_authority(&scheme, authority);
+        let usable = |one: char| one.is_ascii_alphanumeric() || "-._:[]".contains(one);
+        if authority.is_empty() || !authority.chars().all(usable) {
+            return problem("its host is not valid");
+        }
+        let (path, query) = tail.split_at(tail.find('?').unwrap_or(tail.len()));
+        let decoded = decoded(path);
+        let is_plain = !decoded.split('/').any(|part| matches!(part, "." | ".."));
+        Ok(Address { scheme, authority, path: format!("{}{query}", without_dots(&decoded)), is_plain })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+}
+
+/// Also for patterns, where a `*` may stand anywhere.
+pub(crate) fn usual_authority(scheme: &str, authority: &str) -> String {
+    let authority = authority.to_ascii_lowercase();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    let host = authority.strip_suffix(usual).or_else(|| authority.strip_suffix(':')).unwrap_or(&authority);
+    match host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some((host, port)) => format!("{}:{port}", host.strip_suffix('.').unwrap_or(host)),
+        None => host.strip_suffix('.').unwrap_or(host).to_owned(),
+    }
+}
+
+/// Characters that need no escape stand as they are; other escapes are in upper case.
+fn decoded(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = rest.find('%') {
+        text.push_str(&rest[..at]);
+        let byte = rest.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte {
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(char::from(byte)),
+            Some(byte) => {
+                // Writing to a text cannot fail.
+                let _ = write!(text, "%{byte:02X}");
+            }
+            None => text.push('%'),
+        }
+        rest = &rest[at + if byte.is_some() { 3 } else { 1 }..];
+    }
+    text + rest
+}
+
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    let given: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    for (at, part) in given.iter().enumerate() {
+        let is_last = at + 1 == given.len();
+        match *part {
+            "." | ".." => {
+                if *part == ".." {
+                    parts.pop();
+                }
+                if is_last {
+                    parts.push("");
+                }
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_spelling_for_each() {
+        for (given, usual, is_plain) in [
+            ("https://example.com", "https://example.com/", true),
+            (" HTTPS://Example.COM:443/A?B#c ", "https://example.com/A?B", true),
+            ("http://example.com.:80", "http://example.com/", true),
+            ("http://example.com.:81/%7Ea%2fb", "http://example.com:81/~a%2Fb", true),
+            ("http://[::1]:80/", "http://[::1]/", true),
+            ("http://x/a/../%70rivate/%2e", "http://x/private/", false),
+            ("http://x/../../a", "http://x/a", false),
+            ("http://x/%zz%é", "http://x/%zz%é", true),
+        ] {
+            let found = Address::of(given).unwrap();
+            assert_eq!((found.text().as_str(), found.is_plain), (usual, is_plain), "{given}");
+        }
+        for wrong in [
+            "https://example.com@evil.test/",
+            "https://a:b@example.com/",
+            "https://example.com\\@evil.test/",
+            "https://evil.test\\.example.com/",
+            "https://exa mple.com/",
+            "https://example.com%2eevil.test/",
+            "ftp://example.com/",
+            "//example.com/",
+            "https:///x",
+        ] {
+            assert!(Address::of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Secrets that are known: variables that programs of agents are not given, and that are struck out of what tools answer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_tools::{Redaction, Secret};
+use windlass_value::{Map, Value, parse_json};
+
+/// Names that begin so are not handed on. What they hold is mostly no secret.
+const BEGIN: [&str; 14] = [
+    "AWS_",
+    "AZURE_",
+    "GOOGLE_",
+    "GCP_",
+    "GCLOUD_",
+    "OPENAI_",
+    "ANTHROPIC_",
+    "COMPAT_",
+    "GEMINI_",
+    "MISTRAL_",
+    "GITHUB_",
+    "GITLAB_",
+    "VAULT_",
+    "WINDLASS_",
+];
+const HOLD: [&str; 15] = [
+    "APIKEY",
+    "API_KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "PRIVATE_KEY",
+    "ACCESS_KEY",
+    "AUTH_SOCK",
+    "COOKIE",
+    "WEBHOOK",
+    "DATABASE_URL",
+    "WINDLASS_AUTH_",
+];
+const END: [&str; 6] = ["_KEY", "_AUTH", "_PASS", "_PWD", "_PAT", "_CONNECTION_STRING"];
+/// In ordinary names, too: such as `DESKTOP_SESSION`.
+const MAY_HOLD: [&str; 3] = ["SESSION", "PASS", "DSN"];
+
+/// Whether a variable may hold a secret and is not handed on. Better one too many.
+pub(crate) fn is_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    BEGIN.iter().any(|part| name.starts_with(part))
+        || is_named_so(&name)
+        || MAY_HOLD.iter().any(|part| name.contains(part))
+        || login(value).is_some()
+}
+
+fn is_named_so(name: &str) -> bool {
+    HOLD.iter().any(|part| name.contains(part)) || END.iter().any(|part| name.ends_with(part))
+}
+
+/// What of a variable is struck out of texts. Fewer than are not handed on: names of regions, folders and the like are part
+/// of ordinary text, which would be blotted out with them.
+pub(crate) fn of_variable(name: &str, value: &str) -> Vec<Secret> {
+    let name = name.to_ascii_uppercase();
+    let login = login(value);
+    let is_word = !value.chars().any(|one| one.is_ascii_digit() || one.is_ascii_uppercase());
+    let named = is_named_so(&name) || (!is_word && MAY_HOLD.iter().any(|part| name.contains(part)));
+    // A file that holds a secret is no secret.
+    let is_path = value.starts_with('/') && Path::new(value).exists();
+    let mut found = Vec::new();
+    if (named && !is_path) || login.is_some() {
+        found.push(value.to_owned());
+    }
+    if let Some(login) = login {
+        found.extend(login.split_once(':').map(|(_, password)| password.to_owned()));
+        found.push(login.to_owned());
+    }
+    if name.starts_with("WINDLASS_AUTH_")
+        && let Ok(facts) = parse_json(value)
+    {
+        texts(&facts, &mut found);
+    }
+    found.into_iter().map(Secret::new).collect()
+}
+
+/// Of what is known about a service only what its name says is secret.
+fn texts(facts: &Value, found: &mut Vec<String>) {
+    for (name, fact) in facts.as_map().into_iter().flat_map(Map::iter) {
+        match fact {
+            Value::Str(text) if crate::redact::is_secret(name) => found.push(text.to_string()),
+            inner => texts(inner, found),
+        }
+    }
+}
+
+/// User and password of an address.
+fn login(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    authority.rsplit_once('@').map(|(login, _)| login).filter(|login| !login.is_empty())
+}
+
+/// Struck out of every text of a value, and out of its keys.
+pub(crate) fn strike(secrets: &Redaction, value: &Value) -> Value {
+    match value {
+        Value::Str(text) => Value::from(secrets.text(text)),
+        Value::List(items) => Value::list(items.iter().map(|item| strike(secrets, item)).collect()),
+        Value::Map(map) => {
+            let struck = map.iter().map(|(key, inner)| (Arc::<str>::from(secrets.text(key)), strike(secrets, inner)));
+            Value::map(struck.collect::<Map>())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_kept_back_and_struck() {
+        // The variable; whether it is kept back; what is struck out of texts.
+        let none: &[&str] = &[];
+        for (name, value, kept_back, struck) in [
+            ("PATH", "/usr/bin:/bin", false, none),
+            ("CARGO_HOME", "/root/.cargo", false, none),
+            ("KEYBOARD", "german-layout", false, none),
+            ("PROXY", "http://proxy.example.com:80/a@b", false, none),
+            ("OPENAI_API_KEY", "key-1234567", true, &["key-1234567"]),
+            ("npm_token", "abcdefgh", true, &["abcdefgh"]),
+            ("AWS_REGION", "eu-central-1", true, none),
+            ("GITHUB_WORKSPACE", "/home/work/project", true, none),
+            ("CLIENT_SECRET_FILE", "/", true, none),
+            ("SENTRY_DSN", "Abc12345", true, &["Abc12345"]),
+            ("APP_DATABASE_URL_RO", "host=x pass=y", true, &["host=x pass=y"]),
+            ("SLACK_WEBHOOK", "https://x/y", true, &["https://x/y"]),
+            ("SITE_COOKIE", "a=bcdefgh", true, &["a=bcdefgh"]),
+            ("MY_SESSION", "a1b2c3d4e5", true, &["a1b2c3d4e5"]),
+            ("DESKTOP_SESSION", "cinnamon", true, none),
+            ("DBPASS", "Hunter2Hunter2", true, &["Hunter2Hunter2"]),
+            (
+                "CACHE",
+                "redis://ann:hunter22@host/0",
+                true,
+                &["redis://ann:hunter22@host/0", "hunter22", "ann:hunter22"],
+            ),
+            (
+                "WINDLASS_AUTH_PG",
+                r#"{"host":"db.example.com","password":"hunter22"}"#,
+                true,
+                &[r#"{"host":"db.example.com","password":"hunter22"}"#, "hunter22"],
+            ),
+        ] {
+            assert_eq!(is_secret(name, value), kept_back, "{name}");
+            let found = of_variable(name, value);
+            assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), struck, "{name}");
+        }
+    }
+}
