@@ -29,6 +29,7 @@ pub fn line(event: &Event) -> Option<String> {
         "agent.permission" if word("decision") != "allowed" => {
             Some(format!("{}: {} is {}", event.path, word("tool"), word("decision")))
         }
+        "agent.warning" => Some(format!("{}: {}", event.path, word("message"))),
         _ => None,
     }
 }
