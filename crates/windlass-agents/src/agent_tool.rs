@@ -118,7 +118,7 @@ impl Inner {
             other => return Ok(Answer::error(format!("the arguments are {}, not an object", other.kind()))),
         };
         if let Some(entry) = self.registry.local(&wanted.tool) {
-            if let Err(problem) = entry.schema.check(&call.input) {
+            if let Err(problem) = entry.schema.check(&call.input).await {
                 return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
             }
             if !entry.trusted
@@ -135,7 +135,7 @@ impl Inner {
         }
         match self.registry.servers().find(&wanted.tool).await {
             Ok(Some(offered)) => {
-                if let Err(problem) = offered.check(&call.input) {
+                if let Err(problem) = offered.check(&call.input).await {
                     return Ok(Answer::error(wrong_arguments(&wanted.tool, &problem)));
                 }
                 if let Err(refusal) = self.ask(&wanted, &call).await {

@@ -39,7 +39,7 @@ pub struct McpServer {
     pub reach: Reach,
     /// How long one call may take.
     pub timeout: Duration,
-    /// How long it may take until the server is there and has said what it offers.
+    /// How long it may take until the server is there and has said what it offers; never longer than a call.
     pub connect_timeout: Duration,
     /// Agents go on without it if it cannot be reached.
     pub optional: bool,
@@ -99,6 +99,8 @@ struct Server {
     /// Held while it is reached or asked what it offers: once is enough.
     connection: Mutex<Option<Arc<Connection>>>,
     tools: RwLock<Option<Arc<Vec<Listed>>>>,
+    /// Which of its tools cannot be offered, and why.
+    left_out: RwLock<Vec<String>>,
     /// What it offers may be something else by now.
     stale: Arc<AtomicBool>,
     /// Somebody was told that it is not there.
@@ -110,8 +112,7 @@ struct Listed {
     spec: ToolSpec,
     /// Its name there.
     name: String,
-    /// None if this crate cannot read it: then the server checks alone.
-    schema: Option<Schema>,
+    schema: Schema,
 }
 
 /// A tool that is there to be called.
@@ -127,12 +128,14 @@ impl Servers {
         let server = |settings: McpServer| {
             let redaction = settings.redaction();
             let (connection, tools, stale) = (Mutex::default(), RwLock::default(), Arc::default());
+            let left_out = RwLock::default();
             Arc::new(Server {
                 settings,
                 http: http.clone(),
                 redaction,
                 connection,
                 tools,
+                left_out,
                 stale,
                 warned: AtomicBool::new(false),
             })
@@ -178,6 +181,11 @@ impl Servers {
         lists.flat_map(|list| list.iter().map(|listed| listed.spec.name.clone()).collect::<Vec<_>>())
     }
 
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let left_out = |server: &Arc<Server>| server.left_out.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.all.iter().flat_map(left_out).collect()
+    }
+
     pub(crate) async fn close(&self) {
         for server in &self.all {
             if let Some(connection) = server.connection.lock().await.take() {
@@ -207,7 +215,7 @@ impl Server {
             self.stale.store(connection.always_ask(), Ordering::SeqCst);
             connection.tools(TOOLS_MAX).await
         };
-        let limit = self.settings.connect_timeout.to_std();
+        let limit = self.reach_limit();
         let problem = match tokio::time::timeout(limit, asked).await {
             Ok(Ok(tools)) => {
                 let list = Arc::new(self.listed(tools));
@@ -224,15 +232,25 @@ impl Server {
         Err(self.said(&format!("the MCP server `{}` cannot say what it offers: {problem}", self.settings.name)))
     }
 
+    /// One tool that cannot be offered takes no other with it.
     fn listed(&self, tools: Vec<RemoteTool>) -> Vec<Listed> {
         let offered = names::offered(&self.settings.name, tools.iter().map(|tool| tool.name.as_str()));
-        let pairs = tools.into_iter().zip(offered);
-        let listed = pairs.map(|(tool, name)| {
-            let description = shortened(&self.redaction.text(&tool.description), DESCRIPTION_CHARS_MAX);
-            let schema = Schema::new(&tool.parameters).ok();
-            Listed { spec: ToolSpec { name, description, parameters: tool.parameters }, name: tool.name, schema }
-        });
-        listed.collect()
+        let (mut listed, mut left_out) = (Vec::new(), Vec::new());
+        for (tool, name) in tools.into_iter().zip(offered) {
+            let schema = tool.parameters.and_then(|parameters| Ok((Schema::new(&parameters)?, parameters)));
+            match schema {
+                Ok((schema, parameters)) => {
+                    let description = shortened(&self.redaction.text(&tool.description), DESCRIPTION_CHARS_MAX);
+                    listed.push(Listed { spec: ToolSpec { name, description, parameters }, name: tool.name, schema });
+                }
+                Err(problem) => left_out.push(self.said(&format!(
+                    "the tool `{}` of the MCP server `{}` is left out, because its schema cannot be used: {problem}",
+                    tool.name, self.settings.name
+                ))),
+            }
+        }
+        *self.left_out.write().unwrap_or_else(PoisonError::into_inner) = left_out;
+        listed
     }
 
     /// The connection there is, or a new one.
@@ -249,7 +267,7 @@ impl Server {
 
     async fn connected(&self) -> Result<Arc<Connection>, String> {
         let mut held = self.connection.lock().await;
-        let limit = self.settings.connect_timeout.to_std();
+        let limit = self.reach_limit();
         let reached = tokio::time::timeout(limit, self.reach(&mut held)).await;
         reached.unwrap_or_else(|_| Err(format!("it did not answer within {limit:?}")))
     }
@@ -273,6 +291,11 @@ impl Server {
             Ok(Err(CallError::Lost(problem))) => self.failed(&format!("has not answered, {UNKNOWN}: {problem}")),
             Err(_) => self.failed(&format!("has not answered within {limit:?}, {UNKNOWN}")),
         }
+    }
+
+    /// Whoever allows a call little time does not want to wait longer for less.
+    fn reach_limit(&self) -> StdDuration {
+        self.settings.connect_timeout.min(self.settings.timeout).to_std()
     }
 
     fn limit(&self, call: &ToolCall) -> StdDuration {
@@ -301,8 +324,8 @@ impl Offered {
         &self.tools[self.at]
     }
 
-    pub(crate) fn check(&self, arguments: &Value) -> Result<(), String> {
-        self.listed().schema.as_ref().map_or(Ok(()), |schema| schema.check(arguments))
+    pub(crate) async fn check(&self, arguments: &Value) -> Result<(), String> {
+        self.listed().schema.check(arguments).await
     }
 
     pub(crate) async fn call(&self, call: &ToolCall) -> Answer {
@@ -310,8 +333,8 @@ impl Offered {
     }
 }
 
-/// Another try may help.
+/// Of a kind of its own: the tries that a model's service gets are not for the server of a tool.
 fn unreachable(problem: String) -> ErrorInfo {
-    ErrorInfo::new("McpUnreachable", "connection", problem)
+    ErrorInfo::new("McpUnreachable", "mcp", problem)
         .hint("see [mcp] in windlass.toml; `optional = true` lets agents go on without this server")
 }

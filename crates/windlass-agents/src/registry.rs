@@ -87,6 +87,10 @@ impl Catalogue for Registry {
             Ok(specs)
         })
     }
+
+    fn warnings(&self) -> Vec<String> {
+        self.servers.warnings()
+    }
 }
 
 /// Puts a registry together. What is wrong with it is said by [`RegistryBuilder::build`], all of it.

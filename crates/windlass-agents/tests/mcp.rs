@@ -151,16 +151,32 @@ async fn programs_that_are_no_servers() {
         (of("no-such-program-at-all", &[]), "cannot be started"),
         (of("sh", &["-c", "echo broken >&2; exit 1"]), "broken"),
         (of("sleep", &["1000"]), "did not answer within 500ms"),
+        (McpServer { timeout: Duration::from_ms(300), ..of("sleep", &["1000"]) }, "did not answer within 300ms"),
         (program(&[("MCP_VERSION", "1999-01-01")]), "version 1999-01-01"),
     ] {
         let scene = scene(server.clone());
         let error = scene.registry.specs().await.unwrap_err();
-        assert_eq!((&*error.code, &*error.kind), ("McpUnreachable", "connection"));
+        assert_eq!((&*error.code, &*error.kind), ("McpUnreachable", "mcp"));
         assert!(error.message.contains(why) && error.message.contains("`small`"), "{}", error.message);
         let called = scene.call("small__echo", object([])).await;
         assert!(called.error && called.content.contains(why), "{called:?}");
         let without = self::scene(McpServer { optional: true, ..server });
         assert_eq!(without.registry.specs().await.unwrap().len(), 4, "the others are there");
+    }
+}
+
+#[tokio::test]
+async fn one_bad_tool_takes_no_other_with_it() {
+    for (kind, why) in [("no_object", "invalid type"), ("no_schema", "foo"), ("doubling", "more than 10000 subschemas")]
+    {
+        let scene = scene(program(&[("MCP_BAD", kind)]));
+        let offered = names(&scene).await;
+        assert!(offered.contains(&"small__echo".to_owned()) && !offered.contains(&"small__bad".to_owned()), "{kind}");
+        let warnings = scene.registry.warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains("the tool `bad` of"), "{kind}: {warnings:?}");
+        assert!(warnings[0].contains(why), "{kind}: {warnings:?}");
+        let called = scene.call("small__bad", object([])).await;
+        assert!(called.error && called.content.contains("there is no tool"), "{kind}: {called:?}");
     }
 }
 

@@ -27,6 +27,12 @@ pub fn read(path: &Path, limits: &Limits) -> Result<Source, Failure> {
     match is_stdin(path) {
         true => std::io::stdin().take(most).read_to_end(&mut bytes).map_err(failed)?,
         false => {
+            // Opening a pipe waits for whoever writes to it; a device may have no end. A folder says so when it is read.
+            let about = std::fs::metadata(path).map_err(failed)?;
+            if !about.is_file() && !about.is_dir() {
+                let failure = Failure::usage("could not read the definition: it is no regular file").place(&name);
+                return Err(failure.hint("`-` reads it from standard input"));
+            }
             let file = std::fs::File::open(path).map_err(failed)?;
             file.take(most).read_to_end(&mut bytes).map_err(failed)?
         }

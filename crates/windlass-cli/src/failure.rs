@@ -116,7 +116,7 @@ impl Failure {
             text.push_str(&format!("  hint: {hint}\n"));
         }
         // Nowhere else to say it.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = std::io::stderr().write_all(crate::out::harmless(&text).as_bytes());
     }
 }
 

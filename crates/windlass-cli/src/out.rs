@@ -1,5 +1,7 @@
 //! Standard output and error, colours only on a terminal.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use windlass_value::{Value, to_json_pretty};
@@ -9,6 +11,7 @@ use crate::failure::{Exit, Failure};
 /// Text for people or programs. A reader that has gone ends the command, quietly.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
+    let text = harmless(text);
     let written =
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n")).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
@@ -23,7 +26,25 @@ pub fn print_json(value: &Value) -> Result<(), Failure> {
 
 /// Something said beside the result. Losing it does not matter.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
+}
+
+/// Some characters above ASCII are commands to a terminal, as those are that begin with an escape. They become visible, and
+/// JSON with them means the same.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let is_command = |letter: char| matches!(letter, '\u{7f}'..='\u{9f}');
+    if !text.contains(is_command) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match is_command(letter) {
+            // Writing to a text cannot fail.
+            true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
+            false => shown.push(letter),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Which colours to use.
@@ -63,4 +84,17 @@ impl Paint {
 
 fn wanted(no_color: bool) -> bool {
     !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_get_no_commands() {
+        let json = "{\"a\":\"x\u{9b}31m\u{80}\u{7f}ü\u{a0}\"}";
+        let shown = harmless(json);
+        assert_eq!(shown, "{\"a\":\"x\\u009b31m\\u0080\\u007fü\u{a0}\"}");
+        assert_eq!(windlass_value::parse_json(&shown).ok(), windlass_value::parse_json(json).ok());
+    }
 }

@@ -35,6 +35,13 @@ fn all_problems_are_shown_with_excerpt_caret_and_nearest_name() {
 }
 
 #[test]
+fn what_is_no_file_is_not_waited_for() {
+    let place = Place::new();
+    let done = place.windlass(&["check", "/dev/null"]);
+    assert!(done.err.contains("no regular file") && done.err.contains("`-` reads"), "{}", done.err);
+}
+
+#[test]
 fn programs_get_one_array() {
     let place = Place::new();
     place.write("wrong.json", WRONG);

@@ -15,7 +15,7 @@ pub fn short(value: &Value, max: usize) -> String {
     if value.size_up_to(64 * 1024) > 64 * 1024 {
         return format!("({}, too long to show)", value.kind());
     }
-    let text = value.as_str().map_or_else(|| to_json(value), one_line);
+    let text = value.as_str().map_or_else(|| one_line(&to_json(value)), one_line);
     cut(&text, max)
 }
 

@@ -86,6 +86,11 @@ pub struct ToolSpec {
 /// The tools that models may be offered.
 pub trait Catalogue: Send + Sync {
     fn specs(&self) -> Pin<Box<dyn Future<Output = Result<Vec<ToolSpec>, ErrorInfo>> + Send + '_>>;
+
+    /// What people should know of what the catalogue lacks, as sentences; of the last time it was asked.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A catalogue without tools: models get only those that the plan brings.
@@ -208,6 +213,7 @@ impl Inner {
         let (chosen, http) = self.service(name)?;
         let check = question.result.as_ref().map(|result| schema::Schema::compile(result.schema)).transpose()?;
         let tools = self.tools(&question).await?;
+        self.warn(&question, call);
         let price = question.price.or_else(|| self.options.prices.of(name));
         let exchange = Exchange { http, call, chosen: &chosen, question: &question, tools: &tools };
         let mut cancelled = call.cancelled.clone();
@@ -236,6 +242,15 @@ impl Inner {
             check_script(file)?;
         }
         Ok((service::choose(&self.options, name)?, &self.http))
+    }
+
+    /// Once in a conversation, as events `agent.warning {message}`.
+    fn warn(&self, question: &Question<'_>, call: &ToolCall) {
+        if question.turn.is_none_or(|turn| turn == 1) && question.require.is_none() {
+            for message in self.catalogue.warnings() {
+                call.publish.send("agent.warning", Value::object([("message", message)]));
+            }
+        }
     }
 
     /// What the model is offered: of all tools those that it may have, and those that the plan brings.

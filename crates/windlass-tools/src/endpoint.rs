@@ -75,6 +75,7 @@ impl Inner {
                 redaction: &self.redaction,
                 body: Some(&call.input),
                 timeout: endpoint.timeout,
+                own_origin: false,
             },
         };
         let reply = self.http.send(call, &request).await;
@@ -97,7 +98,7 @@ impl Inner {
         let own = input.get("own").and_then(Value::as_bool) == Some(true);
         let headers = if own { self.endpoint.headers.as_slice() } else { &[] };
         let (redaction, timeout) = (&self.redaction, self.endpoint.timeout);
-        Ok(Configured { method: Method::GET, url, headers, redaction, body: None, timeout })
+        Ok(Configured { method: Method::GET, url, headers, redaction, body: None, timeout, own_origin: false })
     }
 }
 

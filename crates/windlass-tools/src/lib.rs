@@ -28,6 +28,7 @@ mod postgres;
 mod process;
 #[cfg(feature = "python")]
 mod python;
+pub mod schema;
 mod sealed;
 mod secret;
 #[cfg(feature = "shell")]

@@ -106,6 +106,7 @@ impl Inner {
             redaction: &self.redaction,
             body: Some(&question),
             timeout: Some(self.timeout),
+            own_origin: true,
         };
         let reply = self.http.send(call, &request).await;
         Ok(answer::outcome(reply.outcome))

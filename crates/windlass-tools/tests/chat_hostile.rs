@@ -40,6 +40,13 @@ async fn streams_of_all_kinds() {
         ("openai", &[HELLO, STOP], Then::Close, "hello"),
         ("openai", &[HELLO, DONE], Then::Close, "hello"),
         ("openai", &[": sign of life", HELLO, "data:", ": x", STOP, DONE], Then::Close, "hello"),
+        // Over, and nothing was said; or nothing came, and nobody said that it is over.
+        ("openai", &[DONE], Then::Close, "BadModelReply model"),
+        ("openai", &["data: {}", DONE], Then::Silence, "BadModelReply model"),
+        ("openai", &["data: {}"], Then::Close, "connection connection"),
+        ("openai", &[STOP, DONE], Then::Close, ""),
+        ("anthropic", &[OVER], Then::Close, "BadModelReply model"),
+        ("anthropic", &[BEGIN, OVER], Then::Close, "BadModelReply model"),
         ("openai", &[HELLO], Then::Close, "connection connection"),
         ("openai", &[], Then::Close, "connection connection"),
         ("openai", &[HELLO, "data: {\"choices\": ["], Then::Close, "BadModelReply model"),
@@ -99,6 +106,70 @@ async fn what_a_broken_answer_has_cost_is_counted() {
     assert!(to_json(&outcome.meta).contains(r#""tokens":8"#), "{}", to_json(&outcome.meta));
 }
 
+/// Each line: what a service says of an answer of 40 characters, and what is counted: input, output, total, whether guessed.
+#[tokio::test]
+async fn what_is_not_counted_is_estimated() {
+    let long = "hello ".repeat(1_000);
+    let question = format!(r#"{{"messages": [{{"role": "user", "content": "{long}"}}]}}"#);
+    for (usage, expected) in [
+        (r#"{"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}"#, (7, 5, 12, false)),
+        ("null", (1_500, 10, 1_510, true)),
+        ("5", (1_500, 10, 1_510, true)),
+        ("{}", (1_500, 10, 1_510, true)),
+        (r#"{"prompt_tokens": -7, "completion_tokens": -5, "total_tokens": -12}"#, (1_500, 10, 1_510, true)),
+        (r#"{"prompt_tokens": "7", "completion_tokens": 1e400, "total_tokens": 0.5}"#, (1_500, 10, 1_510, true)),
+        (r#"{"prompt_tokens": 7, "completion_tokens": 99999999999999999999}"#, (7, 10, 17, true)),
+    ] {
+        let text = "x".repeat(40);
+        let body = format!(
+            r#"{{"choices": [{{"message": {{"content": "{text}"}}, "finish_reason": "stop"}}], "usage": {usage}}}"#
+        );
+        let service = Canned::json(200, &body).await;
+        let outcome = turn(options(&service.url, Protocol::OpenAi, false), &question).await;
+        let count = |name: &str| part(&outcome, name).parse::<i64>().unwrap();
+        // The request has a little more text than the message.
+        let input = count("usage.inputTokens");
+        let near = if (1_500..1_530).contains(&input) { 1_500 } else { input };
+        let total = count("usage.totalTokens") - input + near;
+        let found = (near, count("usage.outputTokens"), total, part(&outcome, "usage.estimated") == "true");
+        assert_eq!(found, expected, "{usage}: {}", to_json(&outcome.output));
+        let tokens = format!(r#""tokens":{}"#, part(&outcome, "usage.totalTokens"));
+        assert!(to_json(&outcome.meta).contains(&tokens), "{}", to_json(&outcome.meta));
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_weeks() {
+    for (wait, is_long) in [
+        ("retry-after: 3600", false),
+        ("retry-after: 3601", true),
+        ("retry-after: 2937600", true),
+        ("retry-after: Thu, 01 Jan 2099 00:00:00 GMT", true),
+        ("retry-after-ms: 3600001", true),
+    ] {
+        let service = Canned::reply(429, &format!("{wait}\r\n"), b"{}").await;
+        let outcome = ask(&service, Protocol::OpenAi).await;
+        let expected = if is_long { ("RetryAfterTooLong", "model", true) } else { ("429", "http", true) };
+        assert_eq!(class(&outcome), expected, "{wait}");
+        assert_eq!(to_json(&outcome.meta).contains("retryAfterMs"), !is_long, "{wait}");
+        assert!(!is_long || error(&outcome).message.contains("asked again in"), "{}", error(&outcome).message);
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_goes_to_no_other_server() {
+    let answer = r#"{"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}"#;
+    let other = Canned::json(200, answer).await;
+    for protocol in BOTH {
+        for status in [301, 302, 303, 307, 308] {
+            let service = Canned::reply(status, &format!("location: {}/x\r\n", other.url), b"").await;
+            let outcome = ask(&service, protocol).await;
+            assert_eq!(class(&outcome), ("ForeignRedirect", "http", true), "{status}");
+        }
+    }
+    assert!(other.requests().is_empty());
+}
+
 #[tokio::test]
 async fn there_is_an_end_to_what_is_read() {
     // The tool of these tests reads one MiB.
@@ -148,6 +219,7 @@ async fn content_types_are_not_believed() {
         ("application/json", b"{}", "BadModelReply"),
         ("application/json", br#"{"choices": []}"#, "BadModelReply"),
         ("application/json", br#"{"choices": [{}]}"#, "BadModelReply"),
+        ("application/json", br#"{"choices": [{"message": {}}]}"#, "BadModelReply"),
         ("application/json", br#"{"error": {"message": "busy", "code": 429}}"#, "429"),
         ("application/json", b"{\"choices\": [{\"message\": {\"content\": \"\xff\"}}]}", "BadModelReply"),
         ("text/event-stream", b"data: {\"choices\": [{\"delta\": {\"content\": \"\xff\"}}]}\n\n", "BadModelReply"),

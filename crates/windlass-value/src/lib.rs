@@ -9,6 +9,7 @@ mod eval;
 mod json;
 mod known;
 mod map;
+mod schema;
 mod time;
 mod typed;
 mod value;
@@ -22,6 +23,7 @@ pub use eval::{
 pub use json::{JsonError, float_text, parse_json, to_json, to_json_pretty};
 pub use known::known;
 pub use map::Map;
+pub use schema::{SchemaTooLarge, schema_width};
 pub use time::{Duration, Timestamp};
 pub use typed::{ConvertError, from_value, to_value};
 pub use value::{BlobHash, Stored, Value};

@@ -3,7 +3,7 @@
 use jsonschema::{Draft, PatternOptions, ValidationError};
 use serde_json::Value as Json;
 use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Span, to_value};
-use windlass_value::to_json;
+use windlass_value::{schema_width, to_json};
 
 use crate::codes;
 
@@ -14,7 +14,14 @@ const MESSAGE_MAX: usize = 160;
 
 /// What is wrong with a schema that a file gives.
 pub(crate) fn check(node: &Node, found: &mut Diagnostics) {
-    let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&to_value(node))) else { return };
+    let value = to_value(node);
+    if let Err(problem) = schema_width(&value) {
+        let message = format!("this JSON Schema is too large: {problem}");
+        let hint = "a check would take too long; let fewer alternatives lead to the same definition";
+        found.push(Diagnostic::error(codes::VALIDATION, node.span, message).hint(hint));
+        return;
+    }
+    let Ok(mut schema) = serde_json::from_str::<Json>(&to_json(&value)) else { return };
     // The dialect is fixed, whatever it is called.
     if let Some(object) = schema.as_object_mut() {
         object.remove("$schema");

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ContentBlock, Implementation, JsonObject,
-    PaginatedRequestParams, ProtocolVersion, RequestMetaObject, ResourceContents,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest, ContentBlock,
+    Implementation, JsonObject, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, RequestMetaObject,
+    ResourceContents, ServerResult, Tool,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext, RoleClient, RunningService,
@@ -33,8 +34,12 @@ const CLOSING: Duration = Duration::from_secs(5);
 pub(super) struct RemoteTool {
     pub(super) name: String,
     pub(super) description: String,
-    pub(super) parameters: Value,
+    /// Or why there are none.
+    pub(super) parameters: Result<Value, String>,
 }
+
+/// One page of what a server offers, and where the next one is.
+type Page = (Vec<RemoteTool>, Option<String>);
 
 pub(super) enum CallError {
     /// The server has answered that it cannot, or something that is no answer.
@@ -141,26 +146,41 @@ impl Connection {
         let mut tools = Vec::new();
         let mut page = PaginatedRequestParams::default();
         loop {
-            let list = self.running.list_tools(Some(page)).await;
-            let list = match list {
-                Ok(list) => list,
+            let (more, next) = match self.running.list_tools(Some(page.clone())).await {
+                Ok(list) => (list.tools.into_iter().map(remote).collect(), list.next_cursor),
+                // Something in it is not as the protocol says: then each tool for itself.
+                Err(ServiceError::UnexpectedResponse) => self.each(page).await?,
                 Err(error) => return Err(self.problem(&error).await),
             };
-            for tool in list.tools {
-                tools.push(RemoteTool {
-                    name: tool.name.into_owned(),
-                    description: tool.description.map(|text| text.into_owned()).or(tool.title).unwrap_or_default(),
-                    parameters: value(&serde_json::Value::Object((*tool.input_schema).clone())),
-                });
-            }
+            tools.extend(more);
             if tools.len() > most {
                 return Err(format!("it offers more than {most} tools"));
             }
-            match list.next_cursor {
+            match next {
                 Some(cursor) => page = PaginatedRequestParams::default().with_cursor(Some(cursor)),
                 None => return Ok(tools),
             }
         }
+    }
+
+    async fn each(&self, page: PaginatedRequestParams) -> Result<Page, String> {
+        let request = ListToolsRequest { params: Some(page), ..ListToolsRequest::default() };
+        let list = match self.running.peer().send_request(ClientRequest::ListToolsRequest(request)).await {
+            Ok(ServerResult::CustomResult(list)) => list.0,
+            Ok(_) => return Err("its answer is no list of tools".to_owned()),
+            Err(error) => return Err(self.problem(&error).await),
+        };
+        let tools = list.get("tools").and_then(serde_json::Value::as_array).ok_or("its answer is no list of tools")?;
+        let next = list.get("nextCursor").and_then(serde_json::Value::as_str).map(str::to_owned);
+        let tool = |tool: &serde_json::Value| match serde_json::from_value::<Tool>(tool.clone()) {
+            Ok(tool) => remote(tool),
+            Err(error) => {
+                let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("(without a name)");
+                let parameters = Err(error.to_string());
+                RemoteTool { name: name.to_owned(), description: String::new(), parameters }
+            }
+        };
+        Ok((tools.iter().map(tool).collect(), next))
     }
 
     /// A call that is dropped is told to the server as cancelled.
@@ -202,6 +222,14 @@ impl Connection {
             // It is killed in time; this is only not to wait for ever.
             let _ = tokio::time::timeout(CLOSING, gone).await;
         }
+    }
+}
+
+fn remote(tool: Tool) -> RemoteTool {
+    RemoteTool {
+        name: tool.name.into_owned(),
+        description: tool.description.map(|text| text.into_owned()).or(tool.title).unwrap_or_default(),
+        parameters: Ok(value(&serde_json::Value::Object((*tool.input_schema).clone()))),
     }
 }
 

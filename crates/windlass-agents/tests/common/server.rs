@@ -33,6 +33,21 @@ fn tool(name: &str, properties: Value) -> Value {
     json!({"name": name, "description": format!("The tool {name}."), "inputSchema": schema})
 }
 
+/// A tool that cannot be offered, if one is asked for.
+fn bad() -> Option<Value> {
+    let schema = match std::env::var("MCP_BAD").ok()?.as_str() {
+        "no_object" => json!("text"),
+        "no_schema" => json!({"type": "foo"}),
+        _ => {
+            let next = |at: usize| json!({"$ref": format!("#/$defs/d{}", at + 1)});
+            let links = (0..40).map(|at| (format!("d{at}"), json!({"anyOf": [next(at), next(at)]})));
+            let all: serde_json::Map<String, Value> = links.chain([("d40".to_owned(), json!({}))]).collect();
+            json!({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": all})
+        }
+    };
+    Some(json!({"name": "bad", "inputSchema": schema}))
+}
+
 /// One message in, what is to be done out. `grown`: whether there is one more tool.
 pub fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Reply {
     let id = message["id"].clone();
@@ -63,7 +78,7 @@ pub fn reply(message: &Value, version: Option<&str>, grown: &AtomicBool) -> Repl
             Some(_) => {
                 let mut names = vec!["refuse", "die", "hang", "grow", "environment", "spawn", "get.key"];
                 names.extend(grown.load(Ordering::SeqCst).then_some("grown"));
-                json!({"tools": names.into_iter().map(|name| tool(name, json!({}))).collect::<Vec<_>>()})
+                json!({"tools": names.into_iter().map(|name| tool(name, json!({}))).chain(bad()).collect::<Vec<_>>()})
             }
         })),
         "tools/call" => match message["params"]["name"].as_str().unwrap_or_default() {

@@ -44,6 +44,7 @@ pub fn line(event: &Event) -> Option<String> {
             "always" => Some(format!("{} is allowed from now on", word("tool"))),
             _ => Some(format!("{}: {}", event.path, refusal(event))),
         },
+        "agent.warning" => Some(format!("{}: {}", event.path, word("message"))),
         _ => None,
     }
 }

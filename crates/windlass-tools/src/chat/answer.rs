@@ -11,6 +11,10 @@ use crate::secret::Redaction;
 
 /// Malformed arguments are kept up to here, so that the model can be told what it has sent.
 const RAW_CHARS: usize = 2_000;
+/// As makers of models say of English.
+const CHARS_PER_TOKEN: u64 = 4;
+/// What bytes count as, of whatever length: nobody pays for base64 as for text.
+const BYTES_CHARS: u64 = 4_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -58,6 +62,8 @@ pub(super) struct Usage {
     pub(super) reasoning: u64,
     pub(super) cache_read: u64,
     pub(super) cache_write: u64,
+    /// The service has not said it.
+    pub(super) estimated: bool,
 }
 
 impl Usage {
@@ -65,6 +71,15 @@ impl Usage {
     pub(super) fn count(usage: &Value, path: &[&str]) -> Option<u64> {
         let found = path.iter().try_fold(usage, |value, name| value.get(name))?;
         found.as_int().and_then(|count| u64::try_from(count).ok())
+    }
+
+    /// A budget holds with services, too, that count nothing or nonsense. `prompt` are the characters of the question.
+    fn completed(self, prompt: u64, answer: u64) -> Usage {
+        let tokens = |chars: u64| (chars / CHARS_PER_TOKEN).max(1);
+        let input = if self.input == 0 { tokens(prompt) } else { self.input };
+        let output = if self.output == 0 && answer > 0 { tokens(answer) } else { self.output };
+        let estimated = (input, output) != (self.input, self.output);
+        Usage { input, output, total: self.total.max(input.saturating_add(output)), estimated, ..self }
     }
 
     fn entries(&self) -> Map {
@@ -97,7 +112,39 @@ fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+/// How many characters of text there are in what is asked.
+pub(super) fn text_chars(value: &Value) -> u64 {
+    match value {
+        Value::Str(text) => chars(text),
+        Value::List(items) => items.iter().map(text_chars).sum(),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, value)| match (&**key, value) {
+                ("data", Value::Str(bytes)) => chars(bytes).min(BYTES_CHARS),
+                (_, value) => text_chars(value),
+            });
+            entries.sum()
+        }
+        _ => 1,
+    }
+}
+
+fn chars(text: &str) -> u64 {
+    text.chars().count() as u64
+}
+
 impl Answer {
+    /// Nothing was said, and nobody said that this was all.
+    pub(super) fn is_none(&self) -> bool {
+        self.stop.is_none() && self.content.is_empty() && self.calls.is_empty()
+    }
+
+    /// With a usage, whether the service gave one or not.
+    pub(super) fn counted(self, prompt: u64) -> Answer {
+        let calls = self.calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum::<u64>();
+        let usage = self.usage.completed(prompt, chars(&self.content) + calls);
+        Answer { usage, ..self }
+    }
+
     /// `checked` is the tool whose arguments must fit a schema.
     pub(super) async fn outcome(
         self,
@@ -130,7 +177,11 @@ impl Answer {
         output.insert("calls", Value::list(calls));
         output.insert("stop", stop.word());
         output.insert("model", self.model);
-        output.insert("usage", Value::map(usage.entries()));
+        let mut told = usage.entries();
+        if usage.estimated {
+            told.insert("estimated", true);
+        }
+        output.insert("usage", Value::map(told));
         let meta = Value::object([("usage", usage.meta(price))]);
         TaskOutcome { meta, ..TaskOutcome::success(Value::map(output)) }
     }

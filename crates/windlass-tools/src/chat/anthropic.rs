@@ -163,7 +163,7 @@ impl Assembly {
     pub(super) fn usage(&self) -> Usage {
         let Parts { input, output, cache_read, cache_write } = self.usage;
         let input = input.saturating_add(cache_read).saturating_add(cache_write);
-        Usage { input, output, total: input.saturating_add(output), reasoning: 0, cache_read, cache_write }
+        Usage { input, output, total: input.saturating_add(output), cache_read, cache_write, ..Usage::default() }
     }
 
     pub(super) fn event(&mut self, event: &Value) -> Said {

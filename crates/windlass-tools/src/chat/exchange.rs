@@ -7,9 +7,9 @@ use hyper::Method;
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::ToolCall;
-use windlass_value::{Duration, Map, Value, parse_json};
+use windlass_value::{Duration, Map, Value, parse_json, to_json};
 
-use super::answer::{Answer, Usage};
+use super::answer::{Answer, Usage, text_chars};
 use super::deltas::Deltas;
 use super::price::Price;
 use super::providers::Protocol;
@@ -59,6 +59,9 @@ impl Failed {
 /// How long a stream may stay open after it has said that it is over.
 const END: StdDuration = StdDuration::from_millis(50);
 
+/// The longest wait that a service may ask for. Whoever wants a longer one does not want to be asked again.
+const RETRY_AFTER_MS_MAX: i64 = 3_600_000;
+
 /// The task of a plan that asks the model: no part of the step's name.
 const TASK: &str = ".ask";
 
@@ -107,6 +110,7 @@ impl Exchange<'_> {
             redaction: &chosen.redaction,
             body: Some(&body),
             timeout: None,
+            own_origin: true,
         };
         let opened = self.http.open_stream(self.call, &request).await?;
         let status = opened.status();
@@ -114,12 +118,27 @@ impl Exchange<'_> {
             let retry_after_ms = opened.retry_after_ms();
             // Whatever is wrong with the body, the status says more.
             let body = opened.whole().await.unwrap_or_default();
-            return Err(Failed { retry_after_ms, ..failure::refused(chosen, status, &body).into() });
+            let refused = failure::refused(chosen, status, &body);
+            if let Some(ms) = retry_after_ms.filter(|ms| *ms > RETRY_AFTER_MS_MAX) {
+                return Err(failure::too_long_a_wait(refused, ms).into());
+            }
+            return Err(Failed { retry_after_ms, ..refused.into() });
         }
-        if opened.media_type() == "text/event-stream" && opened.is_plain() {
-            return self.stream(opened, deltas).await;
-        }
-        self.whole(opened, deltas).await
+        let answer = match opened.media_type() == "text/event-stream" && opened.is_plain() {
+            true => self.stream(opened, deltas).await?,
+            false => self.whole(opened, deltas).await?,
+        };
+        Ok(answer.counted(self.prompt_chars()))
+    }
+
+    /// The same whatever the protocol puts around it.
+    fn prompt_chars(&self) -> u64 {
+        let said = ["system", "messages"].into_iter().filter_map(|name| self.call.input.get(name)).map(text_chars);
+        let tools = self.tools.iter().map(|tool| {
+            let texts = [tool.name.as_str().into(), tool.description.as_str().into(), to_json(&tool.parameters).into()];
+            text_chars(&Value::list(texts.to_vec()))
+        });
+        said.chain(tools).sum()
     }
 
     fn headers(&self) -> Vec<(String, Secret)> {
@@ -155,6 +174,9 @@ impl Exchange<'_> {
             Protocol::Anthropic => anthropic::whole(&body),
         };
         let answer = answer.map_err(|problem| failure::bad_reply(self.chosen, &problem))?;
+        if answer.is_none() {
+            return Err(Failed { usage: answer.usage, ..failure::empty(self.chosen).into() });
+        }
         deltas.push(&answer.content, false, Instant::now());
         deltas.tell(true, Instant::now());
         Ok(answer)
@@ -279,12 +301,13 @@ impl<'a> Reading<'a> {
             self.event(&event, deltas)?;
         }
         deltas.tell(true, Instant::now());
-        let broken = self.failed(failure::truncated(self.chosen));
+        let (broken, empty) = (self.failed(failure::truncated(self.chosen)), self.failed(failure::empty(self.chosen)));
         let answer = match self.assembly {
             Assembly::OpenAi(assembly) => assembly.finish(),
             Assembly::Anthropic(assembly) => assembly.finish(),
         };
-        answer.ok_or(broken)
+        let answer = answer.ok_or(broken)?;
+        if answer.is_none() { Err(empty) } else { Ok(answer) }
     }
 
     fn cut(self, error: ErrorInfo, deltas: &mut Deltas<'_>) -> Result<Answer, Failed> {
@@ -296,6 +319,6 @@ impl<'a> Reading<'a> {
             Assembly::OpenAi(assembly) => assembly.finish(),
             Assembly::Anthropic(assembly) => assembly.finish(),
         };
-        answer.ok_or(broken)
+        answer.filter(|answer| !answer.is_none()).ok_or(broken)
     }
 }

@@ -171,6 +171,18 @@ pub(super) fn no_answer(chosen: &Chosen, body: &[u8]) -> ErrorInfo {
     bad_reply(chosen, &problem).hint(hint)
 }
 
+/// A reply that is over and was nothing.
+pub(super) fn empty(chosen: &Chosen) -> ErrorInfo {
+    bad_reply(chosen, "sent a reply without an answer: no text, no call, no reason to stop")
+}
+
+/// The service wants to be left alone for longer than a step should wait.
+pub(super) fn too_long_a_wait(refused: ErrorInfo, ms: i64) -> ErrorInfo {
+    let wait = windlass_value::Duration::from_ms(u64::try_from(ms).unwrap_or_default()).to_std();
+    let message = format!("{}; it wants to be asked again in {wait:?}, and an hour is the most", refused.message);
+    ErrorInfo::new("RetryAfterTooLong", KIND, message).replied().hint("run it again then, or with another model")
+}
+
 /// The stream ended before the answer did.
 pub(super) fn truncated(chosen: &Chosen) -> ErrorInfo {
     let message = format!("{} broke off in the middle of its answer", place(chosen));

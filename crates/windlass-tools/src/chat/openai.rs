@@ -249,5 +249,6 @@ fn read_usage(usage: &Value) -> Usage {
         reasoning,
         cache_read: cached.unwrap_or(0).min(input),
         cache_write: count(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or(0),
+        estimated: false,
     }
 }

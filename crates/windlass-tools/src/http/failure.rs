@@ -61,6 +61,18 @@ pub(super) fn too_many_redirects(request: &Request, max: usize) -> ErrorInfo {
         .replied()
 }
 
+pub(super) fn foreign_redirect(request: &Request, target: &Uri) -> ErrorInfo {
+    let message = format!(
+        "{} {} redirects to another server, {}: what was asked is not sent there",
+        request.method,
+        shown(&request.uri),
+        shown(target)
+    );
+    ErrorInfo::new("ForeignRedirect", "http", message)
+        .hint("if it has moved, give its new address as `base_url` in windlass.toml")
+        .replied()
+}
+
 pub(super) fn bad_redirect(request: &Request, problem: &str) -> ErrorInfo {
     let message = format!("{} {} redirects to an unusable address: {problem}", request.method, shown(&request.uri));
     ErrorInfo::new("BadRedirect", "http", message).replied()

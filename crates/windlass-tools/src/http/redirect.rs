@@ -23,6 +23,9 @@ pub(super) fn next(mut request: Request, status: StatusCode, location: &str) -> 
     let address = join(&request.uri, location);
     let target = uri::parse(&address, None)
         .map_err(|_| failure::bad_redirect(&request, &uri::problem(&request.redaction.text(&address))))?;
+    if request.own_origin && origin(&request.uri) != origin(&target.uri) {
+        return Err(failure::foreign_redirect(&request, &target.uri));
+    }
     if changes_to_get(&request.method, status) {
         request.method = Method::GET;
         request.body.clear();

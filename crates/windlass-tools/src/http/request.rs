@@ -31,6 +31,8 @@ pub(super) struct Request {
     pub(super) timeout: Option<Duration>,
     /// None: a redirect is a reply like any other.
     pub(super) redirects_max: Option<usize>,
+    /// A redirect to another origin is refused: what is sent is for this one only.
+    pub(super) own_origin: bool,
     /// An accepted request is followed up where its server says.
     pub(super) follows_up: bool,
     /// It asks for the result of an accepted request.
@@ -52,6 +54,8 @@ pub(crate) struct Configured<'a> {
     /// Sent as JSON.
     pub(crate) body: Option<&'a Value>,
     pub(crate) timeout: Option<Duration>,
+    /// Redirects must not lead to another origin.
+    pub(crate) own_origin: bool,
 }
 
 impl Request {
@@ -75,6 +79,7 @@ impl Request {
             body,
             timeout: timeout(input)?.into_iter().chain(call.timeout).min(),
             redirects_max: redirects_max(input)?,
+            own_origin: false,
             follows_up: poll::is_wanted(input)?,
             is_poll: call.goes_on,
             manner: Manner::default(),
@@ -108,6 +113,7 @@ impl Request {
             body,
             timeout: from.timeout.into_iter().chain(call.timeout).min(),
             redirects_max: Some(REDIRECTS_MAX),
+            own_origin: from.own_origin,
             follows_up: true,
             is_poll: call.goes_on,
             manner: Manner::default(),
@@ -131,6 +137,7 @@ impl Request {
             body,
             timeout: None,
             redirects_max: None,
+            own_origin: false,
             follows_up: false,
             is_poll: false,
             manner: Manner::default(),

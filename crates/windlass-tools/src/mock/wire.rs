@@ -8,6 +8,8 @@ use super::rules::{Fault, Reply, Stop, Usage};
 /// How much of a text or of arguments one event of a stream holds: little, so that clients must put it together.
 const TEXT_CHARS: usize = 12;
 const ARGUMENT_CHARS: usize = 7;
+/// Of one text, about.
+const PIECES_MAX: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
@@ -254,6 +256,8 @@ fn data(body: &Value) -> String {
 
 fn pieces(text: &str, chars: usize) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
+    // A long text comes in longer pieces: what stands around each must not make it many times as long.
+    let chars = chars.max(all.len() / PIECES_MAX);
     let pieces: Vec<String> = all.chunks(chars).map(|piece| piece.iter().collect()).collect();
     pieces.into_iter()
 }
@@ -306,4 +310,17 @@ fn anthropic_usage(usage: &Usage) -> Value {
         ("cache_read_input_tokens", whole(usage.cache_read)),
         ("cache_creation_input_tokens", whole(usage.cache_write)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_comes_in_long_pieces() {
+        assert_eq!(pieces("abcdefghi", 7).collect::<Vec<_>>(), ["abcdefg", "hi"]);
+        let long = "ü".repeat(1 << 20);
+        let all: Vec<String> = pieces(&long, 7).collect();
+        assert!(all.len() <= PIECES_MAX + 1 && all.concat() == long);
+    }
 }

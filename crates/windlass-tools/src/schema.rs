@@ -1,0 +1,165 @@
+//! Whether arguments fit a JSON Schema. Schemas come from files and from strangers: none may keep anybody waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::Value as Json;
+use tokio::sync::oneshot;
+use windlass_value::{Value, schema_width};
+
+pub use jsonschema::Draft;
+
+/// Steps that one regular expression may go back; beyond it the text counts as no match.
+const PATTERN_STEPS_MAX: usize = 100_000;
+/// How much of one problem is told, and of what was found in its place.
+const PROBLEM_CHARS: usize = 200;
+const FOUND_CHARS: usize = 60;
+/// How long one check may take. What is thinkable in good faith takes milliseconds.
+const TIME_MAX: Duration = Duration::from_secs(5);
+/// Checks that nobody waits for any more go on until they are done. So many at once, and nothing more is checked.
+const LOST_MAX: usize = 4;
+/// Deep values need more than a thread usually has.
+const STACK: usize = 32 << 20;
+
+static RUNNING_LATE: AtomicUsize = AtomicUsize::new(0);
+
+/// A schema that was understood, and is not too large.
+#[derive(Clone)]
+pub struct Schema(Arc<Validator>);
+
+impl Schema {
+    /// Nothing is ever fetched: a `$ref` to another document is an error. Without a draft the schema says it itself. An
+    /// error says what is wrong with it.
+    pub fn compile(schema: &Value, draft: Option<Draft>) -> Result<Schema, String> {
+        schema_width(schema).map_err(|error| error.to_string())?;
+        let schema = serde_json::to_value(schema).map_err(|error| error.to_string())?;
+        let patterns = PatternOptions::fancy_regex().backtrack_limit(PATTERN_STEPS_MAX);
+        let mut options = jsonschema::options().offline().with_pattern_options(patterns);
+        if let Some(draft) = draft {
+            options = options.with_draft(draft);
+        }
+        let built = options.build(&schema);
+        let validator = built.map_err(|error| short(&format!("{}{error}", place(&error)), PROBLEM_CHARS))?;
+        Ok(Schema(Arc::new(validator)))
+    }
+
+    /// What does not fit, as sentences: at most `most`, and how many there are more. On a thread of its own, that neither
+    /// the runtime nor the end of the process waits for.
+    pub async fn problems(&self, arguments: &Value, most: usize) -> Option<String> {
+        self.problems_within(TIME_MAX, arguments, most).await
+    }
+
+    async fn problems_within(&self, limit: Duration, arguments: &Value, most: usize) -> Option<String> {
+        let Ok(json) = serde_json::to_value(arguments) else {
+            return Some("they cannot be checked".to_owned());
+        };
+        if RUNNING_LATE.load(Ordering::SeqCst) >= LOST_MAX {
+            return Some("they cannot be checked, because other checks do not end".to_owned());
+        }
+        let validator = self.0.clone();
+        let (done, found) = oneshot::channel();
+        let late = Late::default();
+        let own = late.clone();
+        let check = move || {
+            let problems = problems(&validator, &json, most);
+            own.end();
+            // Nobody waits any more: then nobody wants to know.
+            let _ = done.send(problems);
+        };
+        if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK).spawn(check).is_err() {
+            return Some("they cannot be checked: there is no thread for it".to_owned());
+        }
+        match tokio::time::timeout(limit, found).await {
+            Ok(Ok(problems)) => problems,
+            Ok(Err(_)) => Some("they could not be checked".to_owned()),
+            Err(_) => {
+                late.begin();
+                Some(format!("whether they fit could not be found out within {limit:?}"))
+            }
+        }
+    }
+}
+
+/// Counts a check as late from when nobody waits for it until it ends.
+#[derive(Clone, Default)]
+struct Late(Arc<AtomicUsize>);
+
+impl Late {
+    const IS_LATE: usize = 1;
+    const HAS_ENDED: usize = 2;
+
+    fn begin(&self) {
+        RUNNING_LATE.fetch_add(1, Ordering::SeqCst);
+        if self.0.swap(Late::IS_LATE, Ordering::SeqCst) == Late::HAS_ENDED {
+            RUNNING_LATE.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn end(&self) {
+        if self.0.swap(Late::HAS_ENDED, Ordering::SeqCst) == Late::IS_LATE {
+            RUNNING_LATE.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn problems(validator: &Validator, json: &Json, most: usize) -> Option<String> {
+    if validator.is_valid(json) {
+        return None;
+    }
+    let mut found = validator.iter_errors(json);
+    let told: Vec<String> = found.by_ref().take(most).map(|error| problem(&error)).collect();
+    let more = found.count();
+    let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Some(format!("{}{rest}", told.join("; ")))
+}
+
+fn problem(error: &ValidationError<'_>) -> String {
+    // Whoever made the arguments knows them: the beginning is enough.
+    let found = short(&error.instance().to_string(), FOUND_CHARS);
+    short(&format!("{}{}", place(error), error.masked_with(found)), PROBLEM_CHARS)
+}
+
+fn place(error: &ValidationError<'_>) -> String {
+    let place = error.instance_path().to_string();
+    if place.is_empty() { place } else { format!("{place}: ") }
+}
+
+fn short(text: &str, most: usize) -> String {
+    let mut shown: String = text.chars().take(most).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_value::parse_json;
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_check_that_does_not_end() {
+        // Two questions for each level of the value: no schema is small enough for a value that is deep enough.
+        let schema = r##"{"anyOf": [{"required": ["b"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+            {"properties": {"a": {"$ref": "#"}}, "required": ["a"]}]}"##;
+        let schema = Schema::compile(&parse_json(schema).unwrap(), None).unwrap();
+        let deep = |levels| parse_json(&(r#"{"a":"#.repeat(levels) + "{}" + &"}".repeat(levels))).unwrap();
+        assert!(schema.problems(&deep(3), 5).await.unwrap().contains("is not valid under any"));
+        let late = schema.problems_within(Duration::from_millis(20), &deep(60), 5).await.unwrap();
+        assert_eq!(late, "whether they fit could not be found out within 20ms");
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_compiled() {
+        let link = |at: usize| {
+            let to = at + 1;
+            format!(r##""d{at}": {{"anyOf": [{{"$ref": "#/$defs/d{to}"}}, {{"$ref": "#/$defs/d{to}"}}]}}"##)
+        };
+        let links: Vec<String> = (0..40).map(link).collect();
+        let text = format!(r##"{{"$ref": "#/$defs/d0", "$defs": {{{}, "d40": {{}}}}}}"##, links.join(", "));
+        let problem = Schema::compile(&parse_json(&text).unwrap(), Some(Draft::Draft202012)).err().unwrap();
+        assert!(problem.contains("more than 10000 subschemas"), "{problem}");
+    }
+}
