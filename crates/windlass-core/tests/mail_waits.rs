@@ -557,3 +557,31 @@ fn turns_with_mail_leave_nothing_behind() {
     assert!(sizes.len() >= 5 && late < early + 2_000, "the state grows: {sizes:?}");
     check_nothing_left(&sim.state);
 }
+
+// Who holds nobody up.
+
+#[test]
+fn who_lingers_has_its_time_when_all_others_have_ended() {
+    for (ends_by_itself, ending) in [(false, Ending::Any), (true, Ending::Any), (false, Ending::Leaves)] {
+        let mut b = actors(&["hub", "a"]);
+        b.at(NodeId(1)).lingers = Some(secs(60));
+        if let NodeKind::Graph(graph) = &mut b.at(b.plan.root).kind {
+            graph.ending = ending;
+        }
+        assert_eq!(&*b.at(NodeId(1)).name, "hub");
+        let program = b.load();
+        let mut sim = on(&program);
+        sim.pass(secs(500));
+        says(&mut sim, "a", "end");
+        sim.pass(secs(59));
+        assert!(works(&sim, "hub") && sim.state.result().is_none());
+        match ends_by_itself {
+            // However it ends.
+            true => sim.fail("hub.do"),
+            // Its job is given some time to stop.
+            false => sim.pass(secs(1)).pass(Limits::default().cancel_grace),
+        };
+        sim.settle();
+        assert_eq!((sim.status(), sim.result().error.is_none()), (Status::Succeeded, true), "{ending:?}");
+    }
+}

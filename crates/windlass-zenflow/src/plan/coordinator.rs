@@ -1,6 +1,8 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
-use windlass_core::plan::{Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp};
+use windlass_core::plan::{
+    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Task, Wait, Write, WriteOp,
+};
 use windlass_syntax::Span;
 use windlass_value::{Duration, Level, Mode, Value};
 
@@ -11,8 +13,10 @@ use crate::document::Document;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
-/// How long a step lets the coordinator come to rest before it looks for mail.
+/// How long a step lets the coordinator come to rest before its first call. Where there is a timeout, a small part of it has
+/// to do.
 pub(super) const SETTLES: Duration = Duration::from_secs(30);
+const PART_OF_TIMEOUT: u64 = 4;
 
 /// How often the coordinator may be given mail.
 const WAKES: u64 = 100;
@@ -22,6 +26,9 @@ const TURNS: u64 = 50;
 
 /// How long it may think about one answer: nobody may wait for it forever.
 const THINKS: Duration = Duration::from_secs(300);
+
+/// How long it has for its last word when all steps have ended: then nobody waits for it any more.
+const LAST_WORD: Duration = Duration::from_secs(60);
 
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
@@ -58,6 +65,7 @@ impl Planner<'_> {
         node.scope = true;
         node.meters = true;
         node.output = Some(output);
+        node.lingers = Some(LAST_WORD);
         node.mailbox = Some(Mailbox { wakes: WAKES, closed: "mailbox-closed-by-finalize".into() });
         id
     }
@@ -116,7 +124,7 @@ impl Planner<'_> {
             label: "ask".into(),
             rules,
             retry: call_again(call_retries(None, here)),
-            timeout: Some(windlass_core::plan::Amount::Fixed(THINKS)),
+            timeout: Some(Amount::Fixed(THINKS)),
             ..Task::new(Action::Effect(effect))
         }
     }
@@ -156,6 +164,25 @@ impl Planner<'_> {
             rule(None, Directive::Break, Vec::new()),
         ];
         Task { label: "act".into(), rules, ..Task::new(Action::Node(calls)) }
+    }
+
+    /// Nobody waits for the coordinator until his own time is over, or that of something around him.
+    pub fn bound_holds(&mut self) {
+        let least = |planner: &Self, node: NodeId| {
+            let around = std::iter::successors(Some(node), |node| planner.plan.node(*node).parent);
+            let times = around.filter_map(|node| match planner.plan.node(node).timeout.as_ref()?.after {
+                Amount::Fixed(after) => Some(after),
+                Amount::Computed(_) => None,
+            });
+            times.min()
+        };
+        for index in 0..self.plan.nodes.len() {
+            let node = NodeId(index as u32);
+            let Some(time) = least(self, node) else { continue };
+            if let NodeKind::Wait(Wait::Mail { settles: Some((_, hold)), .. }) = &mut self.get(node).kind {
+                *hold = (*hold).min(Duration(time.0 / PART_OF_TIMEOUT));
+            }
+        }
     }
 
     fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
