@@ -504,8 +504,8 @@ fn actors_by_chance_reach_every_corner() {
 
 // Nothing is left behind.
 
-/// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it and to itself, and
-/// reads; the hub reads now and then.
+/// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it, is written to by a
+/// node inside, and reads; the hub reads now and then.
 fn long(turns: u64) -> Program {
     let mut b = Builder::new();
     let root = b.together(None, "root", |b, id| {
@@ -524,7 +524,13 @@ fn long(turns: u64) -> Program {
                 };
                 let read = b.node(Some(id), "read", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, settles: None }));
                 b.at(read).hidden = true;
-                let tasks = vec![post(b, "one", "hub"), post(b, "two", "worker"), task("read", Action::Node(read))];
+                let inner = b.node(Some(id), "inner", |b, _| {
+                    let tasks = vec![post(b, "", "worker")];
+                    NodeKind::Pipeline(Pipeline { tasks })
+                });
+                b.at(inner).mailbox = Some(mailbox(1));
+                let inner = task("two", Action::Node(inner));
+                let tasks = vec![post(b, "one", "hub"), inner, task("read", Action::Node(read))];
                 NodeKind::Pipeline(Pipeline { tasks })
             });
             b.at(body).mailbox = Some(mailbox(3));
