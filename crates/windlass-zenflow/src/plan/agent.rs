@@ -39,7 +39,7 @@ pub(super) struct AgentStep<'d> {
     pub files: &'d [Spanned<String>],
     pub time: Option<Duration>,
     pub call_retries: u64,
-    /// It reads mail, and may write to the coordinator.
+    /// It reads mail, and may write to the coordinator if there is one.
     pub mail: bool,
 }
 
@@ -168,24 +168,24 @@ impl Planner<'_> {
     ) -> NodeId {
         let span = step.span;
         let id = self.node(step.name, step.label, Some(parent), span);
-        let mail = step.mail && self.coordinated;
+        let (reads, writes) = (step.mail, step.mail && self.coordinated);
         let mut tasks = Vec::new();
         if !step.files.is_empty() {
             tasks.push(self.files_task(step, here));
         }
         let first = self.agent(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), Mode::Value, span);
         tasks.push(silent("begin", Action::Write(own("talk", WriteOp::Set, first))));
-        if mail {
+        if reads {
             let task = self.mail_task(id, step, Look::First, 0);
             tasks.push(task);
         }
         let ask = tasks.len() as u32;
-        let at = Tasks { ask, next: if mail { ask + 2 } else { ask }, last: mail.then_some(ask + 3) };
-        let asks = self.ask_task(step, &at, mail, here);
+        let at = Tasks { ask, next: if reads { ask + 2 } else { ask }, last: reads.then_some(ask + 3) };
+        let asks = self.ask_task(step, &at, writes, here);
         tasks.push(asks);
-        let acts = self.act_task(id, step, &at, mail);
+        let acts = self.act_task(id, step, &at, writes);
         tasks.push(acts);
-        if mail {
+        if reads {
             let looks = [Look::Between, Look::Last].map(|look| self.mail_task(id, step, look, ask));
             tasks.extend(looks);
         }
@@ -197,7 +197,7 @@ impl Planner<'_> {
         node.meters = true;
         node.timeout = step.time.and_then(limited);
         node.output = Some(output);
-        node.mailbox = mail.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
+        node.mailbox = reads.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
         id
     }
 
@@ -227,7 +227,7 @@ impl Planner<'_> {
         };
         let wait = self.hidden(&format!("{}#{name}", step.name), "mail", Some(id), span);
         // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
-        let settles = (look == Look::First).then(|| (Arc::from(COORDINATOR), SETTLES));
+        let settles = (self.coordinated && look == Look::First).then(|| (Arc::from(COORDINATOR), SETTLES));
         self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, settles });
         let truth = self.value(Value::Bool(true), span);
         let letters = self.plain("letters", span);

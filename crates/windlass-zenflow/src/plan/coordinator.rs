@@ -30,6 +30,7 @@ const THINKS: Duration = Duration::from_secs(300);
 /// How long it has for its last word when all steps have ended: then nobody waits for it any more.
 const LAST_WORD: Duration = Duration::from_secs(60);
 
+const NARRATION: &str = "coordinator.narration";
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
 const FINALIZE: &str = "finalize";
@@ -132,12 +133,16 @@ impl Planner<'_> {
     fn coordinator_act(&mut self, id: NodeId, span: Span) -> Task {
         let forwards = self.calls_one_of(&[FORWARD], span);
         let to = self.argument("target_step_id", None, span);
-        let posts = self.posts(to, span);
+        let posts = self.forwards(to, span);
         let narrates = self.calls_one_of(&[NARRATE], span);
-        let narrated = self.tells("coordinator.narration", NARRATE, span);
+        let narrated = self.tells(NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
         let finalized = self.tells("coordinator.synthesis", FINALIZE, span);
+        let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
+        let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
+        let late = self.agent("done", late, Mode::Value, span);
         let leads = vec![
+            Leads { when: after, tasks: vec![silent("", Action::Evaluate(late))] },
             self.troubled(span),
             Leads { when: forwards, tasks: posts },
             Leads { when: narrates, tasks: narrated },
@@ -188,6 +193,20 @@ impl Planner<'_> {
     fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
         let settings = [("name", Value::from(name)), ("of", of.map_or(Value::Null, Value::from))];
         self.agent("argument", settings, Mode::Value, span)
+    }
+
+    /// A letter. One that was for a loop or an include, where nobody reads, is at least told to the user.
+    fn forwards(&mut self, to: ExprId, span: Span) -> Vec<Task> {
+        let mut tasks = self.posts(to, span);
+        let wraps = self.condition::<&str>("wraps", [], span);
+        let kept = vec![own("posted", WriteOp::Set, self.plain("given", span))];
+        let told = self.plain("arguments", span);
+        let posted = self.agent("posted", [("kept", Value::from("posted"))], Mode::Value, span);
+        tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
+        tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
+        tasks.push(silent(NARRATE, Action::Tell { kind: NARRATION.into(), data: told }));
+        tasks.push(silent("posted", Action::Evaluate(posted)));
+        tasks
     }
 
     fn tells(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {
