@@ -137,7 +137,7 @@ pub(crate) fn turns(normalised: &str) -> impl Iterator<Item = u64> {
 }
 
 fn kept_under(last_first: &str) -> String {
-    let is_turn = |part: &str| part == "N" || part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_turn = |part: &str| part == "N" || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
     let parts: Vec<&str> = last_first.split('.').map(|part| if is_turn(part) { TURN } else { part }).collect();
     parts.join(".")
 }

@@ -47,6 +47,8 @@ pub struct NodeFacts {
     pub computes_only: bool,
     /// For a graph: who waits for each child.
     pub dependents: Vec<Vec<u32>>,
+    /// Of a graph: the children that hold nobody up.
+    pub lingering: Vec<u32>,
 }
 
 /// Why a plan cannot be run. Not a mistake of a definition: the compiler finds those.
@@ -328,6 +330,8 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
                 }
             }
             facts[index].dependents = dependents;
+            let lingers = |child: &u32| plan.node(graph.children[*child as usize].node).lingers.is_some();
+            facts[index].lingering = (0..graph.children.len() as u32).filter(lingers).collect();
         }
     }
     for index in (0..plan.nodes.len()).rev() {

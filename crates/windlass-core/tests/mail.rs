@@ -94,7 +94,63 @@ fn a_mailbox_lives_through_the_retries_of_its_node() {
     assert_eq!(drops(&sim), [""; 0]);
 }
 
+#[test]
+fn what_a_try_was_given_is_given_to_the_next() {
+    let mut b = actors(&["a", "b"]);
+    b.at(NodeId(1)).retry = Some(retry(3, secs(10)));
+    b.at(NodeId(1)).mailbox = Some(mailbox(2));
+    let program = b.load();
+    let mut sim = on(&program);
+    post(&mut sim, "b", "a", "one");
+    assert_eq!(reads(&mut sim, "a"), ["one"]);
+    sim.fail("a.do");
+    post(&mut sim, "b", "a", "two");
+    sim.tick(TickKind::Restart);
+    sim.pass(secs(10));
+    assert_eq!(reads(&mut sim, "a"), ["one", "two"]);
+    assert_eq!(reads(&mut sim, "a"), [""; 0]);
+    sim.fail("a.do").pass(secs(10));
+    assert_eq!(reads(&mut sim, "a"), ["one", "two"]);
+    let told = ["msg-1 null", "msg-1 true", "msg-2 null", "msg-1,msg-2 true"];
+    assert_eq!(events(&sim, "message.delivered", &["ids", "again"]), told);
+    sim.fail("a.do");
+    // It has failed for good, and what it was given has been told of.
+    assert_eq!(drops(&sim), [""; 0]);
+    every_mail_has_one_fate(&sim);
+}
+
+#[test]
+fn nobody_writes_to_itself() {
+    let program = actors(&["a", "b"]).load();
+    let mut sim = on(&program);
+    let answer = post(&mut sim, "a", "a", "hello");
+    assert_eq!(fate(&answer), "unknown-step");
+    assert_eq!(answer.get("message").and_then(Value::as_str), Some("`a` is the writer: nobody writes to itself"));
+    assert_eq!(drops(&sim), ["msg-1 a unknown-step"]);
+}
+
 // Whom an address means.
+
+#[test]
+fn who_is_nowhere_is_told_why() {
+    let program = crew(TurnPath::Brackets);
+    let mut sim = on(&program);
+    for (to, why) in [
+        ("", "missing"),
+        (" ", "missing"),
+        ("boss.", "`boss.` is no address"),
+        (".boss", "is no address"),
+        ("loop[0]..worker", "is no address"),
+        ("loop[7].worker", "there are only 3 turns"),
+        ("loop[2].worker", "has not begun"),
+    ] {
+        let answer = post(&mut sim, "loop[0].other", to, "hello");
+        let said = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+        assert!(fate(&answer) == "unknown-step" && said.contains(why), "{to}: {answer:?}");
+        let whole = ["boss", "loop[0].other", "loop[0].worker", "loop[1].other", "loop[1].worker"];
+        assert_eq!(known(&answer), whole, "{to}");
+    }
+}
 
 /// `boss` beside a loop with two turns at once, each an actor `worker` and an actor `other`.
 fn crew(turn_path: TurnPath) -> Program {
@@ -385,14 +441,21 @@ fn a_run_that_is_called_off_says_so_of_all_mail() {
 
 #[test]
 fn a_full_mailbox_takes_no_more() {
-    let program = chain(&["a", "b"]).load_with(Limits { mailbox_max: 2, ..Limits::default() });
+    let mut b = Builder::new();
+    let root = b.sequence(None, "root", |b, id| {
+        let both = b.together(id, "both", |b, id| vec![actor(b, id, "a"), actor(b, id, "c")]);
+        b.at(both).hidden = true;
+        vec![both, actor(b, id, "b")]
+    });
+    b.at(root).hidden = true;
+    let program = b.load_with(Limits { mailbox_max: 2, ..Limits::default() });
     let mut sim = on(&program);
     for to in ["a", "b"] {
-        let fates: Vec<String> = (0..3).map(|_| posted(&mut sim, "a", to)).collect();
+        let fates: Vec<String> = (0..3).map(|_| posted(&mut sim, "c", to)).collect();
         assert_eq!(fates, ["queued", "queued", "mailbox-full"], "{to}");
     }
     assert_eq!(reads(&mut sim, "a").len(), 2);
-    assert_eq!(posted(&mut sim, "a", "a"), "queued");
+    assert_eq!(posted(&mut sim, "c", "a"), "queued");
     assert_eq!(drops(&sim), ["msg-3 a mailbox-full", "msg-6 b mailbox-full"]);
 }
 

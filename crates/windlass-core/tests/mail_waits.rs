@@ -504,8 +504,8 @@ fn actors_by_chance_reach_every_corner() {
 
 // Nothing is left behind.
 
-/// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it and to itself, and
-/// reads; the hub reads now and then.
+/// A hub beside a loop of so many turns, each a node with a mailbox that reports to the hub, writes to it, is written to by a
+/// node inside, and reads; the hub reads now and then.
 fn long(turns: u64) -> Program {
     let mut b = Builder::new();
     let root = b.together(None, "root", |b, id| {
@@ -524,7 +524,13 @@ fn long(turns: u64) -> Program {
                 };
                 let read = b.node(Some(id), "read", |_, _| NodeKind::Wait(Wait::Mail { blocks: false, settles: None }));
                 b.at(read).hidden = true;
-                let tasks = vec![post(b, "one", "hub"), post(b, "two", "worker"), task("read", Action::Node(read))];
+                let inner = b.node(Some(id), "inner", |b, _| {
+                    let tasks = vec![post(b, "", "worker")];
+                    NodeKind::Pipeline(Pipeline { tasks })
+                });
+                b.at(inner).mailbox = Some(mailbox(1));
+                let inner = task("two", Action::Node(inner));
+                let tasks = vec![post(b, "one", "hub"), inner, task("read", Action::Node(read))];
                 NodeKind::Pipeline(Pipeline { tasks })
             });
             b.at(body).mailbox = Some(mailbox(3));
@@ -556,4 +562,32 @@ fn turns_with_mail_leave_nothing_behind() {
     let (early, late) = (sizes[1], sizes[sizes.len() - 3]);
     assert!(sizes.len() >= 5 && late < early + 2_000, "the state grows: {sizes:?}");
     check_nothing_left(&sim.state);
+}
+
+// Who holds nobody up.
+
+#[test]
+fn who_lingers_has_its_time_when_all_others_have_ended() {
+    for (ends_by_itself, ending) in [(false, Ending::Any), (true, Ending::Any), (false, Ending::Leaves)] {
+        let mut b = actors(&["hub", "a"]);
+        b.at(NodeId(1)).lingers = Some(secs(60));
+        if let NodeKind::Graph(graph) = &mut b.at(b.plan.root).kind {
+            graph.ending = ending;
+        }
+        assert_eq!(&*b.at(NodeId(1)).name, "hub");
+        let program = b.load();
+        let mut sim = on(&program);
+        sim.pass(secs(500));
+        says(&mut sim, "a", "end");
+        sim.pass(secs(59));
+        assert!(works(&sim, "hub") && sim.state.result().is_none());
+        match ends_by_itself {
+            // However it ends.
+            true => sim.fail("hub.do"),
+            // Its job is given some time to stop.
+            false => sim.pass(secs(1)).pass(Limits::default().cancel_grace),
+        };
+        sim.settle();
+        assert_eq!((sim.status(), sim.result().error.is_none()), (Status::Succeeded, true), "{ending:?}");
+    }
 }

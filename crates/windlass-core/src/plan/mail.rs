@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ExprId;
 
-/// A node that mail can be sent to, from the moment it begins to its end, over its retries. Its address is its path; while
+/// A node that mail can be sent to, from the moment it begins to its end, over its retries: what was delivered to a try that
+/// has failed is delivered `again` to the next. Its address is its path; while
 /// only one living node with a mailbox has an address that ends so, any end of it will do: `worker`, `0.worker`. Mail to a node
 /// outside of loops and nets that has not begun yet is kept for it, under its whole address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +32,8 @@ pub struct Mailbox {
 }
 
 /// Sends mail. The task gives `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known}` when nobody will
-/// read it, with up to 20 addresses that are known instead; that is no failure.
+/// read it, with up to 20 addresses that are known instead, and `wraps: true` if there is such a node that only wraps others;
+/// that is no failure. Nobody writes to itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Post {
     /// A text: the address. Turns may be written `loop[0].inner` or `loop.0.inner`.

@@ -172,6 +172,10 @@ pub struct Node {
     /// The mailbox that hears of its start and its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports_to: Option<Arc<str>>,
+    /// As a child of a graph it holds nobody up: when all the others have ended it has this long, then it is called off. How
+    /// it ends does not count for the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lingers: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -360,6 +364,7 @@ impl Node {
             meters: false,
             mailbox: None,
             reports_to: None,
+            lingers: None,
         }
     }
 }

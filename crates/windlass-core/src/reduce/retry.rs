@@ -97,6 +97,9 @@ impl Reducer<'_> {
             self.forget(id, &before);
         }
         self.clear_scope(id);
+        if let Some(open) = self.state.mail.boxes.get_mut(&id) {
+            open.give_again();
+        }
         self.unsend(id);
         self.park(id);
     }

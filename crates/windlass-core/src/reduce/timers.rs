@@ -33,11 +33,27 @@ impl Reducer<'_> {
         }
     }
 
+    /// Leaves a frame this long at most.
+    pub(crate) fn end_by(&mut self, id: FrameId, at: Timestamp) {
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let before = frame.deadline;
+        if before.is_some_and(|(before, _)| before <= at) {
+            return;
+        }
+        let key = self.set_timer(at, Timer::Deadline(id));
+        if let Some(frame) = self.state.frames.get_mut(id) {
+            frame.deadline = Some(key);
+        }
+        if let Some(before) = before {
+            self.state.timers.remove(&before);
+        }
+    }
+
     fn deadline(&mut self, id: FrameId) {
         let Some(frame) = self.state.frames.get_mut(id) else { return };
         frame.deadline = None;
         let node = self.program.node(frame.node);
-        let Some(timeout) = &node.timeout else { return };
+        let Some(timeout) = &node.timeout else { return self.close(id, Closing::cancelled()) };
         let told = match &timeout.after {
             Amount::Fixed(after) if self.program.plan.places_tasks() => format!("of {after} allows"),
             _ => "allows".to_owned(),

@@ -46,7 +46,13 @@ pub struct MailboxFrame {
     /// Oldest first: what was sent, with `id`, `from` and `at`.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub waiting: VecDeque<Value>,
-    /// How often it was emptied.
+    /// How many of those that wait, from the oldest on, were given to an earlier try of the node.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub again: u64,
+    /// What this try was given, where another may follow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<Value>,
+    /// How often it was emptied of what was new.
     pub wakes: u64,
     /// Waits inside that want what comes next, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
@@ -56,7 +62,24 @@ pub struct MailboxFrame {
     pub settlers: VecDeque<FrameId>,
 }
 
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
 impl MailboxFrame {
+    /// What has not been given to anybody.
+    pub fn fresh(&self) -> impl Iterator<Item = &Value> {
+        self.waiting.iter().skip(self.again as usize)
+    }
+
+    /// The next try gets what this one was given.
+    pub fn give_again(&mut self) {
+        self.again += self.given.len() as u64;
+        for mail in std::mem::take(&mut self.given).into_iter().rev() {
+            self.waiting.push_front(mail);
+        }
+    }
+
     /// Its owner has read all and wants more.
     pub fn rests(&self) -> bool {
         !self.readers.is_empty() && self.waiting.is_empty()

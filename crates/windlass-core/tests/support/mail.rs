@@ -162,7 +162,7 @@ pub fn every_mail_has_one_fate(sim: &Sim) {
     let mut fates = vec![0; sim.state.mail.numbers as usize];
     let number = |id: &Value| id.as_str().and_then(|id| id.strip_prefix("msg-")?.parse::<usize>().ok()).unwrap();
     let field = |data: &Value, name: &str| sim.values.whole(&data.get(name).cloned().unwrap());
-    for event in sim.events_of("message.delivered") {
+    for event in sim.events_of("message.delivered").iter().filter(|event| event.data.get("again").is_none()) {
         field(&event.data, "ids").as_list().unwrap().iter().for_each(|id| fates[number(id) - 1] += 1);
     }
     for event in sim.events_of("message.dropped") {

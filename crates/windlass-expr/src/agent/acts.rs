@@ -160,6 +160,17 @@ pub(super) fn finished(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
+/// Whether the call at hand stands after one of this tool, which ends everything.
+pub(super) fn after(config: &Config<'_>) -> Result<Made, String> {
+    let tool = config.text("tool")?;
+    Ok(Box::new(move |reader| {
+        let (_, index) = reader.item()?;
+        let calls = reader.own("calls")?;
+        let ends = first_valid(calls.as_list().unwrap_or_default(), &tool);
+        Ok(Value::Bool(ends.is_some_and(|at| index > at as u64)))
+    }))
+}
+
 /// One argument of a call: of the one at hand, or of the first of a tool among those that were kept.
 pub(super) fn argument(config: &Config<'_>) -> Result<Made, String> {
     let (name, of) = (config.text("name")?, config.maybe_text("of")?);

@@ -24,10 +24,22 @@ pub(super) fn letter(_: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
-/// What the model is told of a letter that it has sent.
-pub(super) fn posted(_: &Config<'_>) -> Result<Made, String> {
+/// Whether a letter was for a step that only wraps others.
+pub(super) fn wraps(_: &Config<'_>) -> Result<Made, String> {
     Ok(Box::new(|reader| {
-        let given = reader.local("_prev")?;
+        let wraps = reader.given()?.get("wraps").and_then(Value::as_bool);
+        Ok(Value::Bool(wraps == Some(true)))
+    }))
+}
+
+/// What the model is told of a letter that it has sent: what came of it is what came before, or was kept under a name.
+pub(super) fn posted(config: &Config<'_>) -> Result<Made, String> {
+    let kept = config.maybe_text("kept")?;
+    Ok(Box::new(move |reader| {
+        let given = match &kept {
+            Some(kept) => reader.own(kept)?,
+            None => reader.local("_prev")?,
+        };
         let text = |key: &str| given.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("status") == "queued" {
             return Ok(told(format!("queued: {}", text("id")), false));

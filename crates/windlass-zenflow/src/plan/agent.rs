@@ -40,7 +40,7 @@ pub(super) struct AgentStep<'d> {
     pub files: &'d [Spanned<String>],
     pub time: Option<Duration>,
     pub call_retries: u64,
-    /// It reads mail, and may write to the coordinator.
+    /// It reads mail, and may write to the coordinator if there is one.
     pub mail: bool,
 }
 
@@ -51,6 +51,17 @@ struct Tasks {
     next: u32,
     /// The last look for mail.
     last: Option<u32>,
+}
+
+/// When an agent looks for mail.
+#[derive(Clone, Copy, PartialEq)]
+enum Look {
+    /// Before the first call; what was written to it before then is to be there.
+    First,
+    /// After the calls of a turn.
+    Between,
+    /// When it is done.
+    Last,
 }
 
 impl<'d> AgentStep<'d> {
@@ -158,27 +169,26 @@ impl Planner<'_> {
     ) -> NodeId {
         let span = step.span;
         let id = self.node(step.name, step.label, Some(parent), span);
-        let mail = step.mail && self.coordinated;
+        let (reads, writes) = (step.mail, step.mail && self.coordinated);
         let mut tasks = Vec::new();
         if !step.files.is_empty() {
             tasks.push(self.files_task(step, here));
         }
         let first = self.agent(first.0, first.1.iter().map(|(k, v)| (k.clone(), v.clone())), Mode::Value, span);
         tasks.push(silent("begin", Action::Write(own("talk", WriteOp::Set, first))));
-        let next = tasks.len() as u32;
-        if mail {
-            let task = self.mail_task(id, step, None);
+        if reads {
+            let task = self.mail_task(id, step, Look::First, 0);
             tasks.push(task);
         }
         let ask = tasks.len() as u32;
-        let at = Tasks { ask, next, last: mail.then_some(ask + 2) };
-        let asks = self.ask_task(step, &at, mail, here);
+        let at = Tasks { ask, next: if reads { ask + 2 } else { ask }, last: reads.then_some(ask + 3) };
+        let asks = self.ask_task(step, &at, writes, here);
         tasks.push(asks);
-        let acts = self.act_task(id, step, &at, mail);
+        let acts = self.act_task(id, step, &at, writes);
         tasks.push(acts);
-        if mail {
-            let task = self.mail_task(id, step, Some(&at));
-            tasks.push(task);
+        if reads {
+            let looks = [Look::Between, Look::Last].map(|look| self.mail_task(id, step, look, ask));
+            tasks.extend(looks);
         }
         self.pipeline(id, tasks);
         let output = self.plain("results", span);
@@ -188,7 +198,7 @@ impl Planner<'_> {
         node.meters = true;
         node.timeout = step.time.and_then(limited);
         node.output = Some(output);
-        node.mailbox = mail.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
+        node.mailbox = reads.then(|| Mailbox { wakes: WAKES, closed: "target-terminal".into() });
         id
     }
 
@@ -208,24 +218,30 @@ impl Planner<'_> {
         self.condition::<&str>("ok", [], span)
     }
 
-    /// Looks for mail: before a turn, or after the last one.
-    fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, last: Option<&Tasks>) -> Task {
+    /// Looks for mail; then the model is asked, unless there was none and the agent is done.
+    fn mail_task(&mut self, id: NodeId, step: &AgentStep<'_>, look: Look, ask: u32) -> Task {
         let span = step.span;
-        let name = format!("{}#{}", step.name, if last.is_some() { "last-mail" } else { "mail" });
-        let wait = self.hidden(&name, "mail", Some(id), span);
-        let settles = Some((Arc::from(COORDINATOR), SETTLES));
+        let name = match look {
+            Look::First => "first-mail",
+            Look::Between => "mail",
+            Look::Last => "last-mail",
+        };
+        let wait = self.hidden(&format!("{}#{name}", step.name), "mail", Some(id), span);
+        // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
+        let settles = (self.coordinated && look == Look::First).then(|| (Arc::from(COORDINATOR), SETTLES));
         self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, settles });
         let truth = self.value(Value::Bool(true), span);
         let letters = self.plain("letters", span);
         let cancel = self.condition("mailed", [("is", Value::from("cancel"))], span);
         let mut some = vec![("is", Value::from("some"))];
-        some.extend(last.map(|_| ("turns", Value::from(step.turns()))));
+        some.extend((look == Look::Last).then(|| ("turns", Value::from(step.turns()))));
         let some = self.condition("mailed", some, span);
         let told = vec![own("talk", WriteOp::Extend, letters)];
+        let on = if look == Look::First { Directive::Continue } else { Directive::Jump(ask) };
         let rules = vec![
             rule(Some(cancel), Directive::Break, vec![own("cancelled", WriteOp::Set, truth)]),
-            rule(Some(some), last.map_or(Directive::Continue, |at| Directive::Jump(at.ask)), told),
-            Rule::new(last.map_or(Directive::Continue, |_| Directive::Break)),
+            rule(Some(some), on.clone(), told),
+            Rule::new(if look == Look::Last { Directive::Break } else { on }),
         ];
         Task { rules, ..silent("mail", Action::Node(wait)) }
     }

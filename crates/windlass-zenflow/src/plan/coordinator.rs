@@ -1,7 +1,7 @@
 //! The coordinator: an agent beside the steps that reads what they write, and may write to them.
 
 use windlass_core::plan::{
-    Action, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Rule, Task, Wait, Write, WriteOp,
+    Action, Amount, Directive, Effect, ExprId, Mailbox, NodeId, NodeKind, Rule, Task, Wait, Write, WriteOp,
 };
 use windlass_syntax::Span;
 use windlass_value::{Duration, Level, Mode, Value};
@@ -13,8 +13,10 @@ use crate::document::Document;
 
 pub(super) const COORDINATOR: &str = "coordinator";
 
-/// How long a step lets the coordinator come to rest before it looks for mail.
+/// How long a step lets the coordinator come to rest before its first call. Where there is a timeout, a small part of it has
+/// to do.
 pub(super) const SETTLES: Duration = Duration::from_secs(30);
+const PART_OF_TIMEOUT: u64 = 4;
 
 /// How often the coordinator may be given mail.
 const WAKES: u64 = 100;
@@ -25,6 +27,10 @@ const TURNS: u64 = 50;
 /// How long it may think about one answer: nobody may wait for it forever.
 const THINKS: Duration = Duration::from_secs(300);
 
+/// How long it has for its last word when all steps have ended: then nobody waits for it any more.
+const LAST_WORD: Duration = Duration::from_secs(60);
+
+const NARRATION: &str = "coordinator.narration";
 const FORWARD: &str = "forward_to_agent";
 const NARRATE: &str = "narrate";
 const FINALIZE: &str = "finalize";
@@ -63,6 +69,7 @@ impl Planner<'_> {
         node.scope = true;
         node.meters = true;
         node.output = Some(output);
+        node.lingers = Some(LAST_WORD);
         node.mailbox = Some(Mailbox { wakes: WAKES, closed: "mailbox-closed-by-finalize".into() });
         id
     }
@@ -120,7 +127,7 @@ impl Planner<'_> {
             label: "ask".into(),
             rules,
             retry: call_again(call_retries(None, here)),
-            timeout: Some(windlass_core::plan::Amount::Fixed(THINKS)),
+            timeout: Some(Amount::Fixed(THINKS)),
             ..Task::new(Action::Effect(effect))
         }
     }
@@ -128,12 +135,16 @@ impl Planner<'_> {
     fn coordinator_act(&mut self, id: NodeId, span: Span) -> Task {
         let forwards = self.calls_one_of(&[FORWARD], span);
         let to = self.argument("target_step_id", None, span);
-        let posts = self.posts(to, span);
+        let posts = self.forwards(to, span);
         let narrates = self.calls_one_of(&[NARRATE], span);
-        let narrated = self.tells("coordinator.narration", NARRATE, span);
+        let narrated = self.tells(NARRATION, NARRATE, span);
         let finalizes = self.calls_one_of(&[FINALIZE], span);
         let finalized = self.tells("coordinator.synthesis", FINALIZE, span);
+        let after = self.condition("after", [("tool", Value::from(FINALIZE))], span);
+        let late = [("text", Value::from("the call was not made: it stands after `finalize`")), ("error", true.into())];
+        let late = self.agent("done", late, Mode::Value, span);
         let leads = vec![
+            Leads { when: after, tasks: vec![silent("", Action::Evaluate(late))] },
             self.troubled(span),
             Leads { when: forwards, tasks: posts },
             Leads { when: narrates, tasks: narrated },
@@ -168,9 +179,42 @@ impl Planner<'_> {
         rule(None, Directive::Jump(TELL), vec![trouble])
     }
 
+    /// Nobody waits for the coordinator until his own time is over, or that of something around him.
+    pub fn bound_holds(&mut self) {
+        let least = |planner: &Self, node: NodeId| {
+            let around = std::iter::successors(Some(node), |node| planner.plan.node(*node).parent);
+            let times = around.filter_map(|node| match planner.plan.node(node).timeout.as_ref()?.after {
+                Amount::Fixed(after) => Some(after),
+                Amount::Computed(_) => None,
+            });
+            times.min()
+        };
+        for index in 0..self.plan.nodes.len() {
+            let node = NodeId(index as u32);
+            let Some(time) = least(self, node) else { continue };
+            if let NodeKind::Wait(Wait::Mail { settles: Some((_, hold)), .. }) = &mut self.get(node).kind {
+                *hold = (*hold).min(Duration(time.0 / PART_OF_TIMEOUT));
+            }
+        }
+    }
+
     fn argument(&mut self, name: &str, of: Option<&str>, span: Span) -> ExprId {
         let settings = [("name", Value::from(name)), ("of", of.map_or(Value::Null, Value::from))];
         self.agent("argument", settings, Mode::Value, span)
+    }
+
+    /// A letter. One that was for a loop or an include, where nobody reads, is at least told to the user.
+    fn forwards(&mut self, to: ExprId, span: Span) -> Vec<Task> {
+        let mut tasks = self.posts(to, span);
+        let wraps = self.condition::<&str>("wraps", [], span);
+        let kept = vec![own("posted", WriteOp::Set, self.plain("given", span))];
+        let told = self.plain("arguments", span);
+        let posted = self.agent("posted", [("kept", Value::from("posted"))], Mode::Value, span);
+        tasks[0].rules = vec![rule(Some(wraps), Directive::Jump(2), kept)];
+        tasks[1].rules = vec![rule(None, Directive::Break, Vec::new())];
+        tasks.push(silent(NARRATE, Action::Tell { kind: NARRATION.into(), data: told }));
+        tasks.push(silent("posted", Action::Evaluate(posted)));
+        tasks
     }
 
     fn tells(&mut self, kind: &str, label: &str, span: Span) -> Vec<Task> {

@@ -89,6 +89,7 @@ impl Planner<'_> {
         node.meters = true;
         node.budget = budget;
         node.output = Some(output);
+        self.bound_holds();
     }
 
     fn parameters(&mut self, document: &Document) {

@@ -12,7 +12,7 @@ use windlass_core::Event;
 use windlass_core::plan::Plan;
 use windlass_expr::agent::Agent;
 use windlass_expr::cel::Cel;
-use windlass_runtime::{Engine, EngineOptions, FinalReport, StartOptions, Tools};
+use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, StartOptions, Tools};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Colour, Diagnostics, ParseLimits, Scalars, Source, parse_yaml, to_value};
 use windlass_value::{Value, to_json};
@@ -99,8 +99,20 @@ impl Case {
         let mut stream = handle.events.take().expect("events");
         let heard: Arc<Mutex<Vec<Event>>> = Arc::default();
         let kept = heard.clone();
+        let mails = script.mails();
+        for (number, mail) in mails.iter().enumerate() {
+            let signal = Request::Signal { name: "mail".to_owned(), payload: mail.clone() };
+            engine.request(RUN, &format!("mail-{number}"), signal).expect("mail");
+        }
+        let (answers, mut on_their_way) = (script.clone(), mails.len());
         let listening = tokio::spawn(async move {
             while let Ok(event) = stream.recv().await {
+                if matches!(&*event.kind, "message.sent" | "message.dropped") && on_their_way > 0 {
+                    on_their_way -= 1;
+                    if on_their_way == 0 {
+                        answers.answers_now();
+                    }
+                }
                 let ended = &*event.kind == "workflow.finished" || &*event.kind == "workflow.halted";
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(event);
                 if ended {

@@ -10,6 +10,7 @@
 //! files: [{path: a.txt, text: hello}]
 //! input: {…}
 //! options: {model: …, default_model: …}
+//! mails: [{to: design, text: hello}]     # from somebody outside, before the first reply
 //! ```
 //!
 //! A step that asks more often than the script foresees is told so, and the case fails. A call of `submit_result` with the
@@ -18,6 +19,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Semaphore;
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{ToolCall, Tools};
 use windlass_value::{Value, to_json};
@@ -50,11 +52,26 @@ struct Inner {
     calls: Mutex<Vec<Call>>,
     /// How many replies each step has had; a call that is repeated gets the same reply again.
     had: Mutex<BTreeMap<String, Vec<Tried>>>,
+    /// Nothing is answered before this is closed.
+    gate: Semaphore,
 }
 
 impl Script {
     pub fn new(script: Value) -> Script {
-        Script(Arc::new(Inner { script, calls: Mutex::default(), had: Mutex::default() }))
+        let gate = Semaphore::new(0);
+        let script = Script(Arc::new(Inner { script, calls: Mutex::default(), had: Mutex::default(), gate }));
+        if script.mails().is_empty() {
+            script.answers_now();
+        }
+        script
+    }
+
+    pub fn mails(&self) -> Vec<Value> {
+        self.part("mails").as_list().unwrap_or_default().to_vec()
+    }
+
+    pub fn answers_now(&self) {
+        self.0.gate.close();
     }
 
     pub fn calls(&self) -> Vec<Call> {
@@ -66,8 +83,11 @@ impl Script {
         for tool in ["agent_model", "agent_tool", "agent_files"] {
             let script = self.clone();
             tools = tools.with_fn(tool, move |call| {
-                let outcome = script.answer(tool, &call);
-                async move { outcome }
+                let (outcome, script) = (script.answer(tool, &call), script.clone());
+                async move {
+                    let _ = script.0.gate.acquire().await;
+                    outcome
+                }
             });
         }
         tools

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_value::{Map, Value};
 
 use crate::plan::{Ending, Graph, NodeId, NodeKind, OnFailure, Pick};
+use crate::program::NodeFacts;
 use crate::reduce::eval::{Holds, Locals};
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, ChildState, Closing, FrameId, GraphFrame, Item};
@@ -116,12 +117,13 @@ impl<'a> Reducer<'a> {
     fn settle(&mut self, id: FrameId, child: u32, status: Status, error: Option<ErrorInfo>) {
         let Some((graph, _)) = self.graph_of(id) else { return };
         let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+        let counts = !self.program.facts(node).lingering.contains(&child);
         if let Some(body) = self.graph_mut(id) {
             body.running -= 1;
             if let Some(busy) = body.busy.get_mut(&graph.children[child as usize].group) {
                 *busy -= 1;
             }
-            if status.is_bad() && body.error.is_none() {
+            if status.is_bad() && counts && body.error.is_none() {
                 body.error = error;
             }
         }
@@ -134,11 +136,30 @@ impl<'a> Reducer<'a> {
                 }
             }
         }
-        if status.is_bad() && graph.on_failure == OnFailure::CancelRest {
+        if status.is_bad() && counts && graph.on_failure == OnFailure::CancelRest {
             return self.cancel_rest(id, status);
         }
         self.start_ready(id);
+        self.let_linger(id);
         self.end_graph_if_done(id);
+    }
+
+    /// When only those are left that hold nobody up, their time begins.
+    fn let_linger(&mut self, id: FrameId) {
+        let Some((graph, body)) = self.graph_of(id) else { return };
+        let Some(node) = self.state.frames.get(id).map(|frame| frame.node) else { return };
+        let lingering = self.program.facts(node).lingering.iter();
+        let left = lingering.map(|child| (*child, &body.children[*child as usize])).filter(|(_, s)| s.status.is_none());
+        let left: Vec<(u32, Option<FrameId>)> = left.map(|(child, state)| (child, state.frame)).collect();
+        if body.ended as usize + left.len() < graph.children.len() {
+            return;
+        }
+        for (child, frame) in left {
+            let time = self.program.node(graph.children[child as usize].node).lingers;
+            if let (Some(time), Some(frame)) = (time, frame) {
+                self.end_by(frame, self.now() + time);
+            }
+        }
     }
 
     fn note_end(&mut self, id: FrameId, child: u32, status: Status) {
@@ -241,16 +262,14 @@ impl<'a> Reducer<'a> {
         if (body.ended as usize) < graph.children.len() {
             return;
         }
+        let node = self.state.frames.get(id).map_or(self.program.plan.root, |frame| frame.node);
+        let facts = self.program.facts(node);
         let status = match graph.ending {
-            Ending::Leaves => status_by_leaves(
-                graph,
-                body,
-                &self
-                    .program
-                    .facts(self.state.frames.get(id).map_or(self.program.plan.root, |frame| frame.node))
-                    .dependents,
-            ),
-            Ending::Any => worst(body.children.iter().filter_map(|child| child.status)),
+            Ending::Leaves => status_by_leaves(graph, body, facts),
+            Ending::Any => {
+                let counting = (0u32..).zip(&body.children).filter(|(child, _)| !facts.lingering.contains(child));
+                worst(counting.filter_map(|(_, child)| child.status))
+            }
         };
         let error = status.is_bad().then(|| body.error.clone()).flatten();
         let output = self.graph_output(id, graph);
@@ -309,9 +328,10 @@ fn first_with_least<K: Ord>(ready: &VecDeque<u32>, key: impl Fn(&u32) -> K) -> O
 
 /// The children nobody waits for decide; a skipped one hands the decision to those it waited for. One that was cut off
 /// decides nothing: whoever gave it a limit has foreseen that.
-fn status_by_leaves(graph: &Graph, body: &GraphFrame, dependents: &[Vec<u32>]) -> Status {
-    let mut open: Vec<u32> =
-        (0..graph.children.len() as u32).filter(|child| dependents[*child as usize].is_empty()).collect();
+fn status_by_leaves(graph: &Graph, body: &GraphFrame, facts: &NodeFacts) -> Status {
+    let children = 0..graph.children.len() as u32;
+    let decides = |child: &u32| facts.dependents[*child as usize].is_empty() && !facts.lingering.contains(child);
+    let mut open: Vec<u32> = children.filter(decides).collect();
     let mut seen = vec![false; graph.children.len()];
     let mut deciding = Vec::new();
     while let Some(child) = open.pop() {

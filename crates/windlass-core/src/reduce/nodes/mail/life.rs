@@ -73,7 +73,7 @@ impl Reducer<'_> {
         }
         self.state.mail.ready.retain(|other| *other != id);
         let reason = self.why_closed(node);
-        for mail in &open.waiting {
+        for mail in open.fresh() {
             self.drop_mail(&open.address, &open.address, mail, &reason);
         }
         for settler in open.settlers {

@@ -58,10 +58,18 @@ impl Reducer<'_> {
 
     /// Sends what a task has written. The answer is the task's output.
     pub(super) fn post(&mut self, id: FrameId, to: &Arc<str>, mail: Map) -> Value {
-        let sender = self.mailbox_around(id).and_then(|owner| self.state.mail.boxes.get(&owner));
-        let from = sender.map_or_else(|| "".into(), |sender| sender.address.clone());
+        let sender = self.mailbox_around(id);
+        let from = sender.map_or_else(|| "".into(), |sender| self.address_of(sender));
         let path = self.path(id);
-        self.send(path, from, to, mail)
+        let way = match self.way_to(to) {
+            // It could go on with that for ever.
+            Way::Living(owner) if Some(owner) == sender => {
+                let message = format!("`{to}` is the writer: nobody writes to itself");
+                Way::Nowhere(Nowhere::because(UNKNOWN, message))
+            }
+            way => way,
+        };
+        self.send(path, from, (to, way), mail)
     }
 
     /// Mail that somebody outside has written: `{to, text, kind?}`.
@@ -71,13 +79,13 @@ impl Reducer<'_> {
         let to: Arc<str> = to.as_ref().and_then(Value::as_str).unwrap_or_default().into();
         let mut mail = payload.as_map().cloned().unwrap_or_default();
         mail.remove("to");
-        self.send("".into(), "".into(), &to, mail);
+        let way = self.way_to(&to);
+        self.send("".into(), "".into(), (&to, way), mail);
         Ok(())
     }
 
-    /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known}`.
-    fn send(&mut self, path: Arc<str>, from: Arc<str>, to: &Arc<str>, mail: Map) -> Value {
-        let way = self.way_to(to);
+    /// `{status: "queued", id}`, or `{status: "dropped", id, reason, message, known, wraps?}`.
+    fn send(&mut self, path: Arc<str>, from: Arc<str>, (to, way): (&Arc<str>, Way), mail: Map) -> Value {
         let letter = self.letter(from, mail);
         let told = |to: Arc<str>| {
             let Letter { id, from, .. } = &letter;
@@ -102,11 +110,12 @@ impl Reducer<'_> {
                 self.publish(path, "message.sent", told(address));
                 self.state.mail.early.entry(node).or_default().push_back(letter.mail.clone());
             }
-            Way::Nowhere(Nowhere { reason, message, known }) => {
+            Way::Nowhere(Nowhere { reason, message, known, wraps }) => {
                 let known = Value::list(known.into_iter().map(Value::Str).collect());
                 let why = [("reason", Value::Str(reason)), ("message", Value::from(message)), ("known", known)];
                 self.publish(path, "message.dropped", told(to.clone()).into_iter().chain(why.clone()));
-                return Value::object(answer("dropped").into_iter().chain(why));
+                let wraps = wraps.then_some(("wraps", Value::Bool(true)));
+                return Value::object(answer("dropped").into_iter().chain(why).chain(wraps));
             }
         }
         Value::object(answer("queued"))
@@ -126,7 +135,7 @@ impl Reducer<'_> {
     /// Why a living mailbox takes no mail.
     fn refuses(&self, owner: FrameId) -> Option<Nowhere> {
         let open = self.state.mail.boxes.get(&owner)?;
-        let waiting = open.waiting.len() as u64;
+        let waiting = (open.waiting.len() as u64).saturating_sub(open.again);
         if open.wakes >= self.wakes_most(owner) {
             let message = format!("`{}` was given mail {} times, and may be no more often", open.address, open.wakes);
             return Some(Nowhere::because(WAKES, message));

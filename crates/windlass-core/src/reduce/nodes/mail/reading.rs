@@ -83,8 +83,7 @@ impl Reducer<'_> {
         let most = self.wakes_most(wait.owner);
         let Some(open) = self.state.mail.boxes.get_mut(&wait.owner) else { return self.read(id, wait, Vec::new()) };
         if !open.waiting.is_empty() {
-            let mails = std::mem::take(&mut open.waiting).into();
-            return self.hand_over(id, wait.owner, mails);
+            return self.hand_over(id, wait.owner);
         }
         // Who will be given no more mail need not wait for it.
         if !wait.blocks || open.wakes >= most {
@@ -116,8 +115,7 @@ impl Reducer<'_> {
         for owner in std::mem::take(&mut self.state.mail.ready) {
             let Some(open) = self.state.mail.boxes.get_mut(&owner) else { continue };
             if let Some(reader) = open.readers.front().copied().filter(|_| !open.waiting.is_empty()) {
-                let mails = std::mem::take(&mut open.waiting).into();
-                self.hand_over(reader, owner, mails);
+                self.hand_over(reader, owner);
             }
             if self.state.mail.boxes.get(&owner).is_some_and(MailboxFrame::rests) {
                 self.comes_to_rest(owner);
@@ -126,19 +124,35 @@ impl Reducer<'_> {
         true
     }
 
-    fn hand_over(&mut self, id: FrameId, owner: FrameId, mails: Vec<Value>) {
+    /// All that waits. What an earlier try was given already is told of as such, and counts for nothing.
+    fn hand_over(&mut self, id: FrameId, owner: FrameId) {
         let Some(wait) = self.mail_wait(id) else { return };
         let most = self.wakes_most(owner);
+        let tried_again =
+            self.state.frames.get(owner).is_some_and(|frame| self.program.node(frame.node).retry.is_some());
         let Some(open) = self.state.mail.boxes.get_mut(&owner) else { return };
-        open.wakes += 1;
+        let mails: Vec<Value> = std::mem::take(&mut open.waiting).into();
+        if tried_again {
+            open.given.extend(mails.iter().cloned());
+        }
+        let (old, fresh) = mails.split_at(mails.len().min(std::mem::take(&mut open.again) as usize));
+        open.wakes += u64::from(!fresh.is_empty());
         let (address, wakes) = (open.address.clone(), open.wakes);
-        let ids = mails.iter().map(|mail| mail.get("id").cloned().unwrap_or_default()).collect();
-        let to = Value::Str(address.clone());
-        self.publish(address.clone(), "message.delivered", [("to", to.clone()), ("ids", Value::list(ids))]);
+        let to = || ("to", Value::Str(address.clone()));
+        let ids = |mails: &[Value]| {
+            let ids = mails.iter().map(|mail| mail.get("id").cloned().unwrap_or_default());
+            ("ids", Value::list(ids.collect()))
+        };
+        if !old.is_empty() {
+            self.publish(address.clone(), "message.delivered", [to(), ids(old), ("again", Value::Bool(true))]);
+        }
+        if !fresh.is_empty() {
+            self.publish(address.clone(), "message.delivered", [to(), ids(fresh)]);
+        }
         // Once, when four fifths are used up.
-        if wakes == most - most / 5 {
-            let fields = [("to", to), ("wakes", Value::from(wakes)), ("most", Value::from(most))];
-            self.publish(address, "mail.wakes_warning", fields);
+        if wakes == most - most / 5 && !fresh.is_empty() {
+            let fields = [to(), ("wakes", Value::from(wakes)), ("most", Value::from(most))];
+            self.publish(address.clone(), "mail.wakes_warning", fields);
         }
         self.read(id, wait, mails);
     }

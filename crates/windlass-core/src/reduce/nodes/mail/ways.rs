@@ -27,11 +27,13 @@ pub(super) struct Nowhere {
     pub message: String,
     /// Who could be written to instead.
     pub known: Vec<Arc<str>>,
+    /// There is such a node, but it only wraps those who read.
+    pub wraps: bool,
 }
 
 impl Nowhere {
     pub fn because(reason: impl Into<Arc<str>>, message: String) -> Nowhere {
-        Nowhere { reason: reason.into(), message, known: Vec::new() }
+        Nowhere { reason: reason.into(), message, known: Vec::new(), wraps: false }
     }
 }
 
@@ -40,11 +42,16 @@ enum Standing {
     Alive(FrameId),
     NotBegun,
     Ended,
+    /// A turn beyond the last of so many.
+    Never(u64),
 }
 
 impl Reducer<'_> {
     /// The whole address first, of who is alive, then of who is in the plan; then its end, of who is alive.
     pub(super) fn way_to(&self, to: &str) -> Way {
+        if let Some(message) = ill_formed(to) {
+            return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
+        }
         let address = normalised(to);
         let end = last_first(&address);
         let own = self.alive(self.state.mail.by_end.get(&*end).into_iter().flatten());
@@ -55,12 +62,13 @@ impl Reducer<'_> {
         }
         let at: Vec<NodeId> = self.program.addresses().at(&end).to_vec();
         let boxes = at.iter().copied().filter(|node| self.program.node(*node).mailbox.is_some());
-        let mut to_come = false;
+        let (mut to_come, mut never) = (false, None);
         let mut ended = None;
         for node in boxes {
             match self.standing(node, &mut turns(&address)) {
                 Standing::NotBegun if self.program.addresses().in_loop(node) => to_come = true,
                 Standing::NotBegun => return Way::Early(node),
+                Standing::Never(turns) => never = Some(turns),
                 // Who is alive and is not listed as such is being called off.
                 Standing::Ended | Standing::Alive(_) => ended = Some(node),
             }
@@ -74,6 +82,10 @@ impl Reducer<'_> {
             [one] => return Way::Living(*one),
             [] => {}
             several => return self.several(to, several),
+        }
+        if let Some(turns) = never.filter(|_| !to_come) {
+            let message = format!("`{to}` will never be: there are only {turns} turns, and the first is 0");
+            return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
         }
         if to_come {
             let message = format!("`{to}` has not begun; in a loop only a turn that is running gets mail");
@@ -121,7 +133,7 @@ impl Reducer<'_> {
             ),
             None => format!("`{to}` ({label}) reads no mail, nor does anything inside it"),
         };
-        Nowhere { known, ..Nowhere::because(UNKNOWN, message) }
+        Nowhere { known, wraps: true, ..Nowhere::because(UNKNOWN, message) }
     }
 
     fn is_inside(&self, node: NodeId, around: NodeId) -> bool {
@@ -198,6 +210,9 @@ impl Reducer<'_> {
                 let slot = if looping.judge == Some(node) { turn | JUDGE } else { turn };
                 match body.turns.get(&slot) {
                     Some(frame) => alive(*frame),
+                    None if body.items.as_ref().is_some_and(|items| turn >= items.count) => {
+                        Standing::Never(body.items.as_ref().map_or(0, |items| items.count))
+                    }
                     None if turn < body.begun && !body.turns.contains_key(&turn) => Standing::Ended,
                     None => Standing::NotBegun,
                 }
@@ -215,6 +230,14 @@ impl Reducer<'_> {
             _ => Standing::Ended,
         }
     }
+}
+
+fn ill_formed(to: &str) -> Option<String> {
+    if to.trim().is_empty() {
+        return Some("an address is missing: whom is it to?".to_owned());
+    }
+    let hollow = to.split('.').any(|part| part.trim().is_empty());
+    hollow.then(|| format!("`{to}` is no address: a part of it is empty"))
 }
 
 /// Whoever stands under a key that starts like this.
