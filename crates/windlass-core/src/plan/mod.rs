@@ -250,7 +250,7 @@ impl Plan {
         self.semantics >= 3
     }
 
-    /// Events tell what judges say.
+    /// Events tell what judges say, and of budgets that a call has overdrawn.
     pub(crate) fn tells_verdicts(&self) -> bool {
         self.semantics >= 4
     }

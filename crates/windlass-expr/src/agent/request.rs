@@ -12,9 +12,6 @@ const FIXED: [&str; 9] = ["model", "system", "tools", "result", "temperature", "
 /// Bytes of a text that make a token, roughly.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// Tokens of a reply if nobody limits them.
-const REPLY_TOKENS: u64 = 4_096;
-
 const MILLION: u128 = 1_000_000;
 
 pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
@@ -37,7 +34,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
 
 /// Tokens, and money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
-    let most = config.count("maxTokens")?.map_or(REPLY_TOKENS, |most| most as u64);
+    let most = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
         let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);

@@ -235,13 +235,13 @@ impl Planner<'_> {
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
         let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
         offered.extend(mail.then(send_message));
-        let fixed = self.fixed_request(step, offered);
+        let fixed = self.fixed_request(step, offered, here);
         let size = to_json(&fixed).len();
         let price = fixed.get("price").cloned().unwrap_or_default();
         let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
         let request = self.agent("request", request, Mode::Value, span);
-        let reserves = here.counted.then(|| {
-            let settings = [("fixed", Value::from(size)), ("price", price)];
+        let reserves = here.reply.map(|reply| {
+            let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
             self.agent("reserve", settings, Mode::Value, span)
         });
         let is = |planner: &mut Self, is: &str| {
@@ -285,7 +285,7 @@ impl Planner<'_> {
     }
 
     /// All of a request that is known beforehand.
-    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>) -> Value {
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &Here<'_>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
         let model = self.model(model.map(|model| model.as_str()));
@@ -299,6 +299,7 @@ impl Planner<'_> {
             ("result", step.schema().map_or(Value::Null, owed)),
             ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
             ("topP", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
+            ("maxTokens", Value::from(here.reply)),
             ("price", price),
             ("role", Value::from(step.role)),
         ];
