@@ -48,6 +48,7 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("assistant", reply::assistant),
     ("submitted", reply::submitted),
     ("forced", reply::forced),
+    ("demands", reply::demands),
     ("calls", acts::calls),
     ("kept", acts::kept),
     ("names", acts::names),

@@ -5,6 +5,7 @@ use windlass_value::{EvalError, Map, Value};
 use super::Made;
 use super::config::Config;
 use super::read::Reader;
+use super::reply::demanded;
 
 /// What a request says besides the conversation, as the compiler of the workflow has written it down.
 const FIXED: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
@@ -23,7 +24,10 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
     fixed.all_read()?;
     let tool = config.maybe_text("tool")?;
     Ok(Box::new(move |reader| {
-        let forced = tool.as_ref().filter(|_| reader.own("forced").is_ok_and(|forced| forced.as_bool() == Some(true)));
+        let forced = match &tool {
+            Some(tool) if demanded(reader)? > 0 => Some(tool),
+            _ => None,
+        };
         let mut request = map.clone();
         request.insert("messages", reader.own("talk")?);
         request.insert("require", forced.map_or(Value::Null, |tool| Value::Str(tool.clone())));

@@ -235,6 +235,7 @@ impl Planner<'_> {
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
         let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
         offered.extend(mail.then(send_message));
+        let checked = Value::list(mail.then(send_message).into_iter().collect());
         let fixed = self.fixed_request(step, offered, here);
         let size = to_json(&fixed).len();
         let price = fixed.get("price").cloned().unwrap_or_default();
@@ -253,7 +254,7 @@ impl Planner<'_> {
             Some(planner.condition("asked", settings, span))
         };
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.plain("calls", span))];
+        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.calls_kept(checked, span))];
         if schema.is_some() {
             let submitted = self.agent("submitted", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
             kept.push(own("result", WriteOp::Set, submitted));
@@ -265,11 +266,12 @@ impl Planner<'_> {
         rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
         if schema.is_some() {
             let forced = self.agent("forced", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
-            let truth = self.value(Value::Bool(true), span);
-            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, truth)];
+            let demands = self.plain("demands", span);
+            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, demands)];
             rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
-            let message =
-                format!("the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked once more");
+            let message = format!(
+                "the agent never called `{SUBMIT_RESULT}` with a valid result, though it was asked for it twice more"
+            );
             let fails = self.failure("NoResult", message, span);
             rules.push(rule(is(self, "no_result"), fails, vec![said.clone()]));
         }

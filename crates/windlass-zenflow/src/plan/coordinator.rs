@@ -105,7 +105,7 @@ impl Planner<'_> {
         });
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let kept = vec![said, own("calls", WriteOp::Set, self.plain("calls", span))];
+        let kept = vec![said, own("calls", WriteOp::Set, self.calls_kept(Value::list(offered()), span))];
         let rules = vec![
             rule(is(self, "act"), Directive::Continue, kept.clone()),
             rule(is(self, "over"), Directive::Break, kept.clone()),
