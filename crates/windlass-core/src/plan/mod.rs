@@ -255,6 +255,11 @@ impl Plan {
         self.semantics >= 4
     }
 
+    /// A node whose time is over, and a run that is called off, say what they give all the same.
+    pub(crate) fn tells_remains(&self) -> bool {
+        self.semantics >= 4
+    }
+
     /// An error as this plan's authors know it.
     pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());
