@@ -311,4 +311,6 @@ pub struct Budget {
     pub money: Option<Spanned<u64>>,
     pub calls: Option<Spanned<u64>>,
     pub time: Option<Spanned<Duration>>,
+    /// Tokens that one reply may have at most where tokens or money are counted.
+    pub reply: Option<Spanned<u64>>,
 }

@@ -272,7 +272,7 @@ impl Plan {
         self.semantics >= 3
     }
 
-    /// Events tell what judges say.
+    /// Events tell what judges say, and of budgets that a call has overdrawn.
     pub(crate) fn tells_verdicts(&self) -> bool {
         self.semantics >= 4
     }
@@ -297,6 +297,11 @@ impl Plan {
         };
         let message = wording.message.as_ref().map_or(error.message, |text| fill(text).into());
         self.advised(ErrorInfo { code: wording.code.clone(), message, ..error })
+    }
+
+    /// A node whose time is over, and a run that is called off, say what they give all the same.
+    pub(crate) fn tells_remains(&self) -> bool {
+        self.semantics >= 4
     }
 
     /// An error as this plan's authors know it.

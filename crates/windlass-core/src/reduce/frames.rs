@@ -169,7 +169,8 @@ impl Reducer<'_> {
     /// An end that needs an expression first: the node's own way to say what it gives, or a retry.
     pub(crate) fn finish_evaluated(&mut self, id: FrameId, ended: &Ended) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
-        if frame.closing.as_ref().is_some_and(|closing| !closing.own) {
+        let called_off = frame.closing.as_ref().filter(|closing| !closing.own).map(|closing| closing.status);
+        if called_off.is_some_and(|status| status != ended.status || !self.tells_what_it_has(id)) {
             self.close_if_empty(id);
             return Ok(());
         }
@@ -178,17 +179,20 @@ impl Reducer<'_> {
         let tried = Tried { tries, since: Some(started_at), asked: Duration::ZERO };
         if let (Some(retry), Some(error), Status::Failed) = (&node.retry, &ended.error, ended.status)
             && &*error.code != EXCEEDED
+            && called_off.is_none()
             && let Some(wait) = self.retry_after(retry, error, tried, scope, Locals::default())?
         {
             self.enter_anew_after(id, wait, error);
             return Ok(());
         }
         let mut ended = ended.clone();
-        if let (Some(expression), Status::Succeeded | Status::Failed) = (node.output, ended.status) {
+        let says = called_off.is_some() || matches!(ended.status, Status::Succeeded | Status::Failed);
+        if let Some(expression) = node.output.filter(|_| says) {
             // The node's own outcome is there under its name, before it is kept.
             let own = ended.clone().outcome(started_at, self.now());
             let own = Arc::new(Outcome { usage: self.used_inside(id), ..own });
-            let locals = Locals { own: Some((node_id, &own)), ..Locals::default() };
+            let names = self.loop_items(id);
+            let locals = Locals { own: Some((node_id, &own)), names: names.as_ref(), ..Locals::default() };
             ended.output = self.eval_with(expression, scope, locals)?;
         }
         self.end(id, ended);
@@ -393,7 +397,22 @@ impl Reducer<'_> {
         {
             error.path = self.task_path(id);
         }
-        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns: None });
+    }
+
+    /// Nothing is left inside. What there is may still have to be put together.
+    pub(crate) fn end_called_off(&mut self, id: FrameId, ended: Ended) {
+        match self.tells_what_it_has(id) {
+            true => self.state.agenda.push_back(Item::Finish(id, Box::new(ended))),
+            false => self.end(id, ended),
+        }
+    }
+
+    /// A node whose time is over, and a run that is called off, give what they have so far.
+    fn tells_what_it_has(&self, id: FrameId) -> bool {
+        let Some(frame) = self.state.frames.get(id) else { return false };
+        let ends = frame.parent.is_none() || frame.closing.as_ref().is_some_and(|closing| closing.ran_out());
+        ends && self.program.node(frame.node).output.is_some() && self.program.plan.tells_remains()
     }
 
     pub(crate) fn child_ended(

@@ -67,6 +67,11 @@ impl Closing {
         Closing { status: Status::Cancelled, error: None, output: Value::Null, own: false }
     }
 
+    /// A deadline that ends the node as failed: nobody further out has asked for it.
+    pub fn ran_out(&self) -> bool {
+        !self.own && self.status == Status::Failed
+    }
+
     pub fn failed(status: Status, error: ErrorInfo) -> Closing {
         Closing { status, error: Some(error), output: Value::Null, own: false }
     }

@@ -9,9 +9,59 @@ use super::config::Config;
 use super::read::Reader;
 use super::reply::{first_valid, is_call, is_troubled, replied_calls};
 
-/// The calls of the reply, to be kept until they have run.
-pub(super) fn calls(_: &Config<'_>) -> Result<Made, String> {
-    Ok(Box::new(|reader| replied_calls(reader).map(Value::list)))
+/// A tool that the workflow itself offers: the texts that it takes, and whether it needs them.
+struct Own {
+    name: Arc<str>,
+    texts: Vec<(Arc<str>, bool)>,
+}
+
+impl Own {
+    /// As it is offered: `{name, description, parameters}`.
+    fn read(offered: &Value) -> Result<Own, String> {
+        let name = offered.get("name").and_then(Value::as_str).ok_or("a tool has a `name`")?.into();
+        let parameters = offered.get("parameters").cloned().unwrap_or_default();
+        let needed = parameters.get("required").and_then(Value::as_list).unwrap_or_default();
+        let needs = |name: &str| needed.iter().any(|needed| needed.as_str() == Some(name));
+        let properties = parameters.get("properties").and_then(Value::as_map).into_iter().flat_map(|map| map.iter());
+        let is_text = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("string");
+        let texts = properties.filter(|(_, schema)| is_text(schema)).map(|(name, _)| (name.clone(), needs(name)));
+        Ok(Own { name, texts: texts.collect() })
+    }
+
+    /// What is wrong with the arguments of a call.
+    fn problem(&self, reader: &mut Reader<'_>, call: &Value) -> Result<Option<String>, EvalError> {
+        let arguments = reader.part(call, "arguments")?;
+        for (name, needed) in &self.texts {
+            let problem = match reader.part(&arguments, name)? {
+                Value::Str(text) if *needed && text.trim().is_empty() => format!("`{name}` is empty"),
+                Value::Str(_) => continue,
+                Value::Null if !needed => continue,
+                Value::Null => format!("it needs `{name}`, a text"),
+                other => format!("`{name}` must be a text; it is {} {}", other.kind(), reader.json(&other)?),
+            };
+            return Ok(Some(problem));
+        }
+        Ok(None)
+    }
+}
+
+/// The calls of the reply, to be kept until they have run. Nobody but the workflow looks at the arguments of its own tools.
+pub(super) fn calls(config: &Config<'_>) -> Result<Made, String> {
+    let own = config.list("tools")?.iter().map(Own::read).collect::<Result<Vec<Own>, String>>()?;
+    Ok(Box::new(move |reader| {
+        let mut calls = replied_calls(reader)?;
+        for call in &mut calls {
+            let Some(tool) = own.iter().find(|tool| is_call(call, &tool.name)).filter(|_| !is_troubled(call)) else {
+                continue;
+            };
+            if let (Some(problem), Some(map)) = (tool.problem(reader, call)?, call.as_map()) {
+                let mut map = map.clone();
+                map.insert("problem", problem);
+                *call = Value::map(map);
+            }
+        }
+        Ok(Value::list(calls))
+    }))
 }
 
 /// Those that were kept.

@@ -31,26 +31,29 @@ impl Caps {
     }
 }
 
-/// The beginning of a text, and how much is missing.
+/// The beginning of a text, and how much is missing; with the marker no longer than allowed.
 pub(super) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let mut end = most;
+    let marker = |missing: usize| format!("\n\n[cut here: {missing} more bytes]");
+    let mut end = most.saturating_sub(marker(text.len()).len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}\n\n[cut here: {} more bytes]", &text[..end], text.len() - end)
+    format!("{}{}", &text[..end], marker(text.len() - end))
 }
+
+const MARKER: &str = "[cut here: this is not the beginning]\n\n";
 
 /// The end of a text, and that something is missing before it.
 pub(super) fn cut_front(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let mut start = text.len() - most;
+    let mut start = text.len() - most.saturating_sub(MARKER.len());
     while !text.is_char_boundary(start) {
         start += 1;
     }
-    format!("[cut here: this is not the beginning]\n\n{}", &text[start..])
+    format!("{MARKER}{}", &text[start..])
 }

@@ -49,6 +49,7 @@ const FUNCTIONS: &[(&str, Makes)] = &[
     ("submitted", reply::submitted),
     ("forced", reply::forced),
     ("unsubmitted", reply::unsubmitted),
+    ("demands", reply::demands),
     ("calls", acts::calls),
     ("kept", acts::kept),
     ("names", acts::names),

@@ -55,23 +55,21 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
         let kept = reader.own_output(&name)?;
         let mut iterations = Vec::new();
         let mut contents: Vec<Arc<str>> = Vec::new();
-        let mut count = 0;
-        for entry in reader.list(&kept)? {
+        let entries = reader.list(&kept)?;
+        let items = all_items(reader)?;
+        for entry in entries {
             let entry = reader.whole(&entry)?;
             let Some(map) = entry.as_map() else { continue };
-            let mut entry = map.clone();
-            let of = entry.remove("of").and_then(|of| of.as_int());
-            count = count.max(of.and_then(|of| usize::try_from(of).ok()).unwrap_or(0));
-            let index = entry.get("index").and_then(Value::as_int).and_then(|index| usize::try_from(index).ok());
-            fill_up(&mut iterations, &name, index.unwrap_or(0));
-            if entry.get("status").and_then(Value::as_str) == Some("completed") {
-                let content = reader.text(&Value::map(entry.clone()), "content")?;
+            let index = map.get("index").and_then(Value::as_int).and_then(|index| usize::try_from(index).ok());
+            fill_up(&mut iterations, &name, index.unwrap_or(0), &items);
+            if map.get("status").and_then(Value::as_str) == Some("completed") {
+                let content = reader.text(&entry, "content")?;
                 reader.pay(content.len())?;
                 contents.push(content);
             }
-            iterations.push(Value::map(entry));
+            iterations.push(entry);
         }
-        fill_up(&mut iterations, &name, count);
+        fill_up(&mut iterations, &name, items.len(), &items);
         reader.spend(iterations.len())?;
         let content = match cumulative {
             true => Value::from(contents.join(BETWEEN)),
@@ -81,14 +79,24 @@ pub(super) fn each(config: &Config<'_>) -> Result<Made, String> {
     }))
 }
 
+/// What the loop goes over, turns that never began included.
+fn all_items(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
+    let lists = reader.local("_items")?;
+    let mut items = Vec::new();
+    for list in reader.list(&lists)? {
+        items.extend(reader.list(&list)?);
+    }
+    Ok(items)
+}
+
 /// Turns that never began.
-fn fill_up(iterations: &mut Vec<Value>, name: &str, count: usize) {
+fn fill_up(iterations: &mut Vec<Value>, name: &str, count: usize, items: &[Value]) {
     while iterations.len() < count {
         let index = iterations.len();
         iterations.push(Value::object([
             ("id", Value::from(format!("{name}[{index}]"))),
             ("index", Value::from(index)),
-            ("item", Value::Null),
+            ("item", items.get(index).cloned().unwrap_or_default()),
             ("content", Value::from("")),
             ("status", Value::from("cancelled")),
         ]));

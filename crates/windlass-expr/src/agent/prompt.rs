@@ -155,7 +155,8 @@ impl First {
             let Some(ended) = reader.step(dependency.beyond, &dependency.id)?.filter(|ended| ended.completed()) else {
                 continue;
             };
-            let most = if dependency.whole { self.caps.whole } else { self.caps.dependency };
+            // What is to be seen as a whole is only cut where the whole prompt is: a marker of its own would be cut off.
+            let most = if dependency.whole { usize::MAX } else { self.caps.dependency };
             inside.part(&format!("{} (completed)", dependency.id), &cut(ended.content.trim_end(), most));
             if !ended.result.is_null() {
                 let result = reader.json(&ended.result)?;

@@ -17,9 +17,9 @@ enum Next {
     Submitted,
     /// Tools are called.
     Act,
-    /// A result is owed: it is asked for once more, and nothing else.
+    /// A result is owed: it is asked for, and nothing else.
     Force,
-    /// A result was asked for once more, in vain.
+    /// A result was asked for, in vain.
     NoResult,
     /// There are calls, and no turn left to look at what they give.
     TurnLimit,
@@ -53,16 +53,34 @@ fn next(reader: &mut Reader<'_>, turns: u64, tool: Option<&Arc<str>>) -> Result<
     let calls = replied_calls(reader)?;
     let accepted = tool.and_then(|tool| first_valid(&calls, tool)).is_some();
     let owed = tool.is_some() && !accepted;
-    let forced = reader.own("forced")?.as_bool() == Some(true);
+    let demanded = demanded(reader)?;
     Ok(match calls.len() {
         1 if accepted => Next::Submitted,
         2.. if accepted => Next::Act,
-        _ if owed && forced => Next::NoResult,
+        _ if owed && demanded >= DEMANDS => Next::NoResult,
+        _ if owed && demanded > 0 => Next::Force,
         1.. if reader.visit() < turns => Next::Act,
         _ if owed => Next::Force,
         1.. => Next::TurnLimit,
         _ => Next::Over,
     })
+}
+
+/// How often a result that is owed is asked for.
+const DEMANDS: i64 = 2;
+
+/// How often it was.
+pub(super) fn demanded(reader: &mut Reader<'_>) -> Result<i64, EvalError> {
+    Ok(match reader.own("forced")? {
+        // Of an agent that was to be asked only once.
+        Value::Bool(true) => DEMANDS,
+        times => times.as_int().unwrap_or(0),
+    })
+}
+
+/// The same, with the one that is made now.
+pub(super) fn demands(_: &Config<'_>) -> Result<Made, String> {
+    Ok(Box::new(|reader| demanded(reader).map(|times| Value::Int(times.saturating_add(1)))))
 }
 
 pub(super) fn replied_calls(reader: &mut Reader<'_>) -> Result<Vec<Value>, EvalError> {
@@ -127,27 +145,28 @@ pub(super) fn submitted(config: &Config<'_>) -> Result<Made, String> {
 }
 
 /// The reply, and the demand for the result that is owed. Calls that nobody runs any more are answered: a conversation
-/// with open calls cannot go on.
+/// with open calls cannot go on. A result that was not valid is told why.
 pub(super) fn forced(config: &Config<'_>) -> Result<Made, String> {
     let tool = config.text("tool")?;
     Ok(Box::new(move |reader| {
         let mut messages = vec![message_of_reply(reader)?];
         let calls = replied_calls(reader)?;
         if !calls.is_empty() {
-            let answer = |call: &Value| {
+            let mut results = Vec::with_capacity(calls.len());
+            for call in &calls {
+                let content = match is_call(call, &tool) && is_troubled(call) {
+                    true => rejection(reader.text(call, "problem")?),
+                    false => "not run: there are no turns left".to_owned(),
+                };
                 let part = |key: &str| call.get(key).cloned().unwrap_or_default();
-                // Whoever is asked once more has to know what was wrong.
-                let why = problem_of(call).filter(|_| is_call(call, &tool));
-                let content = why.map_or_else(|| "not run: there are no turns left".to_owned(), rejection);
-                Value::object([
+                results.push(Value::object([
                     ("id", part("id")),
                     ("name", part("name")),
                     ("content", Value::from(content)),
                     ("error", Value::Bool(true)),
-                ])
-            };
-            let results = Value::list(calls.iter().map(answer).collect());
-            messages.push(Value::object([("role", Value::from("tool")), ("results", results)]));
+                ]));
+            }
+            messages.push(Value::object([("role", Value::from("tool")), ("results", Value::list(results))]));
         }
         let demand = format!("Your result is still missing. Call the tool `{tool}` with it now; nothing else counts.");
         messages.push(Value::object([("role", Value::from("user")), ("content", Value::from(demand))]));

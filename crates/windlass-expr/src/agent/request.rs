@@ -5,15 +5,13 @@ use windlass_value::{EvalError, Map, Value};
 use super::Made;
 use super::config::Config;
 use super::read::Reader;
+use super::reply::demanded;
 
 /// What a request says besides the conversation, as the compiler of the workflow has written it down.
 const FIXED: [&str; 9] = ["model", "system", "tools", "result", "temperature", "topP", "maxTokens", "price", "role"];
 
 /// Bytes of a text that make a token, roughly.
 const BYTES_A_TOKEN: u64 = 4;
-
-/// Tokens of a reply if nobody limits them.
-const REPLY_TOKENS: u64 = 4_096;
 
 const MILLION: u128 = 1_000_000;
 
@@ -26,7 +24,10 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
     fixed.all_read()?;
     let tool = config.maybe_text("tool")?;
     Ok(Box::new(move |reader| {
-        let forced = tool.as_ref().filter(|_| reader.own("forced").is_ok_and(|forced| forced.as_bool() == Some(true)));
+        let forced = match &tool {
+            Some(tool) if demanded(reader)? > 0 => Some(tool),
+            _ => None,
+        };
         let mut request = map.clone();
         request.insert("messages", reader.own("talk")?);
         request.insert("require", forced.map_or(Value::Null, |tool| Value::Str(tool.clone())));
@@ -37,7 +38,7 @@ pub(super) fn request(config: &Config<'_>) -> Result<Made, String> {
 
 /// Tokens, and money if there is a price.
 pub(super) fn reserve(config: &Config<'_>) -> Result<Made, String> {
-    let most = config.count("maxTokens")?.map_or(REPLY_TOKENS, |most| most as u64);
+    let most = config.count("maxTokens")?.ok_or("it needs `maxTokens`")? as u64;
     let fixed = config.count("fixed")?.unwrap_or(0) as u64;
     let price = config.inner("price")?.map(|price| {
         let part = |key: &'static str| Ok::<u64, String>(price.count(key)?.unwrap_or(0) as u64);

@@ -208,8 +208,6 @@ pub(super) fn iteration(config: &Config<'_>) -> Result<Made, String> {
             ("item", item),
             ("content", Value::Str(reader.text(&output, "content")?)),
             ("status", Value::from(if good { "completed" } else { "failed" })),
-            // Taken out again when the loop has ended: so many turns there should have been.
-            ("of", Value::from(turn.and_then(|turn| turn.count))),
         ]))
     }))
 }

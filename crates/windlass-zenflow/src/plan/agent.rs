@@ -252,13 +252,14 @@ impl Planner<'_> {
         let tool = schema.map(|_| Value::from(SUBMIT_RESULT));
         let mut offered: Vec<Value> = schema.map(submit_result).into_iter().collect();
         offered.extend(mail.then(send_message));
-        let fixed = self.fixed_request(step, offered);
+        let checked = Value::list(mail.then(send_message).into_iter().collect());
+        let fixed = self.fixed_request(step, offered, here);
         let size = to_json(&fixed).len();
         let price = fixed.get("price").cloned().unwrap_or_default();
         let request = [("fixed", fixed), ("tool", tool.clone().unwrap_or_default())];
         let request = self.agent("request", request, Mode::Value, span);
-        let reserves = here.counted.then(|| {
-            let settings = [("fixed", Value::from(size)), ("price", price)];
+        let reserves = here.reply.map(|reply| {
+            let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
             self.agent("reserve", settings, Mode::Value, span)
         });
         let is = |planner: &mut Self, is: &str| {
@@ -270,7 +271,7 @@ impl Planner<'_> {
             Some(planner.condition("asked", settings, span))
         };
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.plain("calls", span))];
+        let mut kept = vec![said.clone(), own("calls", WriteOp::Set, self.calls_kept(checked, span))];
         if schema.is_some() {
             let submitted = self.agent("submitted", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
             kept.push(own("result", WriteOp::Set, submitted));
@@ -282,8 +283,8 @@ impl Planner<'_> {
         rules.push(rule(is(self, "act"), Directive::Continue, kept.clone()));
         if schema.is_some() {
             let forced = self.agent("forced", [("tool", Value::from(SUBMIT_RESULT))], Mode::Value, span);
-            let truth = self.value(Value::Bool(true), span);
-            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, truth)];
+            let demands = self.plain("demands", span);
+            let writes = vec![own("talk", WriteOp::Extend, forced), own("forced", WriteOp::Set, demands)];
             rules.push(rule(is(self, "force"), Directive::Jump(at.ask), writes));
             let error = [("code", Value::from("NoResult")), ("tool", Value::from(SUBMIT_RESULT))];
             let error = Some(self.agent("unsubmitted", error, Mode::Value, span));
@@ -302,7 +303,7 @@ impl Planner<'_> {
     }
 
     /// All of a request that is known beforehand.
-    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>) -> Value {
+    fn fixed_request(&self, step: &AgentStep<'_>, offered: Vec<Value>, here: &Here<'_>) -> Value {
         let (allow, deny) = step.allowed();
         let model = step.model.or(step.agent.and_then(|agent| agent.model.as_ref()));
         let model = self.model(model.map(|model| model.as_str()));
@@ -316,6 +317,7 @@ impl Planner<'_> {
             ("result", step.schema().map_or(Value::Null, owed)),
             ("temperature", Value::from(number(step.agent.and_then(|agent| agent.temperature)))),
             ("topP", Value::from(number(step.agent.and_then(|agent| agent.top_p)))),
+            ("maxTokens", Value::from(here.reply)),
             ("price", price),
             ("role", Value::from(step.role)),
         ];

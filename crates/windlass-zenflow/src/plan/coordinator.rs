@@ -105,17 +105,19 @@ impl Planner<'_> {
             ("model", Value::from(model)),
             ("system", Value::from(system)),
             ("tools", tools),
+            ("maxTokens", Value::from(here.reply)),
             ("price", price.clone()),
             ("role", Value::from("coordinator")),
         ]);
         let size = windlass_value::to_json(&fixed).len();
         let input = self.agent("request", [("fixed", fixed)], Mode::Value, span);
-        let reserves = here
-            .counted
-            .then(|| self.agent("reserve", [("fixed", Value::from(size)), ("price", price)], Mode::Value, span));
+        let reserves = here.reply.map(|reply| {
+            let settings = [("fixed", Value::from(size)), ("price", price), ("maxTokens", Value::from(reply))];
+            self.agent("reserve", settings, Mode::Value, span)
+        });
         let is = |planner: &mut Self, is: &str| Some(planner.condition("coordinated", [("is", Value::from(is))], span));
         let said = own("talk", WriteOp::AppendItem, self.plain("assistant", span));
-        let kept = vec![said, own("calls", WriteOp::Set, self.plain("calls", span))];
+        let kept = vec![said, own("calls", WriteOp::Set, self.calls_kept(Value::list(offered()), span))];
         let rules = vec![
             rule(is(self, "act"), Directive::Continue, kept.clone()),
             rule(is(self, "over"), Directive::Break, kept.clone()),

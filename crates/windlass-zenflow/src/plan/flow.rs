@@ -63,7 +63,8 @@ impl Planner<'_> {
         let root = self.hidden("workflow", "workflow", None, span);
         self.plan.root = root;
         let budget = self.budget(document.extensions.budget.as_ref());
-        let here = Here { document, depth: 0, context: Context::default(), around: None, counted: !budget.is_empty() };
+        let here = Here { document, depth: 0, context: Context::default(), around: None, reply: None };
+        let here = self.counting(&here, document.extensions.budget.as_ref());
         let coordinator = self.coordinated.then(|| self.coordinator(root, &here));
         let flow = self.hidden("steps", "steps", Some(root), span);
         self.graph(flow, &document.steps, &here, &document.options);

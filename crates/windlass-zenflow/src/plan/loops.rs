@@ -2,8 +2,8 @@
 
 use windlass_core::Status;
 use windlass_core::plan::{
-    Action, Amount, Check, Collect, Directive, Exhausted, Loop as PlanLoop, LoopLimits, NodeId, NodeKind, Rule, Source,
-    Task, TurnFailure, TurnPath, WriteOp,
+    Action, Amount, Check, Collect, Directive, Exhausted, Loop as PlanLoop, LoopLimits, Mailbox, NodeId, NodeKind,
+    Rule, Source, Task, TurnFailure, TurnPath, WriteOp,
 };
 use windlass_value::{Map, Mode, Value};
 
@@ -129,7 +129,14 @@ impl Planner<'_> {
             true => {
                 let time = here.document.options.step_timeout.map(|timeout| timeout.value);
                 let lone = AgentStep { hidden: true, time, ..AgentStep::of(step, &inside) };
-                self.agent_step(&lone, body, &inside)
+                let work = self.agent_step(&lone, body, &inside);
+                if let LoopMode::Repeat { max_iterations, .. } = &repeat.mode {
+                    // One turn after the other: whoever writes to the step means the turn that runs, or the next.
+                    let mailbox = self.get(work).mailbox.take();
+                    let often = |mailbox: Mailbox| mailbox.wakes.saturating_mul(max_iterations.value.max(1));
+                    self.get(id).mailbox = mailbox.map(|mailbox| Mailbox { wakes: often(mailbox.clone()), ..mailbox });
+                }
+                work
             }
             false => {
                 let graph = self.hidden(&format!("{}#steps", step.id.value), "steps", Some(body), span);

@@ -33,8 +33,8 @@ pub(super) struct Here<'d> {
     /// What steps that depend on nothing are told.
     pub context: Context,
     pub around: Option<Around>,
-    /// Somebody counts something here.
-    pub counted: bool,
+    /// Tokens that one reply may have, where tokens or money are counted: what is set aside for a call must be enough.
+    pub reply: Option<u64>,
 }
 
 #[derive(Clone, Default)]

@@ -83,7 +83,12 @@ impl Planner<'_> {
         self.condition("names", [("tools", tools)], span)
     }
 
-    /// Calls whose arguments are none are not made.
+    /// The calls of a reply. Those of the workflow's own tools are looked at.
+    pub fn calls_kept(&mut self, own: Value, span: Span) -> ExprId {
+        self.agent("calls", [("tools", own)], Mode::Value, span)
+    }
+
+    /// Calls whose arguments are none, or are wrong, are not made.
     pub fn troubled(&mut self, span: Span) -> Leads {
         let when = self.condition::<&str>("troubled", [], span);
         let trouble = self.plain("trouble", span);

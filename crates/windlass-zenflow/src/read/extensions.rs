@@ -44,8 +44,10 @@ impl Reader<'_> {
             money: object.take("money").and_then(|node| self.money(node)),
             calls: object.take("calls").and_then(|node| self.count(node, "calls", 1, codes::VALIDATION)),
             time: object.take("time").and_then(|node| self.duration(node, "time")),
+            reply: object.take("reply").and_then(|node| self.count(node, "reply", 1, codes::VALIDATION)),
         };
-        let empty = node.as_map().is_some_and(<[_]>::is_empty);
+        let limits = |key: &str| key != "reply";
+        let empty = node.as_map().is_some_and(|entries| !entries.iter().any(|(key, _)| limits(&key.text)));
         object.finish(codes::VALIDATION, "`budget`", &mut self.found);
         if empty {
             let hint = "say at least one of `tokens`, `money`, `calls`, `time`";

@@ -207,10 +207,16 @@ impl Reducer<'_> {
             return;
         }
         for id in self.around(frame) {
+            let mut exceeded = Vec::new();
             for budget in self.budgets_mut(id).filter(|budget| !budget.counts_calls()) {
+                let before = budget.used;
                 budget.reserved = budget.reserved.saturating_sub(amount_of(&reserved, &budget.what));
                 budget.used = budget.used.saturating_add(amount_of(&used, &budget.what));
+                if before <= budget.most && budget.used > budget.most {
+                    exceeded.push(budget.clone());
+                }
             }
+            self.tell_exceeded(id, exceeded);
             self.meter(id, &used);
         }
         self.state.settled |= !reserved.is_empty();
@@ -232,6 +238,14 @@ impl Reducer<'_> {
         match self.program.plan.tells_shortage() {
             true => short(budget),
             false => Shortage { what: USED_UP, told: gone(budget) },
+        }
+    }
+
+    /// A call has used more than was set aside for it, and more than there was.
+    fn tell_exceeded(&mut self, id: FrameId, exceeded: Vec<Used>) {
+        for Used { what, used, most, .. } in exceeded.into_iter().filter(|_| self.program.plan.tells_verdicts()) {
+            let fields = [("what", Value::Str(what)), ("used", Value::from(used)), ("most", Value::from(most))];
+            self.publish_at(id, "budget.exceeded", fields);
         }
     }
 

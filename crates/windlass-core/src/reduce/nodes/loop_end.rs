@@ -31,8 +31,9 @@ impl Reducer<'_> {
     /// The loop was called off from outside; what it has is kept.
     pub(in crate::reduce) fn loop_called_off(&mut self, id: FrameId, closing: Closing) {
         let attempts = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
-        let Some((looping, body)) = self.loop_of(id) else { return };
-        let (reason, told) = (called_off_because(&closing), body.concluded);
+        let Some(body) = self.loop_mut(id) else { return };
+        let (reason, told) = (called_off_because(&closing), std::mem::replace(&mut body.concluded, true));
+        let Some((looping, _)) = self.loop_of(id) else { return };
         let turns = self.loop_summary(id, looping, reason);
         if !told {
             self.tell_loop_done(id, closing.status, reason);
@@ -42,7 +43,7 @@ impl Reducer<'_> {
         if let Some(error) = error.as_mut().filter(|error| error.path.is_empty()) {
             error.path = self.path(id);
         }
-        self.end(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
+        self.end_called_off(id, Ended { status, output, error, inputs: Value::Null, attempts, turns });
     }
 
     /// How a loop that stopped for this reason ends.

@@ -59,6 +59,10 @@ impl<'a> Reducer<'a> {
             ("timeout", Value::from(time.map(|time| time.to_string()))),
             ("items", Value::from(body.items.as_ref().map(|items| items.count))),
         ];
+        let most = body.items.as_ref().map(|items| items.count).filter(|items| *items > body.in_flight);
+        if most.is_some() && body.in_flight > 1 && self.program.plan.tells_verdicts() {
+            limits.push(("atOnce", Value::from(body.in_flight)));
+        }
         limits.extend(budget::told(&body.budget, |budget| budget.most).map(|most| ("budget", most)));
         let limits = Value::object(limits);
         self.publish_at(id, "loop.started", [("kind", Value::Str(looping.kind.clone())), ("limits", limits)]);

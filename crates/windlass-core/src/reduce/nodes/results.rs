@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_value::{Stored, TurnRecords, Value};
+use windlass_value::{Map, Stored, TurnRecords, Value};
 
 use crate::plan::{Collect, Keep};
 use crate::reduce::{Reducer, Stop};
@@ -55,6 +55,16 @@ impl Reducer<'_> {
                 .hint("raise `loop_items_max`, or loop over pages")
                 .into()),
         }
+    }
+
+    /// `_items`: what a loop goes over, in lists, for the expression that says what the loop gives.
+    pub(in crate::reduce) fn loop_items(&self, id: FrameId) -> Option<Map> {
+        let (_, body) = self.loop_of(id)?;
+        let lists = match &body.items.as_ref()?.held {
+            Held::Inline(list) => vec![list.clone()],
+            Held::Chunks { chunks, .. } => chunks.iter().map(|chunk| Value::Stored(chunk.clone().into())).collect(),
+        };
+        Some(Map::from_iter([("_items", Value::list(lists))]))
     }
 
     pub(super) fn item_at(&self, body: &LoopFrame, index: u64) -> Result<Value, Stop> {

@@ -60,6 +60,9 @@ impl Reducer<'_> {
             [one] => return Way::Living(*one),
             several => return self.several(to, several),
         }
+        if let Some(owner) = self.turn_of(&address) {
+            return Way::Living(owner);
+        }
         let at: Vec<NodeId> = self.program.addresses().at(&end).to_vec();
         let boxes = at.iter().copied().filter(|node| self.program.node(*node).mailbox.is_some());
         let (mut to_come, mut never) = (false, None);
@@ -92,6 +95,17 @@ impl Reducer<'_> {
             return Way::Nowhere(Nowhere { known: self.known(), ..Nowhere::because(UNKNOWN, message) });
         }
         self.nobody(to, &address, &end, &at)
+    }
+
+    /// A loop that reads mail reads that of its turns: `loop.0`, while this one runs.
+    fn turn_of(&self, address: &str) -> Option<FrameId> {
+        let (around, turn) = address.rsplit_once('.')?;
+        let turn: u64 = turn.parse().ok()?;
+        let owner = self.living_at(around)?;
+        match &self.state.frames.get(owner)?.body {
+            Body::Loop(body) => body.turns.contains_key(&turn).then_some(owner),
+            _ => None,
+        }
     }
 
     fn several(&self, to: &str, several: &[FrameId]) -> Way {
