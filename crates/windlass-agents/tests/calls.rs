@@ -119,7 +119,8 @@ async fn calls_and_refusals_are_told_without_secrets() {
         }
     }
     assert_eq!(told[0], r#"agent.tool {"tool":"bash","arguments":{"command":"echo *** > /dev/null"}}"#);
-    assert_eq!(told[1], r#"agent.permission {"tool":"http","decision":"refused"}"#);
+    let reason = "the tool `http` is denied by --deny";
+    assert_eq!(told[1], format!(r#"agent.permission {{"tool":"http","decision":"refused","reason":"{reason}"}}"#));
     assert!(told[2].len() < 3000 && told.len() == 3, "{told:?}");
 }
 
