@@ -51,7 +51,7 @@ impl Folder {
         let root = rustix::fs::open(&path, folder_flags(), Mode::empty())
             .map_err(|error| format!("the work folder {} cannot be used: {}", shown(), reason(error)))?;
         let guard = Guard::new(protected);
-        let stat = rustix::fs::fstat(&root).map_err(|error| reason(error))?;
+        let stat = rustix::fs::fstat(&root).map_err(reason)?;
         // Its own name is the choice of whoever started the program, but for a store in use.
         guard
             .check(&path, OsStr::new(""), Some(&stat), Wanted::Read)

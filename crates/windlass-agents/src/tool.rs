@@ -49,8 +49,11 @@ impl AgentCall {
         let number = self.arguments().get(name)?;
         // Some models write every number with a point.
         number.as_int().and_then(|number| u64::try_from(number).ok()).or_else(|| {
-            let number = number.as_f64().filter(|number| *number >= 0.0)?;
-            Some(number as u64)
+            match number {
+                // Beyond what such a number can be: as many as there can be.
+                Value::Big(_) => Some(u64::MAX),
+                number => number.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64),
+            }
         })
     }
 

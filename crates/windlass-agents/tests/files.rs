@@ -155,6 +155,7 @@ async fn lines_are_read_by_number() {
         (r#"{"path": "a/one.txt", "offset": 2.0, "limit": 1}"#, "two\n"),
         (r#"{"path": "a/one.txt", "offset": 3, "limit": 99}"#, "three\n"),
         (r#"{"path": "a/one.txt", "offset": 9}"#, "`a/one.txt` has only 3 lines"),
+        (r#"{"path": "a/one.txt", "offset": 18446744073709551615}"#, "`a/one.txt` has only 3 lines"),
         (r#"{"path": "empty"}"#, "(the file is empty)"),
         (r#"{"path": "latin"}"#, "caf\u{fffd}\n"),
     ] {

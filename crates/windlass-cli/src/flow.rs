@@ -76,6 +76,10 @@ impl Flow {
             Failure::usage(format!("agents cannot work in {}: {error}", workdir.display()))
                 .hint("--workdir names a folder that is there")
         })?;
+        if !workdir.is_dir() {
+            return Err(Failure::usage(format!("agents cannot work in {}: it is no folder", workdir.display()))
+                .hint("--workdir names a folder that is there"));
+        }
         Ok(Flow {
             model: agents.model.as_deref().map(absolute).transpose()?,
             workdir: Some(workdir),
