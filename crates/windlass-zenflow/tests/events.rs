@@ -1,0 +1,70 @@
+//! What is told of a run besides its output: a run that is called off, and loops with many items.
+
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::{Status, TaskOutcome};
+use windlass_runtime::{Request, StartOptions};
+use windlass_store::{MemoryStore, Store};
+use windlass_value::Value;
+use world::{Case, RUN, Script, engine, plan, yaml};
+
+/// A case that expects nothing by itself.
+fn case(document: &str, script: &str) -> Case {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/none.yaml");
+    let (document, script) = (document.to_owned(), yaml("script", script));
+    Case { name: "case".into(), path, document, script, expect: Value::Null }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_run_gives_what_its_steps_have_given() {
+    let script = Script::new(yaml("script", "replies: {a: fine}"));
+    let document = "name: x\nsteps: [{id: a}, {id: b, dependsOn: [a]}]\n";
+    let answers = script.tools();
+    let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
+    // The second step's model never replies.
+    let tools = answers.with_fn("agent_model", move |call| {
+        let hangs = &*call.path == "b.ask";
+        let said = Value::object([("content", Value::from("fine")), ("calls", Value::list(Vec::new()))]);
+        let asked = asked.clone();
+        async move {
+            if hangs {
+                let _ = asked.send(());
+                std::future::pending::<()>().await;
+            }
+            TaskOutcome::success(said)
+        }
+    });
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = engine(store, tools);
+    let (hash, _) = engine.add_plan(plan(document, Path::new("/x.yaml"), &Value::Null)).unwrap();
+    let start = StartOptions { id: Some(RUN.to_owned()), ..StartOptions::default() };
+    let mut handle = engine.start(hash, Value::Null, start).await.unwrap();
+    asks.recv().await.unwrap();
+    engine.request(RUN, "c", Request::Cancel { reason: "enough".to_owned() }).unwrap();
+    let report = tokio::time::timeout(Duration::from_secs(20), handle.wait()).await.unwrap().unwrap();
+    assert_eq!(report.status, Status::Cancelled);
+    let steps = report.output.get("steps").cloned().unwrap_or_default();
+    let part = |id: &str, part: &str| steps.get(id).and_then(|step| step.get(part)).cloned().unwrap_or_default();
+    assert_eq!((part("a", "content"), part("a", "status")), (Value::from("fine"), Value::from("completed")));
+    assert_eq!(part("b", "status"), Value::from("cancelled"));
+    engine.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loops_say_how_many_turns_there_are_at_once() {
+    for (items, at_once) in [(3, Value::Null), (120, Value::Int(100))] {
+        let all: Vec<String> = (0..items).map(|item| item.to_string()).collect();
+        let document = format!("name: x\nsteps: [{{id: each, loop: {{forEach: [{}]}}}}]\n", all.join(","));
+        let replies: Vec<String> = (0..items).map(|item| format!("\"each[{item}]\": ok")).collect();
+        let ran = case(&document, &format!("replies: {{{}}}", replies.join(", "))).run().await;
+        let started = ran.events.iter().find(|event| &*event.kind == "loop.started").unwrap();
+        let limits = started.data.get("limits").cloned().unwrap_or_default();
+        assert_eq!(limits.get("atOnce").cloned().unwrap_or_default(), at_once);
+    }
+}
