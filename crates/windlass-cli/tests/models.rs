@@ -13,6 +13,7 @@ model:
     replies:
       - text: first I look
         calls: [{name: glob, arguments: {pattern: "*.none"}}]
+        usage: {inputTokens: 100, outputTokens: 10}
       - {text: the plan, usage: {inputTokens: 100, outputTokens: 10}}
   - when: {step: act, contains: the plan}
     text: done
@@ -36,7 +37,7 @@ fn a_script_answers_for_all_models() {
     let done = support::done(command.env("WINDLASS_SCRIPT_LOG", place.path("log")).output().expect("it runs"));
     assert_eq!(done.code, Some(0), "{} {}", done.out, done.err);
     let result: Value = serde_json::from_str(&done.out).expect("JSON");
-    assert_eq!(result["output"]["usage"]["money"], 900, "{result}");
+    assert_eq!(result["output"]["usage"]["money"], 1350, "{result}");
     assert_eq!(asked(&place, "log"), ["plan 1", "plan 2", "act 1"]);
     // What nobody foresaw is told with its place.
     place.write("model.yaml", SCRIPT.replace("step: act", "step: other"));
