@@ -176,6 +176,7 @@ fn percent_decoded(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::parse_json;

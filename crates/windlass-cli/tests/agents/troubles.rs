@@ -19,7 +19,7 @@ fn cases() -> [Case; 7] {
     [
         (
             "coordinator",
-            format!("x-windlass: {{coordinator: {{mode: on, model: nowhere/x}}}}\n{}", alone("")),
+            format!("x-windlass: {{coordinator: {{mode: on}}}}\n{}", alone("")),
             "[{when: {step: one}, reply: ok}]",
             &[],
             0,
@@ -100,9 +100,7 @@ fn what_goes_wrong_is_said() {
         place.write("flow.yaml", format!("name: {name}\n{workflow}\n"));
         place.write("flow.script.yaml", format!("model: {script}\n"));
         let forced = ["run", "flow.yaml", "--virtual-time", "--model", "scripted:flow.script.yaml"];
-        let mut command = place.command(&[&forced[..if name == "coordinator" { 3 } else { 5 }], more].concat());
-        // The coordinator has a model of its own, which --model would outweigh.
-        command.env("WINDLASS_MODEL", format!("scripted:{}", place.path("flow.script.yaml").display()));
+        let mut command = place.command(&[&forced[..], more].concat());
         let done = crate::support::done(command.output().expect("the program starts"));
         done.exits(code);
         let told = both(&done);

@@ -10,7 +10,7 @@ use windlass_core::plan::{
 use windlass_syntax::Span;
 use windlass_value::{Duration, Map, Mode, Value, to_json};
 
-use super::coordinator::{COORDINATOR, SETTLES};
+use super::coordinator::{COORDINATOR, SETTLES, SETTLES_BETWEEN};
 use super::planner::{Here, Planner, Told, folder, limited, own, rule, silent, texts};
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
 use crate::document::{Agent, Spanned, Step};
@@ -228,7 +228,13 @@ impl Planner<'_> {
         };
         let wait = self.hidden(&format!("{}#{name}", step.name), "mail", Some(id), span);
         // Later looks take what is there: nobody is held up again and again by a coordinator that hangs.
-        let settles = (self.coordinated && look == Look::First).then(|| (Arc::from(COORDINATOR), SETTLES));
+        // What was just asked for is mostly answered at once; after the last word nobody is waited for.
+        let hold = match look {
+            Look::First => Some(SETTLES),
+            Look::Between => Some(SETTLES_BETWEEN),
+            Look::Last => None,
+        };
+        let settles = hold.filter(|_| self.coordinated).map(|hold| (Arc::from(COORDINATOR), hold));
         self.get(wait).kind = NodeKind::Wait(Wait::Mail { blocks: false, settles });
         let truth = self.value(Value::Bool(true), span);
         let letters = self.plain("letters", span);

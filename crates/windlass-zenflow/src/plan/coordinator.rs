@@ -16,6 +16,9 @@ pub(super) const COORDINATOR: &str = "coordinator";
 /// How long a step lets the coordinator come to rest before its first call. Where there is a timeout, a small part of it has
 /// to do.
 pub(super) const SETTLES: Duration = Duration::from_secs(30);
+
+/// How long it is waited for between two calls of a step.
+pub(super) const SETTLES_BETWEEN: Duration = Duration::from_secs(5);
 const PART_OF_TIMEOUT: u64 = 4;
 
 /// How often the coordinator may be given mail.
