@@ -168,7 +168,7 @@ fn nothing_panics_on_any_text() {
     let options = Options { strict_files: false, tools: vec!["read".to_owned()], ..Options::default() };
     let mut generator = Generator(7);
     let mut read_anyway = 0;
-    for round in 0..3_000 {
+    for round in 0..3_200 {
         let source = &sources[round % sources.len()];
         let mut text: Vec<char> = source.text.chars().collect();
         for _ in 0..1 + generator.next(4) {
