@@ -1,0 +1,19 @@
+//! The routes, one file a group. All of them are in the generated OpenAPI document, which is also the table that the tests
+//! of authorisation walk.
+
+mod ops;
+
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::App;
+
+#[derive(OpenApi)]
+#[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
+struct Document;
+
+/// Every route with its description.
+pub fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(ops::health)).routes(routes!(ops::openapi))
+}

@@ -1,0 +1,28 @@
+//! The engine as a service.
+//!
+//! - `compiler` what the server needs of whoever knows dialects · `catalog` registered definitions · `api` one file a group of
+//!   routes · `auth` who may do what, by type · `audit` who did what · `problem` errors at the edge · `workers` jobs for other
+//!   machines · `triggers` what starts runs by itself · `page` what people look at · `metrics`.
+//!
+//! What is absent here: dialects, files of users, the terminal. No handler answers unless an authorisation type was taken
+//! (`auth::gate`). No changing call is answered before what it changed is durable.
+
+pub mod api;
+mod app;
+pub mod audit;
+pub mod auth;
+pub mod catalog;
+mod compiler;
+pub mod metrics;
+mod options;
+mod page;
+pub mod problem;
+mod serve;
+pub mod triggers;
+pub mod workers;
+
+pub use app::{App, Parts};
+pub use compiler::{Catalog, Compiled, Compiler, Draft, Registered};
+pub use options::ServerOptions;
+pub use problem::Problem;
+pub use serve::{Running, router, serve};

@@ -1,0 +1,4 @@
+//! Figures for whoever watches the server.
+
+#[derive(Default)]
+pub struct Metrics {}

@@ -1,0 +1,38 @@
+//! What a server is told when it starts.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    pub bind: SocketAddr,
+    /// Nobody has to say who they are. Only on loopback.
+    pub open: bool,
+    /// Names under which the server is reached, besides its address: what else a `Host` header may say.
+    pub hosts: Vec<String>,
+    /// Requests of one token in a second; more than that are told to come back.
+    pub rate_per_second: u32,
+    /// How long a remote worker may be silent before its jobs go to another.
+    pub lease: Duration,
+    /// How long a shutdown waits for what is being done.
+    pub drain: Duration,
+    /// A quiet stream says that it is alive this often.
+    pub heartbeat: Duration,
+    /// Definitions come from files of this machine, and may do what `windlass run` may.
+    pub dev: bool,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            bind: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            open: false,
+            hosts: Vec::new(),
+            rate_per_second: 20_000,
+            lease: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            heartbeat: Duration::from_secs(15),
+            dev: false,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! What people look at. Built from `ui/`, kept inside the program.

@@ -1,0 +1,120 @@
+//! Errors at the edge, as `application/problem+json`.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use windlass_runtime::RuntimeError;
+use windlass_store::StoreError;
+
+/// The server's own codes; what comes from a definition or a run has the code it has there.
+pub mod codes {
+    pub const BAD_REQUEST: &str = "WND-3000";
+    pub const UNAUTHENTICATED: &str = "WND-3001";
+    pub const FORBIDDEN: &str = "WND-3002";
+    pub const NOT_FOUND: &str = "WND-3003";
+    pub const CONFLICT: &str = "WND-3004";
+    pub const TOO_LARGE: &str = "WND-3005";
+    pub const RATE: &str = "WND-3006";
+    pub const INVALID_DEFINITION: &str = "WND-3007";
+    pub const INVALID_INPUT: &str = "WND-3008";
+    pub const RUN_ENDED: &str = "WND-3009";
+    pub const STALE_LEASE: &str = "WND-3010";
+    pub const SIGNATURE: &str = "WND-3011";
+    pub const UNAVAILABLE: &str = "WND-3012";
+    pub const HOST: &str = "WND-3013";
+    pub const MEDIA_TYPE: &str = "WND-3014";
+    pub const INTERNAL: &str = "WND-3099";
+}
+
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// `urn:windlass:CODE`
+    pub r#type: String,
+    pub title: String,
+    pub status: u16,
+    pub code: String,
+    pub detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// A path in a run, or a place in a definition.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Each thing that is wrong, when there may be several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub problems: Vec<serde_json::Value>,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
+        Problem {
+            r#type: format!("urn:windlass:{code}"),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            code: code.to_owned(),
+            detail: detail.into(),
+            hint: None,
+            place: None,
+            problems: Vec::new(),
+        }
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, detail)
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, detail)
+    }
+
+    pub fn conflict(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::CONFLICT, codes::CONFLICT, detail)
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn problems<T: Serialize>(mut self, problems: &[T]) -> Problem {
+        self.problems = problems.iter().filter_map(|problem| serde_json::to_value(problem).ok()).collect();
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let kind = HeaderValue::from_static("application/problem+json");
+        (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        RuntimeError::from(error).into()
+    }
+}
+
+impl From<RuntimeError> for Problem {
+    fn from(error: RuntimeError) -> Problem {
+        let (status, code) = match &error {
+            RuntimeError::NoSuchRun(_) | RuntimeError::NoSuchTrigger { .. } => {
+                (StatusCode::NOT_FOUND, codes::NOT_FOUND)
+            }
+            RuntimeError::RunExists(_) | RuntimeError::ChildExists(_) | RuntimeError::CalledOff(_) => {
+                (StatusCode::CONFLICT, codes::CONFLICT)
+            }
+            RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),
+            RuntimeError::Input(_) | RuntimeError::Delivery(_) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT)
+            }
+            RuntimeError::Closing => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
+        };
+        Problem::new(status, code, error.to_string())
+    }
+}

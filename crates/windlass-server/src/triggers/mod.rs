@@ -1,0 +1,1 @@
+//! What starts runs by itself: webhooks, schedules, asking again and again.
