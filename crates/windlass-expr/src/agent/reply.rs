@@ -197,7 +197,7 @@ pub(super) fn unsubmitted(config: &Config<'_>) -> Result<Made, String> {
             }
         }
         let message = match times {
-            0 => format!("the agent never called `{tool}`, though it was asked once more for its result"),
+            0 => format!("the agent never called `{tool}`, though it was asked for its result again"),
             _ => {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
                 let why = last.map(|why| format!("; the last: {}", cut(&why, PROBLEM_BYTES))).unwrap_or_default();
