@@ -2,6 +2,8 @@
 
 use windlass_value::BlobHash;
 
+use crate::RecordRow;
+
 /// What is said of a blob that is not what was written.
 pub(crate) fn damaged_blob(hash: &BlobHash) -> String {
     format!("The stored value {hash} (table blobs) is damaged: its checksum does not match.")
@@ -19,4 +21,9 @@ pub(crate) fn checksum(numbers: &[u64], parts: &[&[u8]]) -> u32 {
         hasher.update(part);
     }
     hasher.finalize()
+}
+
+pub(crate) fn record_checksum(row: &RecordRow) -> u32 {
+    let numbers = [row.revision, row.at.0.unsigned_abs()];
+    checksum(&numbers, &[row.kind.as_bytes(), row.key.as_bytes(), &row.body])
 }

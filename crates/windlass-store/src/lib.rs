@@ -84,6 +84,9 @@ pub trait StoreScan: Send + Sync {
     fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
     /// Unfinished runs that have unconsumed messages, and runs that are yet to be made by theirs; longest waiting first.
     fn with_inbox(&self, limit: u32) -> Result<Vec<String>, StoreError>;
+    /// What runs wait for somebody to answer, in the order in which it was asked. `after` is the position of the last one
+    /// seen, 0 for the first page.
+    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<OpenWait>, StoreError>;
     /// A number that changes whenever another process may have written. Cheap: meant to be polled.
     fn change_mark(&self) -> Result<u64, StoreError>;
     /// Looks for damage; gives one line for each finding.
@@ -107,6 +110,20 @@ pub trait StoreClean: Send + Sync {
     fn sweep(&self) -> Result<Swept, StoreError>;
 }
 
+/// Small things that are not part of any run: what a server has registered, its tokens, its settings. Each has a kind and
+/// a key, and a revision by which a change is refused that was made in ignorance of another.
+pub trait StoreRecords: Send + Sync {
+    fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError>;
+
+    /// Records of one kind in the order of their keys, byte by byte. `after_key` is the last one seen, "" for the first
+    /// page.
+    fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError>;
+
+    /// All of the changes in one transaction, in the order given, or none of them and `false`: when a revision is not the
+    /// expected one.
+    fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError>;
+}
+
 /// Owners are alive while they hold something that the death of their process takes from them.
 pub trait StoreOwners: Send + Sync {
     /// Registers this process under a fresh name; the guard is the sign of life.
@@ -115,9 +132,9 @@ pub trait StoreOwners: Send + Sync {
 }
 
 /// All of it.
-pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreOwners {}
+pub trait Store: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOwners {}
 
-impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreOwners> Store for S {}
+impl<S: StoreWrite + StoreRead + StoreScan + StoreClean + StoreRecords + StoreOwners> Store for S {}
 
 /// A live owner. Dropping it is dying.
 pub struct Owner {

@@ -78,6 +78,8 @@ pub struct RunBatch {
     pub status: Option<StatusChange>,
     /// `Some(None)` clears the run's timer.
     pub timer: Option<Option<Timestamp>>,
+    /// All that the run waits for somebody to answer, in place of what it waited for before. A final status clears it.
+    pub waits: Option<Vec<WaitRow>>,
     pub turns: Vec<TurnRow>,
     pub turn_trims: Vec<TurnTrim>,
     pub blobs: Vec<(BlobHash, Vec<u8>)>,
@@ -119,7 +121,8 @@ impl RunBatch {
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
         let sent: usize = self.send.iter().chain(&self.call_off).map(|message| message.body.len()).sum();
         let jobs: usize = self.jobs.iter().map(|job| job.body.len()).sum();
-        record + snapshot + turns + blobs + sent + jobs
+        let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();
+        record + snapshot + turns + blobs + sent + jobs + waits
     }
 }
 
@@ -158,7 +161,7 @@ pub struct NewSnapshot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
-    /// A final one also clears the timer, ends the jobs and closes the inbox.
+    /// A final one also clears the timer and the waits, ends the jobs and closes the inbox.
     pub status: RunStatus,
     pub at: Timestamp,
     /// The run's result object, when it has ended.
@@ -173,6 +176,28 @@ pub struct TurnRow {
     pub last: u64,
     pub failed: bool,
     pub body: Vec<u8>,
+}
+
+/// What a run waits for somebody to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitRow {
+    /// The name of the signal that answers it.
+    pub name: Arc<str>,
+    /// Where in the run; a run has at most one wait at a path.
+    pub path: Arc<str>,
+    pub body: Vec<u8>,
+    pub since: Timestamp,
+    pub deadline: Option<Timestamp>,
+}
+
+/// Such a wait, as listings over runs give it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenWait {
+    /// Order of asking; also the page mark of listings.
+    pub position: i64,
+    pub run: Arc<str>,
+    pub definition: String,
+    pub wait: WaitRow,
 }
 
 /// Turns `keep_first..before` of a loop that did not fail may go.
@@ -273,11 +298,70 @@ pub struct JournalRow {
     pub body: Vec<u8>,
 }
 
+/// Which runs a listing gives: those that fit every part of it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunFilter {
     pub status: Option<RunStatus>,
+    /// Any of these; an empty list is no condition.
+    pub statuses: Vec<RunStatus>,
     pub definition: Option<String>,
+    pub dialect: Option<String>,
     pub unfinished: bool,
+    /// A part of the run's id or of its definition's name. Letters from A to Z count as those from a to z.
+    pub search: Option<String>,
+    pub parent: Option<Parent>,
+    /// Made at this time or later.
+    pub since: Option<Timestamp>,
+    /// Made before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// Whose children a listing gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Parent {
+    /// Runs that no run has called.
+    Nobody,
+    /// Runs that this one has called.
+    Run(Arc<str>),
+}
+
+/// A record outside all runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecordRow {
+    pub kind: String,
+    pub key: String,
+    /// Another one after every change, and none comes again, also not after the record was removed. Never 0.
+    pub revision: u64,
+    pub body: Vec<u8>,
+    /// When it was changed last.
+    pub at: Timestamp,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecordChange {
+    pub kind: String,
+    pub key: String,
+    /// The revision that the record must have; 0 if it must not be there. None: whatever is there.
+    pub expected: Option<u64>,
+    /// None removes it.
+    pub body: Option<Vec<u8>>,
+    pub at: Timestamp,
+}
+
+impl RecordChange {
+    pub fn put(kind: &str, key: &str, body: Vec<u8>, at: Timestamp) -> RecordChange {
+        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected: None, body: Some(body), at }
+    }
+
+    pub fn remove(kind: &str, key: &str, at: Timestamp) -> RecordChange {
+        RecordChange { kind: kind.to_owned(), key: key.to_owned(), expected: None, body: None, at }
+    }
+
+    /// Only if the record still has this revision; 0 if it is not there.
+    #[must_use]
+    pub fn expecting(self, revision: u64) -> RecordChange {
+        RecordChange { expected: Some(revision), ..self }
+    }
 }
 
 /// Work for a worker in another process.

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use common::{Scratch, creation, open, tick};
 use windlass_store::{
-    RunBatch, RunFilter, RunStatus, SqliteStore, StatusChange, StoreClean, StoreRead, StoreScan, StoreWrite, Verdict,
+    RecordChange, RunBatch, RunFilter, RunStatus, SqliteStore, StatusChange, StoreClean, StoreRead, StoreRecords,
+    StoreScan, StoreWrite, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -126,6 +127,33 @@ fn kill_9_in_the_middle_of_it_loses_nothing_that_is_needed() {
     assert!(kept.iter().all(|row| store.journal(&row.run, 0, 9).expect("read").len() == 2), "their journals are whole");
 }
 
+const BACK_TO_2: &str = "DROP TABLE waits; DROP TABLE records; DROP INDEX runs_definition; DROP INDEX runs_top;
+                         DROP INDEX runs_scan; PRAGMA user_version = 2;";
+
+#[test]
+fn a_store_of_format_2_is_taken_over() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path());
+    make(&store, "first", &[1]);
+    let file = store.file().to_owned();
+    drop(store);
+    let connection = rusqlite::Connection::open(&file).expect("any tool can open it");
+    connection.execute_batch(BACK_TO_2).expect("as it was made then");
+    drop(connection);
+
+    let store = open(scratch.path());
+    make(&store, "second", &[2]);
+    let search = RunFilter { search: Some("FIR".to_owned()), ..RunFilter::default() };
+    let found = store.runs(&search, None, 9).expect("read");
+    assert_eq!(found.iter().map(|row| &*row.run).collect::<Vec<_>>(), ["first"]);
+    assert!(store.change_records(vec![RecordChange::put("token", "a", vec![1], Timestamp(1))]).expect("changed"));
+    drop(store);
+    let store = open(scratch.path());
+    assert_eq!(store.record("token", "a").expect("read").map(|row| row.body), Some(vec![1]));
+    assert_eq!(store.journal("first", 0, 9).expect("read").len(), 2);
+    assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
+}
+
 #[test]
 fn a_store_of_format_1_is_taken_over_and_gives_up_no_blob_too_early() {
     let scratch = Scratch::new();
@@ -135,8 +163,9 @@ fn a_store_of_format_1_is_taken_over_and_gives_up_no_blob_too_early() {
     let file = store.file().to_owned();
     drop(store);
     let connection = rusqlite::Connection::open(&file).expect("any tool can open it");
+    connection.execute_batch(BACK_TO_2).expect("as it was made then");
     let before = "DROP TABLE blob_runs; DROP TABLE leaving; DROP INDEX runs_parent; PRAGMA user_version = 1;";
-    connection.execute_batch(before).expect("as it was made then");
+    connection.execute_batch(before).expect("as it was made before that");
     drop(connection);
 
     let store = open(scratch.path());

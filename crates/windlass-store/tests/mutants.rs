@@ -29,6 +29,10 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::LatestTimerFirst, "come due"),
     (Flaw::LosesEmptyBlobs, "by their hash"),
     (Flaw::OldestRunFirst, "newest first"),
+    (Flaw::IgnoresSearch, "what fits"),
+    (Flaw::KeepsWaits, "wait for"),
+    (Flaw::ChangesWhatItCan, "change together"),
+    (Flaw::ForgetsRevisions, "change together"),
     (Flaw::KeepsLeases, "one worker"),
     (Flaw::ConstantMark, "others notice"),
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
@@ -96,6 +100,10 @@ impl Subject for FlawedSubject {
 
     fn damage_blob(&mut self, hash: &BlobHash) {
         assert!(self.store.inner.damage_blob(hash), "there is a blob to damage");
+    }
+
+    fn damage_record(&mut self, kind: &str, key: &str) {
+        assert!(self.store.inner.damage_record(kind, key), "there is a record to damage");
     }
 
     fn syncs(&self) -> Option<u64> {

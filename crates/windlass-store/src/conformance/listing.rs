@@ -4,7 +4,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
 use super::make::{commit, creation, empty, new_run, run_row, status};
-use crate::{NewRun, RunBatch, RunFilter, RunRow, RunStatus};
+use crate::{NewRun, Parent, RunBatch, RunFilter, RunRow, RunStatus};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     let store = subject.store();
@@ -63,4 +63,103 @@ fn whole_row(row: &RunRow) {
 
 fn names(rows: &[RunRow]) -> Vec<&str> {
     rows.iter().map(|row| &*row.run).collect()
+}
+
+/// Every part of a filter, alone and together with others: the pages of three are the same as all that fit.
+pub(super) fn check_filters(subject: &mut dyn Subject) {
+    let store = subject.store();
+    for number in 0..24i64 {
+        let create = NewRun {
+            definition: ["Orders", "orders-late", "50%_done", "Ärger"][number as usize % 4].to_owned(),
+            dialect: if number % 3 == 0 { "noetl" } else { "loom" }.to_owned(),
+            parent: [None, Some("r-0".into()), Some("r-1".into())][number as usize % 3].clone(),
+            created_at: Timestamp(1_000 + number * 10),
+            ..new_run(None)
+        };
+        let run = format!("{}-{number}", if number < 12 { "r" } else { "Late" });
+        let now = RunStatus::ALL[number as usize % 10];
+        let status = Some(status(now, 2_000));
+        commit(&store, vec![RunBatch { create: Some(create), status, ..creation(&run) }]);
+    }
+    let all = store.runs(&RunFilter::default(), None, 99).expect("read");
+    let has = |row: &RunRow, part: &str| [&*row.run, &*row.definition].iter().any(|text| text.contains(part));
+    type Fits = Box<dyn Fn(&RunRow) -> bool>;
+    let search = |part: &str| RunFilter { search: Some(part.to_owned()), ..RunFilter::default() };
+    let parts: Vec<(&str, RunFilter, Fits)> = vec![
+        ("status", RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() }, {
+            Box::new(|row| row.status == RunStatus::Failed)
+        }),
+        (
+            "statuses",
+            RunFilter {
+                statuses: vec![RunStatus::Failed, RunStatus::Running, RunStatus::Failed],
+                ..RunFilter::default()
+            },
+            Box::new(|row| [RunStatus::Failed, RunStatus::Running].contains(&row.status)),
+        ),
+        ("definition", RunFilter { definition: Some("Orders".into()), ..RunFilter::default() }, {
+            Box::new(|row| row.definition == "Orders")
+        }),
+        ("dialect", RunFilter { dialect: Some("noetl".into()), ..RunFilter::default() }, {
+            Box::new(|row| row.dialect == "noetl")
+        }),
+        ("unfinished", RunFilter { unfinished: true, ..RunFilter::default() }, Box::new(|row| !row.status.is_final())),
+        ("search", search("LATE"), Box::new(move |row| has(row, "late") || has(row, "Late"))),
+        ("a percent sign", search("0%_D"), Box::new(move |row| has(row, "50%_done"))),
+        ("more than ASCII", search("rger"), Box::new(move |row| has(row, "Ärger"))),
+        ("nothing", search(""), Box::new(|_| true)),
+        ("nobody", search("no such thing"), Box::new(|_| false)),
+        (
+            "top",
+            RunFilter { parent: Some(Parent::Nobody), ..RunFilter::default() },
+            Box::new(|row| row.parent.is_none()),
+        ),
+        ("children", RunFilter { parent: Some(Parent::Run("r-1".into())), ..RunFilter::default() }, {
+            Box::new(|row| row.parent.as_deref() == Some("r-1"))
+        }),
+        ("since", RunFilter { since: Some(Timestamp(1_100)), ..RunFilter::default() }, {
+            Box::new(|row| row.created_at >= Timestamp(1_100))
+        }),
+        ("until", RunFilter { until: Some(Timestamp(1_150)), ..RunFilter::default() }, {
+            Box::new(|row| row.created_at < Timestamp(1_150))
+        }),
+    ];
+    for (one_name, one, one_fits) in &parts {
+        for (other_name, other, other_fits) in &parts {
+            let Some(filter) = both(one, other) else { continue };
+            let fitting = all.iter().filter(|row| one_fits(row) && other_fits(row));
+            let fitting: Vec<&str> = fitting.map(|row| &*row.run).collect();
+            let mut found = Vec::new();
+            loop {
+                let before = found.last().map(|row: &RunRow| row.number);
+                let page = store.runs(&filter, before, 3).expect("read");
+                if page.is_empty() {
+                    break;
+                }
+                found.extend(page);
+            }
+            assert_eq!(names(&found), fitting, "{one_name} and {other_name}");
+        }
+    }
+}
+
+/// A filter with the parts of two, unless both say something of the same.
+fn both(one: &RunFilter, other: &RunFilter) -> Option<RunFilter> {
+    fn either<T: Clone + PartialEq>(one: &Option<T>, other: &Option<T>) -> Option<Option<T>> {
+        match (one, other) {
+            (Some(one), Some(other)) if one != other => None,
+            (one, other) => Some(one.clone().or_else(|| other.clone())),
+        }
+    }
+    Some(RunFilter {
+        status: either(&one.status, &other.status)?,
+        statuses: if one.statuses.is_empty() { other.statuses.clone() } else { one.statuses.clone() },
+        definition: either(&one.definition, &other.definition)?,
+        dialect: either(&one.dialect, &other.dialect)?,
+        unfinished: one.unfinished || other.unfinished,
+        search: either(&one.search, &other.search)?,
+        parent: either(&one.parent, &other.parent)?,
+        since: either(&one.since, &other.since)?,
+        until: either(&one.until, &other.until)?,
+    })
 }

@@ -16,12 +16,14 @@ mod journal;
 mod listing;
 mod make;
 mod ownership;
+mod records;
 mod release;
 mod snapshots;
 mod timers;
 mod trims;
 mod turns;
 mod verdicts;
+mod waits;
 
 use std::sync::Arc;
 
@@ -42,6 +44,9 @@ pub trait Subject {
 
     /// Changes a byte of a blob, behind the store's back.
     fn damage_blob(&mut self, hash: &BlobHash);
+
+    /// Changes a byte of a record, behind the store's back.
+    fn damage_record(&mut self, kind: &str, key: &str);
 
     /// How many syncs there were, if the store counts them.
     fn syncs(&self) -> Option<u64> {
@@ -69,6 +74,9 @@ pub const PROMISES: &[Promise] = &[
     Promise { name: "timers come due in order", check: timers::check },
     Promise { name: "blobs and plans are kept by their hash", check: content::check },
     Promise { name: "runs are listed newest first", check: listing::check },
+    Promise { name: "listings give what fits, all of it, and nothing else", check: listing::check_filters },
+    Promise { name: "what runs wait for is known", check: waits::check },
+    Promise { name: "records change together, or not at all", check: records::check },
     Promise { name: "a job is leased to one worker", check: jobs::check },
     Promise { name: "others notice that something was written", check: change_mark::check },
     Promise { name: "a crash takes nothing that was acknowledged", check: crash::check },

@@ -80,6 +80,7 @@ impl Image {
     fn leave(&mut self, number: i64) {
         let Some(run) = self.runs.remove(&number) else { return };
         self.numbers.remove(&run.row.run);
+        self.set_waits(number, Vec::new());
         self.requests.remove(&run.row.run);
         for position in self.unread_of.remove(&run.row.run).unwrap_or_default() {
             self.unread.remove(&position);

@@ -7,8 +7,8 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::sealed::{Blob, Sealed};
 use crate::{
-    InboxRow, JobLease, JobRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RunBatch, RunRow, RunStatus,
-    SnapshotRow, StatusChange, TurnRow, TurnTrim, Verdict,
+    InboxRow, JobLease, JobRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow,
+    RunStatus, SnapshotRow, StatusChange, TurnRow, TurnTrim, Verdict, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -28,6 +28,11 @@ pub(super) struct Image {
     /// The positions in `unread` of each run.
     pub unread_of: HashMap<Arc<str>, BTreeSet<u64>>,
     pub timers: BTreeSet<(Timestamp, i64)>,
+    /// What runs wait for, by position, with the run's number.
+    pub waits: BTreeMap<i64, (i64, WaitRow)>,
+    /// By kind and key.
+    pub records: BTreeMap<(String, String), Sealed<RecordRow>>,
+    pub last_revision: u64,
     next_position: u64,
 }
 
@@ -114,6 +119,9 @@ impl Image {
             run.row.owner = None;
         }
         let number = run.row.number;
+        if let Some(waits) = batch.waits {
+            self.set_waits(number, waits);
+        }
         for (hash, body) in batch.blobs {
             self.blobs.entry(hash).or_insert_with(|| Sealed::new(Blob { hash, body }));
             self.blob_runs.entry(hash).or_default().insert(number);
@@ -184,8 +192,24 @@ impl Image {
         run.row.result = change.result;
         if change.status.is_final() {
             run.jobs.clear();
+            let number = run.row.number;
+            self.set_waits(number, Vec::new());
             self.set_timer(run_id, None);
             self.close_inbox(run_id);
+        }
+    }
+
+    /// A wait that goes on keeps its position.
+    pub fn set_waits(&mut self, number: i64, waits: Vec<WaitRow>) {
+        self.waits.retain(|_, (run, wait)| *run != number || waits.iter().any(|stays| stays.path == wait.path));
+        for wait in waits {
+            match self.waits.values_mut().find(|(run, known)| *run == number && known.path == wait.path) {
+                Some((_, known)) => *known = wait,
+                None => {
+                    let position = self.waits.last_key_value().map_or(1, |(last, _)| last + 1);
+                    self.waits.insert(position, (number, wait));
+                }
+            }
         }
     }
 

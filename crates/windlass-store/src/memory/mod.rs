@@ -6,6 +6,7 @@
 mod clean;
 mod image;
 mod read;
+mod records;
 mod sealed;
 
 use std::collections::{HashSet, VecDeque};
@@ -104,6 +105,13 @@ impl MemoryStore {
         let mut disk = self.disk();
         let snapshot = disk.image.run_mut(run).and_then(|run| run.snapshots.get_mut(&tick));
         snapshot.map(|snapshot| snapshot.damage()).is_some()
+    }
+
+    /// Flips a bit in a record. False if there is none.
+    pub fn damage_record(&self, kind: &str, key: &str) -> bool {
+        let mut disk = self.disk();
+        let record = disk.image.records.get_mut(&(kind.to_owned(), key.to_owned()));
+        record.map(|record| record.damage()).is_some()
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {

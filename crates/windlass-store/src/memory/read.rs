@@ -8,7 +8,10 @@ use windlass_value::{BlobHash, Timestamp};
 use super::MemoryStore;
 use super::image::{Image, Run};
 use crate::verify::JournalCheck;
-use crate::{InboxRow, JournalRow, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan, TurnRow};
+use crate::{
+    InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan,
+    TurnRow,
+};
 
 impl MemoryStore {
     pub(super) fn look<T>(&self, look: impl FnOnce(&Image) -> T) -> Result<T, StoreError> {
@@ -125,6 +128,18 @@ impl StoreScan for MemoryStore {
         })
     }
 
+    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<OpenWait>, StoreError> {
+        self.look(|image| {
+            let later = image.waits.range(after.saturating_add(1)..);
+            let open = later.filter_map(|(position, (number, wait))| {
+                let row = &image.runs.get(number)?.row;
+                let (run, definition) = (row.run.clone(), row.definition.clone());
+                Some(OpenWait { position: *position, run, definition, wait: wait.clone() })
+            });
+            open.filter(|open| run.is_none_or(|run| *open.run == *run)).take(limit as usize).collect()
+        })
+    }
+
     fn change_mark(&self) -> Result<u64, StoreError> {
         let disk = self.disk();
         disk.refuse_if_stopped()?;
@@ -134,15 +149,27 @@ impl StoreScan for MemoryStore {
     fn verify(&self) -> Result<Vec<String>, StoreError> {
         self.look(|image| {
             let damaged = image.blobs.values().filter_map(|blob| blob.read().err()).map(|error| error.message);
-            image.runs.values().flat_map(findings).chain(damaged).collect()
+            let records = image.records.values().filter_map(|record| record.read().err()).map(|error| error.message);
+            image.runs.values().flat_map(findings).chain(damaged).chain(records).collect()
         })
     }
 }
 
 fn fits(filter: &RunFilter, row: &RunRow) -> bool {
+    let has = |text: &str, part: &str| text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
     filter.status.is_none_or(|status| row.status == status)
+        && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
         && filter.definition.as_ref().is_none_or(|definition| row.definition == *definition)
+        && filter.dialect.as_ref().is_none_or(|dialect| row.dialect == *dialect)
         && !(filter.unfinished && row.status.is_final())
+        && filter.search.as_ref().is_none_or(|part| has(&row.run, part) || has(&row.definition, part))
+        && filter.since.is_none_or(|since| row.created_at >= since)
+        && filter.until.is_none_or(|until| row.created_at < until)
+        && match &filter.parent {
+            None => true,
+            Some(Parent::Nobody) => row.parent.is_none(),
+            Some(Parent::Run(parent)) => row.parent.as_ref() == Some(parent),
+        }
 }
 
 fn findings(run: &Run) -> Vec<String> {

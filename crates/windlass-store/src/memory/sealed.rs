@@ -2,8 +2,8 @@
 
 use windlass_value::BlobHash;
 
-use crate::checksum::checksum;
-use crate::{JournalRow, SnapshotRow, StoreError, StoreErrorKind};
+use crate::checksum::{checksum, record_checksum};
+use crate::{JournalRow, RecordRow, SnapshotRow, StoreError, StoreErrorKind};
 
 pub(super) trait Checked: Clone {
     fn checksum(&self) -> u32;
@@ -68,6 +68,20 @@ impl Checked for JournalRow {
 
     fn name(&self) -> String {
         format!("Journal row at tick {}", self.first_tick)
+    }
+
+    fn body_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.body
+    }
+}
+
+impl Checked for RecordRow {
+    fn checksum(&self) -> u32 {
+        record_checksum(self)
+    }
+
+    fn name(&self) -> String {
+        format!("The record {} {:?}", self.kind, self.key)
     }
 
     fn body_mut(&mut self) -> &mut Vec<u8> {

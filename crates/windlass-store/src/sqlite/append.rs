@@ -1,5 +1,6 @@
 //! One run's part of a transaction: first everything that can refuse it, then the writes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -7,12 +8,12 @@ use windlass_value::BlobHash;
 
 use super::rows::{
     blob_checksum, inbox_checksum, job_checksum, journal_checksum, options_checksum, result_checksum,
-    snapshot_checksum, turn_checksum,
+    snapshot_checksum, turn_checksum, wait_checksum,
 };
 use super::trouble::Outcome;
 use crate::{
     InboxRow, JobRow, JournalRow, NewRun, NewSnapshot, Record, RunBatch, RunStatus, StatusChange, TurnRow, TurnTrim,
-    Verdict,
+    Verdict, WaitRow,
 };
 
 pub(super) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
@@ -130,6 +131,9 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
         let mut update = part.transaction.prepare_cached("UPDATE runs SET timer = ?2 WHERE number = ?1")?;
         update.execute(params![part.number, timer.map(|timer| timer.0)])?;
     }
+    if let Some(waits) = &batch.waits {
+        part.waits(waits)?;
+    }
     if let Some(change) = &batch.status {
         part.status(&batch.run, change)?;
     }
@@ -215,6 +219,30 @@ impl Part<'_> {
         Ok(())
     }
 
+    /// A wait that goes on keeps its position.
+    fn waits(self, waits: &[WaitRow]) -> Outcome<()> {
+        let mut select = self.transaction.prepare_cached("SELECT path FROM waits WHERE run = ?1")?;
+        let known = select.query_map([self.number], |row| row.get(0))?.collect::<rusqlite::Result<Vec<Arc<str>>>>()?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1 AND path = ?2")?;
+        let staying: HashSet<&Arc<str>> = waits.iter().map(|wait| &wait.path).collect();
+        for path in known.iter().filter(|path| !staying.contains(path)) {
+            delete.execute(params![self.number, path])?;
+        }
+        let mut upsert = self.transaction.prepare_cached(
+            "INSERT INTO waits (run, name, path, since, deadline, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (run, path) DO UPDATE SET
+                 name = excluded.name, since = excluded.since, deadline = excluded.deadline,
+                 checksum = excluded.checksum, body = excluded.body",
+        )?;
+        for wait in waits {
+            let WaitRow { name, path, body, since, deadline } = wait;
+            let deadline = deadline.map(|deadline| deadline.0);
+            let checksum = wait_checksum(self.number, wait);
+            upsert.execute(params![self.number, name, path, since.0, deadline, checksum, body])?;
+        }
+        Ok(())
+    }
+
     /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
     fn trim(self, before: u64) -> Outcome<()> {
         let mut newest = self.transaction.prepare_cached("SELECT max(tick) FROM snapshots WHERE run = ?1")?;
@@ -254,6 +282,8 @@ impl Part<'_> {
         let mut update = self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1")?;
         update.execute([self.number])?;
         let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1")?;
+        delete.execute([self.number])?;
+        let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?;
         delete.execute([self.number])?;
         let mut update =
             self.transaction.prepare_cached("UPDATE inbox SET consumed = 1 WHERE run = ?1 AND consumed = 0")?;

@@ -5,6 +5,7 @@ mod clean;
 mod open;
 mod owners;
 mod read;
+mod records;
 mod rows;
 mod scan;
 mod schema;
@@ -85,14 +86,26 @@ impl SqliteStore {
 
     /// One write transaction: durable when it returns, without a trace when it fails.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<T>) -> Result<T, StoreError> {
+        self.transact(|transaction| Ok((work(transaction)?, true)))
+    }
+
+    /// The same, but what gives `false` leaves no trace either.
+    fn write_if(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<bool>) -> Result<bool, StoreError> {
+        self.transact(|transaction| work(transaction).map(|whether| (whether, whether)))
+    }
+
+    fn transact<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Outcome<(T, bool)>) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let mut connection = self.writer.enter()?;
         // It may have been stopped by the one we waited for.
         self.refuse_if_stopped()?;
         let attempt = |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let outcome = work(&transaction)?;
-            transaction.commit()?;
+            let (outcome, keep) = work(&transaction)?;
+            match keep {
+                true => transaction.commit()?,
+                false => transaction.rollback()?,
+            }
             Ok(outcome)
         };
         self.account(attempt(&mut connection))

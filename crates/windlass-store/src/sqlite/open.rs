@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::schema::{APPLICATION_ID, FORMAT_VERSION, FROM_FORMAT_1, TABLES};
+use super::schema::{APPLICATION_ID, FORMAT_VERSION, FROM_FORMAT_1, FROM_FORMAT_2, TABLES};
 use super::trouble::{Outcome, Trouble, damaged, from_io};
 use super::turnstile::LockFile;
 use crate::{StoreError, StoreErrorKind};
@@ -124,11 +124,14 @@ fn upgrade(connection: &mut Connection) -> Outcome<()> {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
-    if version(&transaction)? != FORMAT_VERSION {
-        transaction.execute_batch(FROM_FORMAT_1)?;
-        transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    // Another process may have been faster: then there is nothing to do.
+    let from = version(&transaction)?;
+    for (format, step) in [(1, FROM_FORMAT_1), (2, FROM_FORMAT_2)] {
+        if from <= format {
+            transaction.execute_batch(step)?;
+        }
     }
+    transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
     transaction.commit()?;
     Ok(())
 }

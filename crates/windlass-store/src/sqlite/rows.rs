@@ -7,8 +7,10 @@ use rusqlite::Row;
 use windlass_value::{BlobHash, Timestamp};
 
 use super::trouble::{Outcome, damaged, damaged_row};
-use crate::checksum::{checksum, damaged_blob};
-use crate::{InboxRow, JobRow, JournalRow, PlanRow, RunRow, RunStatus, SnapshotRow, TurnRow};
+use crate::checksum::{checksum, damaged_blob, record_checksum};
+use crate::{
+    InboxRow, JobRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, TurnRow, WaitRow,
+};
 
 /// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
 pub(super) const RUN_COLUMNS: &str =
@@ -22,6 +24,9 @@ pub(super) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
 pub(super) const TURN_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
 pub(super) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
 pub(super) const JOB_COLUMNS: &str = "jobs.run, runs.id, job, tool, jobs.epoch, checksum, body, position";
+pub(super) const WAIT_COLUMNS: &str =
+    "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
+pub(super) const RECORD_COLUMNS: &str = "kind, key, at, checksum, body, revision";
 
 pub(super) fn run_row(row: &Row<'_>, file: &Path) -> Outcome<RunRow> {
     let number: i64 = row.get(0)?;
@@ -113,6 +118,31 @@ pub(super) fn job_row(row: &Row<'_>, file: &Path) -> Outcome<JobRow> {
     Ok(found)
 }
 
+pub(super) fn open_wait(row: &Row<'_>, file: &Path) -> Outcome<OpenWait> {
+    let run: i64 = row.get(0)?;
+    let wait = WaitRow {
+        name: row.get(3)?,
+        path: row.get(4)?,
+        since: Timestamp(row.get(5)?),
+        deadline: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+        body: row.get(8)?,
+    };
+    check(row, 7, wait_checksum(run, &wait), "waits", file)?;
+    Ok(OpenWait { position: row.get(9)?, run: row.get(1)?, definition: row.get(2)?, wait })
+}
+
+pub(super) fn record_row(row: &Row<'_>, file: &Path) -> Outcome<RecordRow> {
+    let found = RecordRow {
+        kind: row.get(0)?,
+        key: row.get(1)?,
+        at: Timestamp(row.get(2)?),
+        body: row.get(4)?,
+        revision: row.get(5)?,
+    };
+    check(row, 3, record_checksum(&found), "records", file)?;
+    Ok(found)
+}
+
 /// In every list of columns the checksum is followed by the body, and that by the number of the row.
 fn check(row: &Row<'_>, column: usize, expected: u32, table: &str, file: &Path) -> Outcome<()> {
     match row.get::<_, u32>(column)? == expected {
@@ -158,4 +188,10 @@ pub(super) fn inbox_checksum(run: &str, request_id: &str, body: &[u8]) -> u32 {
 /// Without the epoch, which changes with every hand-out.
 pub(super) fn job_checksum(run: i64, row: &JobRow) -> u32 {
     checksum(&[run.unsigned_abs(), row.job], &[row.tool.as_bytes(), &row.body])
+}
+
+pub(super) fn wait_checksum(run: i64, row: &WaitRow) -> u32 {
+    let deadline = row.deadline.map_or(0, |deadline| deadline.0.unsigned_abs());
+    let numbers = [run.unsigned_abs(), row.since.0.unsigned_abs(), deadline];
+    checksum(&numbers, &[row.name.as_bytes(), row.path.as_bytes(), &row.body])
 }

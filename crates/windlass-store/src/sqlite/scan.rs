@@ -1,34 +1,37 @@
 //! Scans over runs.
 
-use rusqlite::params;
+use rusqlite::types::Value;
+use rusqlite::{params, params_from_iter};
 use windlass_value::Timestamp;
 
-use super::rows::{RUN_COLUMNS, run_row};
+use super::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use super::schema::unfinished;
 use super::trouble::Outcome;
 use super::{SqliteStore, locked, open};
-use crate::{RunFilter, RunRow, RunStatus, StoreError, StoreScan};
+use crate::{OpenWait, Parent, RunFilter, RunRow, RunStatus, StoreError, StoreScan};
 
 impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
-        let mut conditions = vec!["number < ?1"];
-        if filter.status.is_some() {
-            conditions.push("status = ?2");
-        }
-        if filter.definition.is_some() {
-            conditions.push("definition = ?3");
-        }
-        if filter.unfinished {
-            conditions.push(unfinished!());
-        }
-        let conditions = conditions.join(" AND ");
-        // Naming a parameter that no condition uses keeps the numbering the same for every filter.
-        let sql = format!(
-            "SELECT {RUN_COLUMNS} FROM runs WHERE {conditions} AND (?2 IS NULL OR 1) AND (?3 IS NULL OR 1)
-             ORDER BY number DESC LIMIT ?4"
-        );
-        let status = filter.status.map(RunStatus::as_str);
-        self.all(&sql, params![before.unwrap_or(i64::MAX), status, filter.definition, limit], run_row)
+        self.read(|transaction| {
+            let mut page = Vec::new();
+            // One status at a time: each page comes in order from an index, where any of several would have to be sorted.
+            for status in statuses(filter) {
+                let query = Query::of(filter, status);
+                let mut select = transaction.prepare_cached(&query.sql())?;
+                let numbers = [Value::from(before.unwrap_or(i64::MAX)), Value::from(i64::from(limit))];
+                let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
+                page.extend(select.query_map(parameters, |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()?);
+            }
+            page.sort_unstable_by(|one, other| other.cmp(one));
+            page.truncate(limit as usize);
+            let mut select =
+                transaction.prepare_cached(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE number = ?1"))?;
+            let mut rows = Vec::with_capacity(page.len());
+            for number in page {
+                rows.extend(select.query_and_then([number], |row| run_row(row, self.file()))?.next().transpose()?);
+            }
+            Ok(rows)
+        })
     }
 
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
@@ -50,6 +53,18 @@ impl StoreScan for SqliteStore {
         self.all(sql, [limit], |row, _| Ok(row.get(0)?))
     }
 
+    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<OpenWait>, StoreError> {
+        let of_run = match run {
+            Some(_) => "waits.run = (SELECT number FROM runs WHERE id = ?3)",
+            None => "?3 IS NULL",
+        };
+        let sql = format!(
+            "SELECT {WAIT_COLUMNS} FROM waits JOIN runs ON runs.number = waits.run
+             WHERE position > ?1 AND {of_run} ORDER BY position LIMIT ?2"
+        );
+        self.all(&sql, params![after, limit, run], open_wait)
+    }
+
     fn change_mark(&self) -> Result<u64, StoreError> {
         self.refuse_if_stopped()?;
         let mut watcher = locked(&self.watcher);
@@ -67,5 +82,76 @@ impl StoreScan for SqliteStore {
 
     fn verify(&self) -> Result<Vec<String>, StoreError> {
         self.read(|transaction| Ok(super::verify::findings(transaction, self.file())))
+    }
+}
+
+/// The statuses that fit; only None if any does.
+fn statuses(filter: &RunFilter) -> Vec<Option<RunStatus>> {
+    if filter.statuses.is_empty() {
+        return vec![filter.status];
+    }
+    let wanted =
+        |status: &RunStatus| filter.statuses.contains(status) && filter.status.is_none_or(|one| one == *status);
+    RunStatus::ALL.into_iter().filter(wanted).map(Some).collect()
+}
+
+/// The numbers of a page of runs. `?1` is the number before which it begins, `?2` how many it may hold.
+struct Query {
+    conditions: Vec<String>,
+    parameters: Vec<Value>,
+    /// The index whose order is that of the page, and which has the fewest rows that do not fit.
+    index: &'static str,
+}
+
+impl Query {
+    fn of(filter: &RunFilter, status: Option<RunStatus>) -> Query {
+        let index = match filter {
+            RunFilter { parent: Some(Parent::Run(_)), .. } => "runs_parent",
+            RunFilter { unfinished: true, .. } => "runs_unfinished",
+            RunFilter { definition: Some(_), .. } => "runs_definition",
+            _ if status.is_some() => "runs_status",
+            RunFilter { search: None, dialect: None, since: None, until: None, parent: Some(_), .. } => "runs_top",
+            _ => "runs_scan",
+        };
+        let mut query = Query { conditions: vec!["number < ?1".to_owned()], parameters: Vec::new(), index };
+        if let Some(status) = status {
+            query.and("status = ?", status.as_str().to_owned());
+        }
+        if let Some(definition) = &filter.definition {
+            query.and("definition = ?", definition.clone());
+        }
+        if let Some(dialect) = &filter.dialect {
+            query.and("dialect = ?", dialect.clone());
+        }
+        if filter.unfinished {
+            query.conditions.push(unfinished!().to_owned());
+        }
+        if let Some(part) = &filter.search {
+            query.and("(instr(lower(id), ?) OR instr(lower(definition), ?))", part.to_ascii_lowercase());
+        }
+        match &filter.parent {
+            None => {}
+            Some(Parent::Nobody) => query.conditions.push("parent IS NULL".to_owned()),
+            Some(Parent::Run(parent)) => query.and("parent IS NOT NULL AND parent = ?", parent.to_string()),
+        }
+        if let Some(since) = filter.since {
+            query.and("created_at >= ?", since.0);
+        }
+        if let Some(until) = filter.until {
+            query.and("created_at < ?", until.0);
+        }
+        query
+    }
+
+    /// Each question mark of the condition stands for the value.
+    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+        self.parameters.push(value.into());
+        let place = format!("?{}", 2 + self.parameters.len());
+        self.conditions.push(condition.replace('?', &place));
+    }
+
+    fn sql(&self) -> String {
+        let (index, conditions) = (self.index, self.conditions.join(" AND "));
+        format!("SELECT number FROM runs INDEXED BY {index} WHERE {conditions} ORDER BY number DESC LIMIT ?2")
     }
 }

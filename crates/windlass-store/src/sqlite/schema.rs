@@ -4,7 +4,7 @@
 pub(super) const APPLICATION_ID: i64 = 0x5769_6E64;
 
 /// Goes up when the tables change.
-pub(super) const FORMAT_VERSION: i64 = 2;
+pub(super) const FORMAT_VERSION: i64 = 3;
 
 /// The statuses of a run that has ended, for SQL. A partial index is used only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -44,6 +44,45 @@ pub(super) const FROM_FORMAT_1: &str = concat!(
     clean_tables!(),
     "INSERT INTO blob_runs (hash, run) SELECT hash, -(SELECT coalesce(max(number), 0) + 1 FROM runs) FROM blobs;"
 );
+
+/// What servers need: records, open waits, and listings that stay fast with a million runs. A listing with a condition
+/// that has no index of its own walks over `runs_scan`, which is a small part of what the rows themselves are.
+macro_rules! server_tables {
+    () => {
+        "
+CREATE INDEX runs_definition ON runs (definition);
+CREATE INDEX runs_top ON runs (number) WHERE parent IS NULL;
+CREATE INDEX runs_scan ON runs (number, id, definition, dialect, created_at, parent);
+
+-- What runs wait for somebody to answer.
+CREATE TABLE waits (
+    position INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    path TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    deadline INTEGER,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (run, path)
+) STRICT;
+
+-- What is not part of any run. A change writes the row anew, so that no revision comes twice.
+CREATE TABLE records (
+    revision INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (kind, key)
+) STRICT;
+"
+    };
+}
+
+/// What format 2 did not have.
+pub(super) const FROM_FORMAT_2: &str = server_tables!();
 
 /// The journal is kept in order of arrival: rows clustered by run were measured to be three to five times slower.
 /// Nothing but the journal and its index is touched by an ordinary commit.
@@ -152,5 +191,6 @@ CREATE TABLE jobs (
 ) STRICT;
 CREATE INDEX jobs_tool ON jobs (tool);
 ",
-    clean_tables!()
+    clean_tables!(),
+    server_tables!()
 );

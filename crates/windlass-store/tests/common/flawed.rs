@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, Owner, PlanRow, Removable, Removed,
-    RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners, StoreRead, StoreScan, StoreWrite,
-    Swept, TurnRow, Verdict,
+    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange,
+    RecordRow, Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners,
+    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -29,6 +29,10 @@ pub enum Flaw {
     LatestTimerFirst,
     LosesEmptyBlobs,
     OldestRunFirst,
+    IgnoresSearch,
+    KeepsWaits,
+    ChangesWhatItCan,
+    ForgetsRevisions,
     KeepsLeases,
     ConstantMark,
     FindsNothing,
@@ -65,6 +69,7 @@ impl FlawedStore {
             (Flaw::IgnoresEpochs, Some(run)) => batch.epoch = run.epoch,
             (Flaw::NeverConsumes, _) => batch.consumed.clear(),
             (Flaw::NeverTrims, _) => batch.trim_before = None,
+            (Flaw::KeepsWaits, _) => batch.waits = batch.waits.take().filter(|waits| !waits.is_empty()),
             (Flaw::NeverTrimsTurns, _) => batch.turn_trims.clear(),
             _ => {}
         }
@@ -178,7 +183,8 @@ impl StoreRead for FlawedStore {
 
 impl StoreScan for FlawedStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Outcome<Vec<RunRow>> {
-        let mut rows = self.inner.runs(filter, before, limit)?;
+        let search = filter.search.clone().filter(|_| self.flaw != Flaw::IgnoresSearch);
+        let mut rows = self.inner.runs(&RunFilter { search, ..filter.clone() }, before, limit)?;
         if self.flaw == Flaw::OldestRunFirst {
             rows.reverse();
         }
@@ -199,6 +205,10 @@ impl StoreScan for FlawedStore {
 
     fn with_inbox(&self, limit: u32) -> Outcome<Vec<String>> {
         self.inner.with_inbox(limit)
+    }
+
+    fn waits(&self, run: Option<&str>, after: i64, limit: u32) -> Outcome<Vec<OpenWait>> {
+        self.inner.waits(run, after, limit)
     }
 
     fn change_mark(&self) -> Outcome<u64> {
@@ -229,6 +239,31 @@ impl StoreClean for FlawedStore {
                 Ok(swept)
             }
             _ => self.inner.sweep(),
+        }
+    }
+}
+
+impl StoreRecords for FlawedStore {
+    fn record(&self, kind: &str, key: &str) -> Outcome<Option<RecordRow>> {
+        self.inner.record(kind, key)
+    }
+
+    fn records(&self, kind: &str, after_key: &str, limit: u32) -> Outcome<Vec<RecordRow>> {
+        self.inner.records(kind, after_key, limit)
+    }
+
+    fn change_records(&self, mut changes: Vec<RecordChange>) -> Outcome<bool> {
+        self.remember();
+        match self.flaw {
+            Flaw::ChangesWhatItCan => {
+                let changed = changes.into_iter().map(|change| self.inner.change_records(vec![change]));
+                Ok(changed.collect::<Outcome<Vec<bool>>>()?.into_iter().all(|changed| changed))
+            }
+            Flaw::ForgetsRevisions => {
+                changes.iter_mut().for_each(|change| change.expected = None);
+                self.inner.change_records(changes)
+            }
+            _ => self.inner.change_records(changes),
         }
     }
 }

@@ -69,6 +69,10 @@ impl Subject for MemorySubject {
         assert!(self.0.damage_blob(hash), "there is a blob to damage");
     }
 
+    fn damage_record(&mut self, kind: &str, key: &str) {
+        assert!(self.0.damage_record(kind, key), "there is a record to damage");
+    }
+
     fn syncs(&self) -> Option<u64> {
         Some(self.0.syncs())
     }
@@ -119,6 +123,12 @@ impl Subject for SqliteSubject {
         let connection = rusqlite::Connection::open(self.store.file()).expect("any tool can open it");
         let sql = "UPDATE blobs SET body = CAST('?' || substr(body, 2) AS BLOB) WHERE hash = ?1";
         assert_eq!(connection.execute(sql, [hash.0]).expect("the row can be changed"), 1);
+    }
+
+    fn damage_record(&mut self, kind: &str, key: &str) {
+        let connection = rusqlite::Connection::open(self.store.file()).expect("any tool can open it");
+        let sql = "UPDATE records SET body = CAST('?' || substr(body, 2) AS BLOB) WHERE kind = ?1 AND key = ?2";
+        assert_eq!(connection.execute(sql, [kind, key]).expect("the row can be changed"), 1);
     }
 }
 

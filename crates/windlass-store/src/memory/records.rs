@@ -1,0 +1,52 @@
+//! Records of the memory store.
+
+use super::MemoryStore;
+use super::image::Image;
+use super::sealed::Sealed;
+use crate::{RecordChange, RecordRow, StoreError, StoreRecords};
+
+impl StoreRecords for MemoryStore {
+    fn record(&self, kind: &str, key: &str) -> Result<Option<RecordRow>, StoreError> {
+        let found = self.look(|image| image.records.get(&(kind.to_owned(), key.to_owned())).map(Sealed::read))?;
+        found.transpose()
+    }
+
+    fn records(&self, kind: &str, after_key: &str, limit: u32) -> Result<Vec<RecordRow>, StoreError> {
+        self.look(|image| {
+            let rows = image.records.range((kind.to_owned(), after_key.to_owned())..);
+            let rows = rows.take_while(|((of, _), _)| of == kind).filter(|((_, key), _)| *key != after_key);
+            rows.take(limit as usize).map(|(_, record)| record.read()).collect()
+        })?
+    }
+
+    fn change_records(&self, changes: Vec<RecordChange>) -> Result<bool, StoreError> {
+        self.write(|image| {
+            let before = image.records.clone();
+            let all = changes.into_iter().all(|change| image.change_record(change));
+            if !all {
+                image.records = before;
+            }
+            all
+        })
+    }
+}
+
+impl Image {
+    fn change_record(&mut self, change: RecordChange) -> bool {
+        let RecordChange { kind, key, expected, body, at } = change;
+        let place = (kind.clone(), key.clone());
+        let revision = self.records.get(&place).map_or(0, |record| record.row.revision);
+        if expected.is_some_and(|expected| expected != revision) {
+            return false;
+        }
+        match body {
+            None => drop(self.records.remove(&place)),
+            Some(body) => {
+                self.last_revision += 1;
+                let row = RecordRow { kind, key, revision: self.last_revision, body, at };
+                self.records.insert(place, Sealed::new(row));
+            }
+        }
+        true
+    }
+}
