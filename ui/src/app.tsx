@@ -1,0 +1,225 @@
+import { Component, lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { api } from "./api";
+import { asProblem, hasToken, onRefused, setToken, type Problem } from "./api/client";
+import { useEvery, useLoad } from "./api/use";
+import { useKeys } from "./lib/keys";
+import { Link, navigate, to, usePlace, type Place } from "./lib/router";
+import { applyTheme, useTheme, type Theme } from "./lib/theme";
+import { Icon, Logo, type IconName } from "./parts/icons";
+import { Button, Dialog, Empty, ProblemBox, Waiting } from "./parts/small";
+import { SignIn } from "./views/sign-in";
+import { Runs } from "./views/runs";
+
+const RunView = lazy(() => import("./views/run"));
+const LoopView = lazy(() => import("./views/loop"));
+const Definitions = lazy(() => import("./views/definitions"));
+const DefinitionView = lazy(() => import("./views/definition"));
+const Check = lazy(() => import("./views/check"));
+const Approvals = lazy(() => import("./views/approvals"));
+const Triggers = lazy(() => import("./views/triggers"));
+const Workers = lazy(() => import("./views/workers"));
+const About = lazy(() => import("./views/about"));
+
+const NAVIGATION: { part: string; title: string; icon: IconName; key: string }[] = [
+  { part: "runs", title: "Runs", icon: "runs", key: "g r" },
+  { part: "definitions", title: "Definitions", icon: "definitions", key: "g d" },
+  { part: "approvals", title: "Approvals", icon: "approvals", key: "g a" },
+  { part: "triggers", title: "Triggers", icon: "triggers", key: "g t" },
+  { part: "workers", title: "Workers", icon: "workers", key: "g w" },
+  { part: "about", title: "About", icon: "about", key: "g i" },
+];
+
+function view({ parts, query }: Place): ReactNode {
+  const [first = "runs", second, third] = parts;
+  switch (first) {
+    case "runs":
+      if (second === undefined) return <Runs />;
+      if (third === "loop") return <LoopView key={second} run={second} path={query.get("path") ?? ""} />;
+      return <RunView key={second} id={second} tab={third ?? "graph"} />;
+    case "definitions":
+      return second === undefined ? <Definitions /> : <DefinitionView key={second} name={second} tab={third ?? "source"} />;
+    case "check":
+      return <Check />;
+    case "approvals":
+      return <Approvals />;
+    case "triggers":
+      return <Triggers />;
+    case "workers":
+      return <Workers />;
+    case "about":
+      return <About />;
+    default:
+      return (
+        <div className="page">
+          <Empty title="There is nothing at this address">
+            <Link to="/runs">All runs</Link>
+          </Empty>
+        </div>
+      );
+  }
+}
+
+export function App() {
+  const [refused, setRefused] = useState(false);
+  useEffect(() => onRefused(() => setRefused(true)), []);
+  if (refused) {
+    return (
+      <SignIn
+        again={hasToken()}
+        onToken={(token) => {
+          setToken(token);
+          setRefused(false);
+        }}
+      />
+    );
+  }
+  return <Shell />;
+}
+
+function Shell() {
+  const place = usePlace();
+  const [help, setHelp] = useState(false);
+  const here = place.parts[0] ?? "runs";
+  const approvals = useLoad("approvals", (signal) => api.approvals({ limit: 100 }, signal));
+  useEvery(10_000, approvals.reload);
+  const waiting = approvals.value?.items.length ?? 0;
+  useKeys({
+    ...Object.fromEntries(NAVIGATION.map(({ key, part }) => [key, () => navigate(to([part]))])),
+    "?": () => setHelp(true),
+    "/": () => document.getElementById("search")?.focus(),
+    "g c": () => navigate("/check"),
+  });
+  useEffect(() => {
+    const title = NAVIGATION.find(({ part }) => part === here)?.title;
+    document.title = title ? `${title} · Windlass` : "Windlass";
+  }, [here]);
+  const items = NAVIGATION.map(({ part, title, icon, key }) => (
+    <Link key={part} to={to([part])} className="nav-item" aria-current={here === part ? "page" : undefined} title={`${title} (${key})`}>
+      <Icon name={icon} />
+      <span>{title}</span>
+      {part === "approvals" && waiting > 0 ? <span className="badge" aria-label={`${waiting} waiting`}>{waiting > 99 ? "99+" : waiting}</span> : null}
+    </Link>
+  ));
+  return (
+    <div className="shell">
+      <nav className="nav" aria-label="Main">
+        <Link to="/runs" className="brand">
+          <Logo /> Windlass
+        </Link>
+        {items}
+        <div className="nav-foot">
+          <ThemeSwitch />
+          <div className="foot-line">
+            <button type="button" onClick={() => setHelp(true)}>
+              <kbd>?</kbd> Keys
+            </button>
+            {hasToken() ? (
+              <button
+                type="button"
+                onClick={() => {
+                  setToken(null);
+                  location.assign("/");
+                }}
+              >
+                <Icon name="out" size={14} /> Sign out
+              </button>
+            ) : null}
+          </div>
+        </div>
+      </nav>
+      <main className="main" id="main">
+        <Guard key={`${place.parts.slice(0, 2).join("/")} ${place.parts[2] === "loop"}`}>
+          <Suspense
+            fallback={
+              <div className="page">
+                <Waiting lines={5} />
+              </div>
+            }
+          >
+            {view(place)}
+          </Suspense>
+        </Guard>
+      </main>
+      <nav className="tab-bar" aria-label="Main">
+        {items}
+      </nav>
+      {help ? <Help onClose={() => setHelp(false)} /> : null}
+    </div>
+  );
+}
+
+export function ThemeSwitch() {
+  const theme = useTheme();
+  const choices: { id: Theme; icon: IconName; title: string }[] = [
+    { id: "light", icon: "sun", title: "Light" },
+    { id: "system", icon: "system", title: "As the system" },
+    { id: "dark", icon: "moon", title: "Dark" },
+  ];
+  return (
+    <div className="theme-switch" role="group" aria-label="Colours">
+      {choices.map(({ id, icon, title }) => (
+        <button key={id} type="button" aria-pressed={theme === id} title={title} aria-label={title} onClick={() => applyTheme(id)}>
+          <Icon name={icon} size={14} />
+        </button>
+      ))}
+    </div>
+  );
+}
+
+const KEYS: [string, string][] = [
+  ["/", "search"],
+  ["j  k", "next, previous row"],
+  ["Enter", "open the row"],
+  ["g r", "runs"],
+  ["g d", "definitions"],
+  ["g a", "approvals"],
+  ["g t", "triggers"],
+  ["g w", "workers"],
+  ["g c", "check a definition"],
+  ["n", "start a run"],
+  ["1 … 7", "tabs of a run"],
+  ["+  −  0", "zoom the timeline"],
+  ["Esc", "close"],
+  ["?", "this list"],
+];
+
+function Help({ onClose }: { onClose(): void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl className="keys">
+        {KEYS.map(([keys, does]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split("  ").map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <footer>
+        <Button onClick={onClose}>Close</Button>
+      </footer>
+    </Dialog>
+  );
+}
+
+/** A view that fails must not take the page with it. */
+class Guard extends Component<{ children: ReactNode }, { problem: Problem | null }> {
+  override state = { problem: null };
+
+  static getDerivedStateFromError(error: unknown) {
+    return { problem: asProblem(error) };
+  }
+
+  override render() {
+    const { problem } = this.state;
+    if (problem === null) return this.props.children;
+    return (
+      <div className="page">
+        <ProblemBox problem={problem} onRetry={() => this.setState({ problem: null })} />
+      </div>
+    );
+  }
+}

@@ -1,0 +1,85 @@
+// Numbers and times as people read them.
+
+/** `840 ms`, `3.2 s`, `4m 05s`, `2h 07m`, `3d 04h`. */
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return "–";
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m ${two(seconds % 60)}s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 1440) return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
+  const hours = Math.floor(minutes / 60);
+  return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, "0");
+}
+
+export function ago(at: string | null | undefined, now: number): string {
+  const time = at ? Date.parse(at) : Number.NaN;
+  if (Number.isNaN(time)) return "–";
+  const gone = now - time;
+  if (gone < -1500) return `in ${coarse(-gone)}`;
+  if (gone < 5000) return "just now";
+  return `${coarse(gone)} ago`;
+}
+
+function coarse(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds}s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes}m`;
+  const hours = Math.round(minutes / 60);
+  if (hours < 48) return `${hours}h`;
+  return `${Math.round(hours / 24)}d`;
+}
+
+/** In the reader's time zone, to the millisecond if asked. */
+export function moment(at: string | null | undefined, exact = false): string {
+  const date = at ? new Date(at) : null;
+  if (date === null || Number.isNaN(date.getTime())) return "–";
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${clock(at, exact)}`;
+}
+
+export function clock(at: string | null | undefined, exact = true): string {
+  const date = at ? new Date(at) : null;
+  if (date === null || Number.isNaN(date.getTime())) return "–";
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return exact ? `${time}.${String(date.getMilliseconds()).padStart(3, "0")}` : time;
+}
+
+export function count(value: number): string {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+}
+
+export function many(value: number, word: string): string {
+  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+}
+
+export function bytes(value: number): string {
+  if (value < 1024) return `${value} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let left = value / 1024;
+  let unit = 0;
+  while (left >= 1024 && unit < units.length - 1) {
+    left /= 1024;
+    unit += 1;
+  }
+  return `${left < 10 ? left.toFixed(1) : Math.round(left)} ${units[unit]}`;
+}
+
+/** A value on one line, cut. */
+export function brief(value: unknown, most = 120): string {
+  if (value === undefined) return "";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const line = (text ?? "").replace(/\s+/g, " ");
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** `timed_out` → `timed out`. */
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}

@@ -1,0 +1,274 @@
+// Small parts that every view uses.
+
+import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
+import type { Problem } from "../api/client";
+import type { FieldProblem, Report } from "../api/types";
+import { ago, duration, moment, words } from "../lib/format";
+import { useNow } from "../lib/now";
+import { hasEnded, tone } from "../lib/status";
+import { Icon, Mark, type IconName } from "./icons";
+
+/** A mark and a word; the colour only helps. */
+export function Status({ status, word = true }: { status: string; word?: boolean }) {
+  return (
+    <span className={`status tone-${tone(status)}`} title={word ? undefined : words(status)}>
+      <Mark status={status} />
+      <span className={word ? "" : "unseen"}>{words(status)}</span>
+    </span>
+  );
+}
+
+export function Pill({ status }: { status: string }) {
+  return (
+    <span className={`pill tone-${tone(status)}`}>
+      <Mark status={status} />
+      {words(status)}
+    </span>
+  );
+}
+
+export function Ago({ at }: { at: string | null | undefined }) {
+  const now = useNow();
+  return (
+    <time dateTime={at ?? undefined} title={moment(at, true)}>
+      {ago(at, now)}
+    </time>
+  );
+}
+
+/** How long it took, or has taken so far: ticks while it goes on. */
+export function Took({ status, startedAt, ms }: { status: string; startedAt: string | null | undefined; ms: number | null | undefined }) {
+  const now = useNow();
+  const open = !hasEnded(status) && startedAt;
+  return <span className="number">{duration(open ? Math.max(ms ?? 0, now - Date.parse(startedAt)) : ms)}</span>;
+}
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+  icon?: IconName;
+  look?: "plain" | "primary" | "danger" | "quiet";
+};
+
+export function Button({ icon, look = "plain", className = "", children, type = "button", ...rest }: ButtonProps) {
+  return (
+    <button type={type} className={`button ${look} ${children ? "" : "only-icon"} ${className}`} {...rest}>
+      {icon ? <Icon name={icon} /> : null}
+      {children}
+    </button>
+  );
+}
+
+export function Copy({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return undefined;
+    const timer = setTimeout(() => setDone(false), 1200);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const copy = () => {
+    const value = typeof text === "string" ? text : text();
+    void copyText(value).then(setDone);
+  };
+  return (
+    <button type="button" className="copy" onClick={copy} title={label} aria-label={label}>
+      <Icon name={done ? "check" : "copy"} size={14} />
+    </button>
+  );
+}
+
+async function copyText(value: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(value);
+    return true;
+  } catch {
+    // Not a secure address: the old way.
+    const area = document.createElement("textarea");
+    area.value = value;
+    area.className = "unseen";
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
+export function isReport(problem: Report | FieldProblem): problem is Report {
+  return "line" in problem;
+}
+
+/** What went wrong, why, and what to do next. */
+export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+  return (
+    <div className="problem" role="alert">
+      <Mark status="failed" />
+      <div className="problem-text">
+        <strong>{problem.message}</strong>
+        {problem.detail && problem.detail !== problem.message ? <p>{problem.detail}</p> : null}
+        {problem.where ? <p className="mono small">{problem.where}</p> : null}
+        {problem.problems.map((one, at) => (
+          <p key={at}>
+            {isReport(one) ? <span className="mono small">{`${one.line}:${one.column} `}</span> : <span className="mono small">{one.pointer || "/"} </span>}
+            {one.message}
+          </p>
+        ))}
+        {problem.hint ? <p className="hint">{problem.hint}</p> : null}
+        {problem.code || problem.status ? (
+          <p className="faint small mono">{[problem.code, problem.status || ""].filter(Boolean).join(" · ")}</p>
+        ) : null}
+      </div>
+      {onRetry ? (
+        <Button onClick={onRetry} icon="retry">
+          Try again
+        </Button>
+      ) : null}
+    </div>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <strong>{title}</strong>
+      {children}
+    </div>
+  );
+}
+
+export function Waiting({ lines = 3 }: { lines?: number }) {
+  return (
+    <div className="skeleton" aria-label="Loading" role="status">
+      {Array.from({ length: lines }, (_, at) => (
+        <span key={at} />
+      ))}
+    </div>
+  );
+}
+
+interface DialogProps {
+  title: string;
+  onClose(): void;
+  children: ReactNode;
+  wide?: boolean;
+}
+
+/** The browser's own: it keeps the focus inside and gives it back. */
+export function Dialog({ title, onClose, children, wide = false }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    if (dialog && !dialog.open) dialog.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      className={wide ? "dialog wide" : "dialog"}
+      aria-label={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === element.current) onClose();
+      }}
+    >
+      <div className="dialog-in">
+        <header>
+          <h2>{title}</h2>
+          <Button look="quiet" icon="close" onClick={onClose} aria-label="Close" />
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+export function Field({ label, hint, problem, children }: { label: string; hint?: ReactNode; problem?: string | null; children: ReactNode }) {
+  return (
+    <label className={problem ? "field wrong" : "field"}>
+      <span className="field-label">{label}</span>
+      {children}
+      {problem ? <span className="field-problem">{problem}</span> : hint ? <span className="field-hint">{hint}</span> : null}
+    </label>
+  );
+}
+
+interface TabsProps {
+  label: string;
+  tabs: { id: string; title: ReactNode }[];
+  current: string;
+  onChoose(id: string): void;
+}
+
+export function Tabs({ label, tabs, current, onChoose }: TabsProps) {
+  const bar = useRef<HTMLDivElement>(null);
+  const move = (by: number) => {
+    const at = tabs.findIndex((tab) => tab.id === current);
+    const next = tabs[(at + by + tabs.length) % tabs.length];
+    if (!next) return;
+    onChoose(next.id);
+    bar.current?.querySelector<HTMLElement>(`[data-tab="${CSS.escape(next.id)}"]`)?.focus();
+  };
+  return (
+    <div
+      ref={bar}
+      className="tabs"
+      role="tablist"
+      aria-label={label}
+      onKeyDown={(event) => {
+        if (event.key === "ArrowRight") move(1);
+        else if (event.key === "ArrowLeft") move(-1);
+        else return;
+        event.preventDefault();
+      }}
+    >
+      {tabs.map((tab) => (
+        <button
+          key={tab.id}
+          type="button"
+          role="tab"
+          data-tab={tab.id}
+          aria-selected={tab.id === current}
+          tabIndex={tab.id === current ? 0 : -1}
+          onClick={() => onChoose(tab.id)}
+        >
+          {tab.title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function PageHead({ title, children, note }: { title: ReactNode; children?: ReactNode; note?: ReactNode }) {
+  return (
+    <header className="page-head">
+      <div>
+        <h1>{title}</h1>
+        {note ? <p className="muted">{note}</p> : null}
+      </div>
+      {children ? <div className="page-actions">{children}</div> : null}
+    </header>
+  );
+}
+
+export function Search({ value, onChange, placeholder, id = "search" }: { value: string; onChange(value: string): void; placeholder: string; id?: string }) {
+  return (
+    <label className="search">
+      <Icon name="search" />
+      <span className="unseen">{placeholder}</span>
+      <input
+        id={id}
+        type="search"
+        value={value}
+        placeholder={placeholder}
+        autoComplete="off"
+        spellCheck={false}
+        onChange={(event) => onChange(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") event.currentTarget.blur();
+        }}
+      />
+      <kbd>/</kbd>
+    </label>
+  );
+}

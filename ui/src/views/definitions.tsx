@@ -1,0 +1,3 @@
+export default function View(_: Record<string, unknown>) {
+  return <div className="page" />;
+}

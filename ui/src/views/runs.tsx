@@ -1,0 +1,269 @@
+// All runs, live.
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { api, asProblem, type Problem, type RunSummary } from "../api";
+import { isAborted } from "../api/client";
+import { useFollow, useLoad } from "../api/use";
+import { brief, words } from "../lib/format";
+import { useKeys } from "../lib/keys";
+import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
+import { RUN_STATUSES, tone } from "../lib/status";
+import { Mark } from "../parts/icons";
+import { Ago, Button, Empty, PageHead, ProblemBox, Search, Status, Took, Waiting } from "../parts/small";
+import { StartRun } from "./start";
+
+const PAGE = 100;
+const ROW = 44;
+
+interface Filter {
+  status: string;
+  definition: string;
+  search: string;
+  children: boolean;
+}
+
+export function Runs() {
+  const { query } = usePlace();
+  const filter: Filter = {
+    status: query.get("status") ?? "",
+    definition: query.get("definition") ?? "",
+    search: query.get("search") ?? "",
+    children: query.get("children") === "true",
+  };
+  const [starting, setStarting] = useState(query.get("start") !== null);
+  const [typed, setTyped] = useState(filter.search);
+  const list = useRuns(filter);
+  const definitions = useLoad("definitions", (signal) => api.definitions({ limit: 500 }, signal));
+  useEffect(() => {
+    const timer = setTimeout(() => setQuery({ search: typed }), 250);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  useKeys({ n: () => setStarting(true) });
+  const names = definitions.value?.items.map((one) => one.name) ?? [];
+  const filtered = filter.status !== "" || filter.definition !== "" || filter.search !== "";
+  return (
+    <div className="page fills">
+      <PageHead title="Runs">
+        <Live link={list.link} />
+        <Button look="primary" icon="play" onClick={() => setStarting(true)}>
+          Start a run
+        </Button>
+      </PageHead>
+      <div className="filters">
+        <Search value={typed} onChange={setTyped} placeholder="Run, definition or error" />
+        <label className="filter-select">
+          <span className="unseen">Definition</span>
+          <select value={filter.definition} onChange={(event) => setQuery({ definition: event.target.value })}>
+            <option value="">All definitions</option>
+            {filter.definition && !names.includes(filter.definition) ? <option>{filter.definition}</option> : null}
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label className="check">
+          <input type="checkbox" checked={filter.children} onChange={(event) => setQuery({ children: event.target.checked })} />
+          Child runs
+        </label>
+        <StatusChips chosen={filter.status} />
+      </div>
+      {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
+      {list.items === null ? (
+        list.problem ? null : <Waiting lines={8} />
+      ) : list.items.length === 0 ? (
+        <Empty title={filtered ? "No run is like that" : "No runs yet"}>
+          {filtered ? (
+            <Button onClick={() => { setTyped(""); navigate("/runs"); }}>Show all</Button>
+          ) : (
+            <p>
+              Start one here, or with <code>windlass start NAME</code>.
+            </p>
+          )}
+        </Empty>
+      ) : (
+        <RunTable items={list.items} more={list.more} onMore={list.loadMore} />
+      )}
+      {starting ? <StartRun names={definitions.value?.items ?? null} initial={filter.definition} onClose={() => setStarting(false)} /> : null}
+    </div>
+  );
+}
+
+export function Live({ link }: { link: string }) {
+  const open = link === "open";
+  const said = open ? "Live" : link === "ended" ? "Ended" : link === "resting" ? "Resting" : link === "broken" ? "Reconnecting" : "Connecting";
+  return (
+    <span className={`live ${open ? "tone-good" : "tone-calm"}`} title={open ? "What happens is shown at once" : "No connection to the stream at the moment"}>
+      <i /> {said}
+    </span>
+  );
+}
+
+function StatusChips({ chosen }: { chosen: string }) {
+  return (
+    <div className="chips" role="group" aria-label="Status">
+      <button type="button" className="chip" aria-pressed={chosen === ""} onClick={() => setQuery({ status: "" })}>
+        All
+      </button>
+      {RUN_STATUSES.map((status) => (
+        <button key={status} type="button" className={`chip tone-${tone(status)}`} aria-pressed={chosen === status} onClick={() => setQuery({ status: chosen === status ? "" : status })}>
+          <Mark status={status} size={14} />
+          {words(status)}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+interface RunList {
+  items: RunSummary[] | null;
+  more: boolean;
+  problem: Problem | null;
+  link: string;
+  reload(): void;
+  loadMore(): void;
+}
+
+function useRuns(filter: Filter): RunList {
+  const [items, setItems] = useState<RunSummary[] | null>(null);
+  const [next, setNext] = useState<number | string | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [round, setRound] = useState(0);
+  const busy = useRef(false);
+  const key = JSON.stringify(filter);
+  const ask = useMemo(() => {
+    const wanted = JSON.parse(key) as Filter;
+    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, limit: PAGE };
+  }, [key]);
+  useEffect(() => {
+    const abort = new AbortController();
+    busy.current = false;
+    api.runs(ask, abort.signal).then(
+      (page) => {
+        setItems(page.items);
+        setNext(page.next ?? null);
+        setProblem(null);
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted && !isAborted(error)) setProblem(asProblem(error));
+      },
+    );
+    return () => abort.abort();
+  }, [ask, round]);
+  const reload = useCallback(() => setRound((old) => old + 1), []);
+  const loadMore = useCallback(() => {
+    if (next === null || busy.current) return;
+    busy.current = true;
+    api.runs({ ...ask, before: next }).then(
+      (page) => {
+        setItems((old) => merged(old ?? [], page.items));
+        setNext(page.next ?? null);
+        busy.current = false;
+      },
+      (error: unknown) => {
+        setProblem(asProblem(error));
+        busy.current = false;
+      },
+    );
+  }, [ask, next]);
+  const link = useFollow("/runs/changes", {
+    onAgain: reload,
+    onMessages: (messages) => {
+      const changes = messages.filter((message) => message.event === "run").map((message) => JSON.parse(message.data) as RunSummary);
+      if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter), old)));
+    },
+  });
+  return { items, more: next !== null, problem, link, reload, loadMore };
+}
+
+function merged(old: RunSummary[], more: RunSummary[]): RunSummary[] {
+  const known = new Set(old.map((run) => run.run));
+  return [...old, ...more.filter((run) => !known.has(run.run))];
+}
+
+/** A run that has changed, where it belongs under this filter. */
+export function placed(list: RunSummary[], run: RunSummary, filter: Filter): RunSummary[] {
+  const at = list.findIndex((one) => one.run === run.run);
+  const wanted =
+    (filter.status === "" || filter.status === run.status) &&
+    (filter.definition === "" || filter.definition === run.definition) &&
+    (filter.children || !run.parent);
+  if (at >= 0) {
+    // What no longer fits stays until the list is loaded again, if it fitted when it was: rows must not jump away under the pointer.
+    return list.map((one, index) => (index === at ? { ...one, ...run } : one));
+  }
+  if (!wanted || filter.search !== "") return list;
+  const newer = list.findIndex((one) => (one.number ?? 0) < (run.number ?? Number.MAX_SAFE_INTEGER));
+  return newer === -1 ? list : [...list.slice(0, newer), run, ...list.slice(newer)];
+}
+
+function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean; onMore(): void }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [chosen, setChosen] = useState(-1);
+  const rows = useVirtualizer({ count: items.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 12 });
+  const visible = rows.getVirtualItems();
+  const last = visible.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (more && last >= items.length - 20) onMore();
+  }, [more, last, items.length, onMore]);
+  const go = (at: number) => {
+    const next = Math.max(0, Math.min(items.length - 1, at));
+    setChosen(next);
+    rows.scrollToIndex(next, { align: "auto" });
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus({ preventScroll: true }));
+  };
+  useKeys({
+    j: () => go(chosen + 1),
+    k: () => go(chosen - 1),
+    Enter: () => {
+      const run = items[chosen];
+      if (run) navigate(to(["runs", run.run]));
+    },
+  });
+  return (
+    <div className="run-list panel" role="table" aria-label="Runs" aria-rowcount={items.length}>
+      <div className="run-row head" role="row">
+        <span role="columnheader">Status</span>
+        <span role="columnheader">Definition</span>
+        <span role="columnheader" className="wide-only">Run</span>
+        <span role="columnheader">Started</span>
+        <span role="columnheader">Took</span>
+      </div>
+      <div className="run-rows" ref={box}>
+        <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+          {visible.map((row) => {
+            const run = items[row.index];
+            if (!run) return null;
+            return (
+              <Link
+                key={run.run}
+                role="row"
+                data-row={row.index}
+                to={to(["runs", run.run])}
+                className={row.index === chosen ? "run-row chosen" : "run-row"}
+                style={{ position: "absolute", insetInline: 0, height: ROW, transform: `translateY(${row.start}px)` }}
+                onFocus={() => setChosen(row.index)}
+              >
+                <span role="cell">
+                  <Status status={run.status} />
+                </span>
+                <span role="cell" className="cut">
+                  <span className="strong">{run.definition}</span>
+                  {run.version ? <span className="faint"> v{run.version}</span> : null}
+                  {run.error ? <span className="bad-text"> {brief(run.error.path ? `${run.error.path}: ${run.error.message}` : run.error.message, 160)}</span> : null}
+                </span>
+                <span role="cell" className="mono small muted cut wide-only">{run.run}</span>
+                <span role="cell" className="muted">
+                  <Ago at={run.created_at} />
+                </span>
+                <span role="cell" className="muted">
+                  <Took status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
+                </span>
+              </Link>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}
