@@ -24,7 +24,9 @@ pub use outcome::{
     TaskOutcome, Was,
 };
 pub use program::{NodeFacts, PlanError, Program};
-pub use reduce::{Admitted, Impossible, Output, Reduced, Refused, Resume, Unmet, admit, reduce};
+pub use reduce::{
+    Admitted, Failure, Failures, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch, admit, reduce,
+};
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};

@@ -224,6 +224,7 @@ impl Reducer<'_> {
             self.record(id, node_id, outcome.clone());
         }
         self.mail_ends(id, &outcome);
+        self.watch_end(id, outcome.status);
         let Some(frame) = self.state.frames.remove(id) else { return };
         let budget_time = frame.account.as_ref().and_then(|account| account.time);
         for key in [frame.deadline, frame.alarm, budget_time].into_iter().flatten() {

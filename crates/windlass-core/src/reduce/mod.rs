@@ -12,12 +12,14 @@ mod publish;
 mod retry;
 mod ticks;
 mod timers;
+mod watch;
 mod write;
 
 use windlass_value::{BlobHash, Timestamp};
 
 pub use admit::{Admitted, Refused, Unmet, admit};
 pub(crate) use nodes::usage;
+pub use watch::{Failure, Failures, Moment, Watch};
 
 use crate::state::{FrameId, Item, Phase, State};
 use crate::tick::START_EVENT;
@@ -62,6 +64,7 @@ pub fn reduce(
     match reducer.work_off(tick.more) {
         Ok(()) => {
             reducer.conclude(tick.more);
+            resume.watch = reducer.work.watch.take();
             Ok(Reduced::Done(std::mem::take(&mut reducer.work.output)))
         }
         Err(blobs) => {
@@ -80,6 +83,8 @@ pub struct Resume {
     items_left: u64,
     /// Loops with quiet turns that no event has told of.
     untold: Vec<FrameId>,
+    /// Of whoever replays the run.
+    watch: Option<Box<Watch>>,
 }
 
 impl Resume {
@@ -127,8 +132,12 @@ impl Reducer<'_> {
         self.state.draws = 0;
         self.state.ticks += 1;
         self.work.begun = true;
+        self.watch_begins();
         self.work.turns_left = self.program.limits.slice_turns;
         self.work.items_left = self.program.limits.slice_items;
+        if let Some(forked) = self.state.forked.take() {
+            self.tell_forked(&forked);
+        }
         if self.state.phase == Phase::Running {
             self.fire_due_timers();
         }
@@ -139,6 +148,9 @@ impl Reducer<'_> {
     fn work_off(&mut self, more: bool) -> Result<(), Vec<BlobHash>> {
         loop {
             self.work_off_agenda()?;
+            if self.is_stopped() {
+                return Ok(());
+            }
             if !self.look_at_budgets_again() && !self.hand_out_mail() && (more || !self.give_up_on_mail()) {
                 return Ok(());
             }
@@ -152,6 +164,10 @@ impl Reducer<'_> {
                 self.state.agenda.push_front(item);
                 break;
             }
+            if self.work.watch.is_some() && !self.watch_item(&item) {
+                self.state.agenda.push_front(item);
+                break;
+            }
             self.work.items_left -= 1;
             let draws = self.state.draws;
             if let Err(blobs) = self.work_item(&item) {
@@ -160,6 +176,7 @@ impl Reducer<'_> {
                 self.state.agenda.push_front(item);
                 return Err(blobs);
             }
+            self.watch_item_done();
         }
         Ok(())
     }
@@ -192,6 +209,7 @@ impl Reducer<'_> {
 
     /// An item that could not evaluate what it had to fails the frame it belongs to.
     fn item_failed(&mut self, item: &Item, error: ErrorInfo) {
+        self.watch_item_failed(item);
         match item {
             Item::Enter(frame) | Item::FirstCheck(frame) | Item::NextTurn(frame) | Item::Fire(frame) => {
                 self.fail(*frame, error);

@@ -7,7 +7,7 @@ use windlass_value::{Map, Value, known};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Frame, FrameId, JUDGE};
+use crate::state::{Body, Forked, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
 /// Bytes that most paths need.
@@ -66,6 +66,13 @@ impl Reducer<'_> {
             NodeKind::Net(net) if net.tells_slots => Some(("firing", Value::from(frame.slot))),
             _ => None,
         }
+    }
+
+    /// The first event of a run that was made from another.
+    pub(crate) fn tell_forked(&mut self, forked: &Forked) {
+        let mut fields = vec![("from", Value::Str(forked.run.clone())), ("path", Value::Str(forked.path.clone()))];
+        fields.extend(forked.retry.then_some(("retry", Value::Bool(true))));
+        self.publish("".into(), "workflow.restarted", fields);
     }
 
     /// One event for all the quiet turns of this slice.

@@ -83,6 +83,7 @@ impl Reducer<'_> {
 
     /// Puts a failed node off to be entered anew, as a new generation.
     pub(crate) fn enter_anew_after(&mut self, id: FrameId, wait: Duration, error: &ErrorInfo) {
+        self.watch_anew(id);
         let tries = self.state.frames.get(id).map_or(1, |frame| frame.attempt);
         self.tell_retrying(id, self.path(id), tries, wait, error);
         let key = self.set_timer(self.now() + wait, Timer::Alarm(id));

@@ -3,6 +3,7 @@
 //! Nothing that the reducer should know lives outside: delayed retries, deadlines, waits, attempt counts, slots. Only the
 //! reducer changes it; everybody else reads.
 
+mod fork;
 mod frame;
 mod mail;
 mod slab;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
+pub use fork::{Forked, Unset};
 pub use frame::{
     Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame,
     Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
@@ -88,6 +90,9 @@ pub struct State {
     pub settled: bool,
     #[serde(default, skip_serializing_if = "MailState::is_unused")]
     pub mail: MailState,
+    /// It was made from another run, and has not said so yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<Box<Forked>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -303,6 +308,7 @@ impl State {
             short: VecDeque::new(),
             settled: false,
             mail: MailState::default(),
+            forked: None,
         }
     }
 

@@ -89,6 +89,10 @@ impl<T> Slab<T> {
         Some(tenant)
     }
 
+    pub(crate) fn tenants_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().filter_map(|entry| entry.tenant.as_mut())
+    }
+
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }

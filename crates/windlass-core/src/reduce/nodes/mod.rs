@@ -24,3 +24,4 @@ mod wait;
 pub(in crate::reduce) use budget::EXCEEDED;
 pub(crate) use budget::usage;
 pub(in crate::reduce) use names::TaskNames;
+pub(in crate::reduce) use pipeline::with_label;

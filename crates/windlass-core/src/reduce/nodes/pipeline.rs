@@ -341,6 +341,7 @@ impl<'a> Reducer<'a> {
     }
 
     fn go_again(&mut self, id: FrameId, wait: Duration, same_key: bool, outcome: &TaskOutcome) {
+        self.watch_again(id);
         let tries = self.pipeline_of(id).map_or(1, |(_, body, _)| body.attempt);
         let hidden = self.program_task(id).is_some_and(|task| task.hidden);
         // A step that is told of by its number is tried again in everyone's sight, whatever the task behind it is.
@@ -393,6 +394,6 @@ fn caught<T>(result: Result<T, Stop>) -> Result<Result<T, ErrorInfo>, Stop> {
     }
 }
 
-pub(super) fn with_label(path: Arc<str>, label: &str) -> Arc<str> {
+pub(in crate::reduce) fn with_label(path: Arc<str>, label: &str) -> Arc<str> {
     if label.is_empty() { path } else { format!("{path}.{label}").into() }
 }

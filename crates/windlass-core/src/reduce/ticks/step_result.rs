@@ -15,6 +15,7 @@ impl Reducer<'_> {
         if cancelled {
             return self.job_gone(job);
         }
+        self.watch_report(frame, outcome);
         self.put_to_rest(job);
         self.state.agenda.push_back(Item::TaskEnded(frame, Box::new(outcome.clone())));
     }

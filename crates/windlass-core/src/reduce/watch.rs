@@ -1,0 +1,329 @@
+//! For whoever replays a run: with which item of which tick something began, and a stop right before it.
+//!
+//! A live run has no watch, and pays for none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::nodes::with_label;
+use super::{Reducer, Resume};
+use crate::plan::NodeKind;
+use crate::state::{Body, Frame, FrameId, Item, JUDGE};
+use crate::{Status, TaskOutcome};
+
+/// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Moment {
+    pub tick: u64,
+    pub item: u64,
+}
+
+/// Something that ended badly by itself, not because of something inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When it began; None if that was before the first tick that was watched.
+    pub began: Option<Moment>,
+    pub path: Arc<str>,
+}
+
+/// What a watch has seen of failures.
+#[derive(Clone, Debug, Default)]
+pub struct Failures {
+    /// The one that began first. One that was tried again and then went well is none.
+    pub first: Option<Failure>,
+    /// The first that was called off, by somebody outside or with the run.
+    pub cut: Option<Failure>,
+    /// When frames began that failed although all inside them had gone well: by an expression, a rule, a limit. What they
+    /// have got does not help them, so it is not to be used again.
+    pub spoilt: Vec<Moment>,
+    live: BTreeMap<FrameId, Live>,
+}
+
+/// What is known of a frame that has not ended.
+#[derive(Clone, Debug, Default)]
+struct Live {
+    began: Option<Moment>,
+    failed: Option<Failure>,
+    /// Of the child that failed last, by its slot: it may be tried again.
+    latest: Option<(u64, Failure)>,
+    cut: Option<Failure>,
+    /// The child that ended last.
+    last: Option<Failure>,
+    /// It could not go on with what its last child gave.
+    by_last: bool,
+    /// Its last task was reported as failed.
+    reported: bool,
+}
+
+/// Goes from tick to tick with whoever replays; see [`Resume::watched`].
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    now: Moment,
+    stop_before: Option<u64>,
+    stopped: bool,
+    path: Option<Arc<str>>,
+    begun: Vec<Moment>,
+    paths: Option<Vec<Arc<str>>>,
+    failures: Option<Failures>,
+}
+
+impl Watch {
+    /// Notes when something at this path begins: a node, a task that has a label, a loop's turn.
+    pub fn path(path: Arc<str>) -> Watch {
+        Watch { path: Some(path), ..Watch::default() }
+    }
+
+    /// Notes the paths of all that begins.
+    pub fn paths() -> Watch {
+        Watch { paths: Some(Vec::new()), ..Watch::default() }
+    }
+
+    /// Notes what fails.
+    pub fn failures() -> Watch {
+        Watch { failures: Some(Failures::default()), ..Watch::default() }
+    }
+
+    /// Stops the tick before its item of this number, counted from 0. What is on the agenda stays there.
+    pub fn stop_before(item: u64) -> Watch {
+        Watch { stop_before: Some(item), ..Watch::default() }
+    }
+
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// The beginnings since this was asked last.
+    pub fn take_begun(&mut self) -> Vec<Moment> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// The paths since this was asked last.
+    pub fn take_paths(&mut self) -> Vec<Arc<str>> {
+        self.paths.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub fn seen_failures(&self) -> Option<&Failures> {
+        self.failures.as_ref()
+    }
+}
+
+impl Resume {
+    /// For a tick that is watched.
+    pub fn watched(watch: Option<Box<Watch>>) -> Resume {
+        Resume { watch, ..Resume::default() }
+    }
+
+    /// The watch, when the tick is done.
+    pub fn take_watch(&mut self) -> Option<Box<Watch>> {
+        self.watch.take()
+    }
+}
+
+fn earlier(one: Option<Failure>, other: Option<Failure>) -> Option<Failure> {
+    match (one, other) {
+        // What began before anybody watched began first.
+        (Some(one), Some(other)) => Some(if other.began < one.began { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Reducer<'_> {
+    /// A tick begins.
+    pub(super) fn watch_begins(&mut self) {
+        if let Some(watch) = &mut self.work.watch {
+            watch.now = Moment { tick: self.state.ticks - 1, item: 0 };
+            watch.stopped = false;
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.work.watch.as_ref().is_some_and(|watch| watch.stopped)
+    }
+
+    /// Called before an item is worked off; once more, if values have to be fetched for it. False: it stays where it is.
+    pub(super) fn watch_item(&mut self, item: &Item) -> bool {
+        let Some(mut watch) = self.work.watch.take() else { return true };
+        let now = watch.now;
+        watch.stopped = watch.stop_before == Some(now.item);
+        if let Some(path) = &watch.path
+            && watch.begun.last() != Some(&now)
+            && self.begins_at(item, path)
+        {
+            watch.begun.push(now);
+        }
+        if let Some(paths) = &mut watch.paths {
+            paths.extend(self.begins(item));
+        }
+        if let (Some(failures), Item::Enter(id)) = (&mut watch.failures, item)
+            && self.is_first_entry(*id).is_some()
+        {
+            failures.live.entry(*id).or_default().began.get_or_insert(now);
+        }
+        let goes_on = !watch.stopped;
+        self.work.watch = Some(watch);
+        goes_on
+    }
+
+    pub(super) fn watch_item_done(&mut self) {
+        if let Some(watch) = &mut self.work.watch {
+            watch.now.item += 1;
+        }
+    }
+
+    fn is_first_entry(&self, id: FrameId) -> Option<&Frame> {
+        self.state.frames.get(id).filter(|frame| frame.attempt == 1)
+    }
+
+    /// Whether what this item begins is at the path. Of several frames under one path the outermost is meant.
+    fn begins_at(&self, item: &Item, path: &str) -> bool {
+        match item {
+            Item::Enter(id) => {
+                let Some(frame) = self.is_first_entry(*id) else { return false };
+                let Some(parent) = frame.parent else { return *self.path(*id) == *path };
+                if let Some(turn) = self.turn_path(frame, parent)
+                    && turn == path
+                {
+                    // A turn's judge begins when the turn has ended.
+                    return frame.slot & JUDGE == 0;
+                }
+                *self.path(*id) == *path && *self.path(parent) != *path && self.fresh_task_path(parent) != path
+            }
+            Item::Task(id) => self.begins_task(*id) && self.fresh_task_path(*id) == path,
+            _ => false,
+        }
+    }
+
+    /// What this item begins, as people would write it.
+    fn begins(&self, item: &Item) -> Option<Arc<str>> {
+        let path = match item {
+            Item::Enter(id) => match self.is_first_entry(*id)? {
+                Frame { parent: Some(parent), .. } if *self.path(*parent) == *self.path(*id) => return None,
+                _ => self.path(*id),
+            },
+            Item::Task(id) if self.begins_task(*id) => self.fresh_task_path(*id).into(),
+            _ => return None,
+        };
+        Some(path).filter(|path| !path.is_empty())
+    }
+
+    fn turn_path(&self, frame: &Frame, parent: FrameId) -> Option<String> {
+        let above = self.state.frames.get(parent)?;
+        let NodeKind::Loop(looping) = &self.program.node(above.node).kind else { return None };
+        Some(format!("{}{}", self.path(parent), looping.turn_path.write(frame.slot & !JUDGE)))
+    }
+
+    /// The task has not been tried, and waits for nothing.
+    fn begins_task(&self, id: FrameId) -> bool {
+        match self.state.frames.get(id).map(|frame| &frame.body) {
+            Some(Body::Pipeline(body)) => body.attempt == 0 && body.awaits.is_none() && body.again.is_none(),
+            _ => false,
+        }
+    }
+
+    /// The path of the task that a pipeline is at, if it has a label; else nothing.
+    fn fresh_task_path(&self, id: FrameId) -> String {
+        let Some(frame) = self.state.frames.get(id) else { return String::new() };
+        match (&self.program.node(frame.node).kind, &frame.body) {
+            (NodeKind::Pipeline(pipeline), Body::Pipeline(body)) => {
+                let task = pipeline.tasks.get(body.pc as usize).filter(|task| !task.label.is_empty());
+                task.map(|task| with_label(self.path(id), &task.label).to_string()).unwrap_or_default()
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn failures_mut(&mut self) -> Option<&mut Failures> {
+        self.work.watch.as_mut().and_then(|watch| watch.failures.as_mut())
+    }
+
+    /// A worker's report counts.
+    pub(super) fn watch_report(&mut self, id: FrameId, outcome: &TaskOutcome) {
+        if let Some(failures) = self.failures_mut() {
+            failures.live.entry(id).or_default().reported = outcome.error.is_some();
+        }
+    }
+
+    /// An item could not evaluate what it had to.
+    pub(super) fn watch_item_failed(&mut self, item: &Item) {
+        let Some(now) = self.work.watch.as_ref().map(|watch| watch.now) else { return };
+        let Some(failures) = self.failures_mut() else { return };
+        match item {
+            Item::ChildEnded { parent, .. } => failures.live.entry(*parent).or_default().by_last = true,
+            Item::EndRun(_) => {
+                let own = Failure { began: Some(now), path: "".into() };
+                failures.first = earlier(failures.first.take(), Some(own));
+            }
+            _ => {}
+        }
+    }
+
+    /// A frame is to be entered anew: what failed inside it counts no longer.
+    pub(super) fn watch_anew(&mut self, id: FrameId) {
+        if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
+            *live = Live { began: live.began, ..Live::default() };
+        }
+    }
+
+    /// A pipeline's task is to be tried again.
+    pub(super) fn watch_again(&mut self, id: FrameId) {
+        if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
+            live.latest = None;
+        }
+    }
+
+    /// Called while the frame is still there.
+    pub(super) fn watch_end(&mut self, id: FrameId, status: Status) {
+        if self.failures_mut().is_none() {
+            return;
+        }
+        let Some(frame) = self.state.frames.get(id) else { return };
+        let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, Body::New));
+        let called_off = frame.closing.as_ref().is_some_and(|closing| !closing.own);
+        let path = self.task_path(id);
+        let Some(watch) = &mut self.work.watch else { return };
+        let now = watch.now;
+        let Some(failures) = &mut watch.failures else { return };
+        let live = failures.live.remove(&id).unwrap_or_default();
+        // What fails before it is entered has begun with its end.
+        let began = if entered { live.began } else { live.began.or(Some(now)) };
+        let own = Failure { began, path };
+        let mut failed = earlier(live.failed, live.latest.map(|(_, failure)| failure));
+        let mut cut = live.cut;
+        match status {
+            Status::Failed | Status::TimedOut if failed.is_none() => {
+                let blamed = live.last.filter(|_| live.by_last).unwrap_or_else(|| own.clone());
+                if !called_off && !live.reported && cut.is_none() {
+                    failures.spoilt.extend(blamed.began);
+                }
+                failed = Some(blamed);
+            }
+            Status::Cancelled if cut.is_none() => cut = Some(own.clone()),
+            _ => {}
+        }
+        let Some(parent) = parent else {
+            failures.first = earlier(failures.first.take(), failed);
+            failures.cut = cut;
+            return;
+        };
+        let above = failures.live.entry(parent).or_default();
+        above.last = Some(own);
+        above.cut = earlier(above.cut.take(), cut);
+        if let Some(failure) = failed {
+            let before = match above.latest.take() {
+                // The same child again: both are what its next try may mend.
+                Some((same, before)) if same == slot => return above.latest = Some((slot, before.min(failure))),
+                before => before.map(|(_, before)| before),
+            };
+            above.failed = earlier(above.failed.take(), before);
+            above.latest = Some((slot, failure));
+        }
+    }
+}
+
+impl Failure {
+    fn min(self, other: Failure) -> Failure {
+        if other.began < self.began { other } else { self }
+    }
+}

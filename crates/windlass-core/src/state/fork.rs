@@ -1,0 +1,123 @@
+//! A state that becomes another run's: what was done stays, the time in between does not count.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_value::{Duration, Timestamp, Value};
+
+use super::{Body, Frame, FrameId, Item, ScopeId, State, TimerKey, Variable};
+use crate::ErrorInfo;
+use crate::plan::{NodeKind, Wait};
+use crate::program::{Program, fits, kind_name};
+
+/// Where a run was made from another; told of by its first event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Forked {
+    pub run: Arc<str>,
+    /// What is done anew first.
+    pub path: Arc<str>,
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub retry: bool,
+}
+
+/// Why a variable cannot be set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unset {
+    /// These are there.
+    NoSuchVariable(Vec<Arc<str>>),
+    Unfit(ErrorInfo),
+}
+
+impl State {
+    /// Another run begins with this state: its ticks and events are counted from the beginning, and nobody has called it.
+    pub fn begin_anew(&mut self, run: &Arc<str>) {
+        self.run.id = run.clone();
+        self.run.parent = None;
+        self.run.trace = None;
+        (self.ticks, self.events) = (0, 0);
+    }
+
+    /// The time goes on at `at`: whatever was to happen after a while happens after that while, and no time that was given
+    /// to something has passed meanwhile. What waits for a point in time waits for that point.
+    pub fn go_on_at(&mut self, program: &Program, at: Timestamp) {
+        let by = at.since(self.now);
+        if at <= self.now || by == Duration::ZERO {
+            return;
+        }
+        let stays = |frame: &Frame| matches!(&program.node(frame.node).kind, NodeKind::Wait(Wait::Until(_)));
+        let points: Vec<TimerKey> =
+            self.frames.iter().filter(|(_, frame)| stays(frame)).filter_map(|(_, frame)| frame.alarm).collect();
+        let later = |key: &mut TimerKey| {
+            if !points.contains(key) {
+                key.0 = key.0 + by;
+            }
+        };
+        let timers = std::mem::take(&mut self.timers).into_iter();
+        self.timers = timers
+            .map(|(mut key, timer)| {
+                later(&mut key);
+                (key, timer)
+            })
+            .collect();
+        for frame in self.frames.tenants_mut() {
+            frame.started_at = frame.started_at + by;
+            let account = frame.account.as_mut().and_then(|account| account.time.as_mut());
+            [frame.deadline.as_mut(), frame.alarm.as_mut(), account].into_iter().flatten().for_each(later);
+            match &mut frame.body {
+                Body::Loop(body) => {
+                    body.time_at = body.time_at.map(|time| time + by);
+                    body.time_key.as_mut().into_iter().for_each(later);
+                }
+                Body::Pipeline(body) => {
+                    body.task_started_at = body.task_started_at + by;
+                    body.first_try_at = body.first_try_at.map(|time| time + by);
+                }
+                _ => {}
+            }
+        }
+        for turn in self.scopes.tenants_mut().filter_map(|scope| scope.turn.as_mut()) {
+            turn.started_at = turn.started_at + by;
+            turn.loop_started_at = turn.loop_started_at + by;
+        }
+        self.jobs.values_mut().filter_map(|open| open.cancelled.as_mut()).for_each(later);
+        self.now = at;
+    }
+
+    /// The frame that the next item of the agenda begins, or goes on with.
+    pub fn next_frame(&self) -> Option<FrameId> {
+        match self.agenda.front()? {
+            Item::Enter(frame) | Item::Task(frame) => Some(*frame),
+            _ => None,
+        }
+    }
+
+    /// Sets a variable that this frame can see, where it is kept: the innermost of that name.
+    pub fn set_variable(&mut self, frame: FrameId, name: &str, value: Value) -> Result<(), Unset> {
+        let mut known = Vec::new();
+        let mut at: Option<ScopeId> = self.frames.get(frame).map(|frame| frame.scope);
+        while let Some(scope) = at.and_then(|id| self.scopes.get_mut(id)) {
+            if let Some(Variable { kind, value: kept }) = scope.variables.get_mut(name) {
+                if !fits(*kind, &value) {
+                    let message =
+                        format!("the variable `{name}` holds {}, so it cannot be set to {value:?}", kind_name(*kind));
+                    return Err(Unset::Unfit(ErrorInfo::new("VariableKind", "expression", message)));
+                }
+                *kept = value;
+                return Ok(());
+            }
+            known.extend(scope.variables.keys().cloned());
+            at = scope.parent;
+        }
+        // What the run was given counts as its variables until they are written.
+        let mut found = false;
+        for given in [&mut self.run.parameters, &mut self.run.input] {
+            let Value::Map(given) = given else { continue };
+            known.extend(given.keys().cloned());
+            if given.contains_key(name) {
+                Arc::make_mut(given).insert(name, value.clone());
+                found = true;
+            }
+        }
+        if found { Ok(()) } else { Err(Unset::NoSuchVariable(known)) }
+    }
+}
