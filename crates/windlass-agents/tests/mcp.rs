@@ -10,7 +10,7 @@ use common::{Scene, object};
 use server::{HttpServer, Manner};
 use windlass_agents::{Catalogue, McpServer, Otherwise, Policy, Reach, Registry};
 use windlass_runtime::{Tool, ToolCall};
-use windlass_tools::{HttpOptions, HttpTool, Secret};
+use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value};
 
 /// This very program, as a server: see `a_server_if_started_as_one`.
@@ -37,7 +37,7 @@ fn service(server: &HttpServer) -> McpServer {
 }
 
 fn scene(server: McpServer) -> Scene {
-    let http = HttpTool::new(HttpOptions { allow_private: true, ..HttpOptions::default() });
+    let http = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
     Scene::with(Registry::builder().file_tools().mcp(server).mcp_http(http), Policy::new(Otherwise::Allow))
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions};
 use windlass_store::{Durability, SqliteOptions, SqliteStore, Store};
-use windlass_tools::{HttpOptions, standard_tools};
+use windlass_tools::{HttpOptions, Outbound, standard_tools};
 
 use crate::definitions;
 
 pub fn options() -> EngineOptions {
     EngineOptions {
-        tools: standard_tools(HttpOptions { allow_private: true, ..HttpOptions::default() }),
+        tools: standard_tools(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() }),
         languages: wdl::languages(),
         limits: definitions::limits(),
         ..EngineOptions::default()

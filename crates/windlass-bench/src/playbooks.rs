@@ -10,7 +10,7 @@ use windlass_runtime::{EngineOptions, StartOptions};
 use windlass_store::Durability;
 use windlass_syntax::{Colour, Source};
 use windlass_tools::test_service::TestService;
-use windlass_tools::{Credentials, HttpOptions, NamedCredentials, playbook_tools};
+use windlass_tools::{Credentials, HttpOptions, NamedCredentials, Outbound, playbook_tools};
 use windlass_value::Value;
 
 use crate::definitions::limits;
@@ -32,7 +32,7 @@ fn compiled(text: &str) -> Plan {
 
 fn playbook_options() -> EngineOptions {
     let credentials: Arc<dyn Credentials> = Arc::new(NamedCredentials::new(|_| None));
-    let http = HttpOptions { allow_private: true, ..HttpOptions::default() };
+    let http = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
     let tools = playbook_tools(http, &credentials, |name| std::env::var(name).ok());
     let mut options = options();
     options.languages.push(Arc::new(Jinja));

@@ -6,8 +6,8 @@ use windlass_agents::{AGENT_FILES, AGENT_TOOL};
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan};
 use windlass_runtime::Tools;
 use windlass_tools::{
-    Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Secret,
-    ToolInfo, playbook_tools, tool_infos,
+    Credentials, Endpoint, EndpointTool, HttpOptions, HttpTool, ModelOptions, ModelTool, NamedCredentials, Outbound,
+    Secret, ToolInfo, playbook_tools, tool_infos,
 };
 
 use crate::agents;
@@ -37,7 +37,7 @@ const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
-    let options = HttpOptions { allow_private: true, reply_bytes_max, ..HttpOptions::default() };
+    let options = HttpOptions { outbound: Outbound::open(), reply_bytes_max, ..HttpOptions::default() };
     let http = HttpTool::new(options.clone());
     let model = ModelTool::new(model_options(settings), http.clone());
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));

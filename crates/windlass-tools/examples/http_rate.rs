@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::TestService;
-use windlass_tools::{HttpOptions, HttpTool};
+use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::Value;
 
 const MEASURED: Duration = Duration::from_secs(3);
@@ -13,7 +13,7 @@ const MEASURED: Duration = Duration::from_secs(3);
 async fn main() -> std::io::Result<()> {
     let callers = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(64);
     let service = TestService::start()?;
-    let tool = HttpTool::new(HttpOptions { allow_private: true, ..HttpOptions::default() });
+    let tool = HttpTool::new(HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() });
     let started = Instant::now();
     let tasks: Vec<_> =
         (0..callers).map(|_| tokio::spawn(repeat(tool.clone(), service.url("/jobs/1"), started))).collect();

@@ -73,6 +73,12 @@ impl Credential {
         self.alias.as_ref().map_or_else(|| "the credential".to_owned(), |alias| format!("the credential `{alias}`"))
     }
 
+    /// It was found under an alias: whoever runs the engine has written it, not a definition.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases ask"))]
+    pub(crate) fn is_known(&self) -> bool {
+        self.alias.is_some()
+    }
+
     pub(crate) fn url(&self) -> Option<&str> {
         self.url.as_ref().map(Secret::reveal)
     }

@@ -6,9 +6,9 @@
 mod body;
 mod call;
 mod client;
+mod connect;
 mod content;
 mod failure;
-mod guard;
 mod open;
 mod poll;
 mod redirect;
@@ -31,6 +31,7 @@ pub use call::HttpCallTool;
 pub(crate) use call::INFO as CALL_INFO;
 
 use crate::info::{ToolInfo, field, required};
+use crate::outbound::Outbound;
 use client::Client;
 pub(crate) use open::Opened;
 pub(crate) use reply::Reply;
@@ -71,8 +72,8 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
 pub struct HttpOptions {
     /// The most decoded bytes of a reply's body that are read.
     pub reply_bytes_max: usize,
-    /// Loopback, private and other non-public addresses may be called: `windlass run` trusts its file, a server does not.
-    pub allow_private: bool,
+    /// What may be called: `windlass run` trusts its file, a server does not.
+    pub outbound: Outbound,
     pub user_agent: String,
     /// For calls that name no timeout of their own.
     pub default_timeout: Duration,
@@ -82,7 +83,7 @@ impl Default for HttpOptions {
     fn default() -> HttpOptions {
         HttpOptions {
             reply_bytes_max: 16 << 20,
-            allow_private: false,
+            outbound: Outbound::default(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
             default_timeout: Duration::from_secs(120),
         }
@@ -95,6 +96,7 @@ pub struct HttpTool(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    options: HttpOptions,
     user_agent: HeaderValue,
     reply_bytes_max: usize,
     default_timeout: Duration,
@@ -103,11 +105,20 @@ struct Inner {
 impl HttpTool {
     pub fn new(options: HttpOptions) -> HttpTool {
         HttpTool(Arc::new(Inner {
-            client: Client::new(options.allow_private),
+            client: Client::new(options.outbound.clone()),
             user_agent: escaped_header(&options.user_agent),
             reply_bytes_max: options.reply_bytes_max,
             default_timeout: options.default_timeout,
+            options,
         }))
+    }
+
+    /// The same, with connections of its own, for services at places that the operator has chosen. Nobody else gets at
+    /// these connections: a definition that names the same place is asked by its own rules.
+    #[must_use]
+    pub fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> HttpTool {
+        let options = &self.0.options;
+        HttpTool::new(HttpOptions { outbound: options.outbound.trusting(urls), ..options.clone() })
     }
 }
 

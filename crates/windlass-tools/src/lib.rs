@@ -18,6 +18,7 @@ mod input;
 pub mod mock;
 mod model;
 mod noop;
+pub mod outbound;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "process")]
@@ -52,6 +53,7 @@ pub use http::{HttpCallTool, HttpOptions, HttpTool};
 pub use info::{Field, ToolInfo, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;
+pub use outbound::Outbound;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresTool};
 #[cfg(feature = "process")]
@@ -80,13 +82,15 @@ pub fn playbook_tools(
     credentials: &Arc<dyn Credentials>,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Tools {
+    let outbound = options.outbound.clone();
     let http = HttpTool::new(options);
     let calls = HttpCallTool::new(http.clone(), credentials.clone());
     let calls = Opening::new(calls, credentials);
     let tools = Tools::new().with("http", http).with("http_call", calls).with("noop", NoopTool);
     #[cfg(feature = "postgres")]
     let tools = {
-        let postgres = PostgresTool::new(credentials.clone(), PostgresOptions::default());
+        let options = PostgresOptions { outbound: outbound.clone(), ..PostgresOptions::default() };
+        let postgres = PostgresTool::new(credentials.clone(), options);
         tools.with("postgres", Opening::new(postgres, credentials))
     };
     #[cfg(feature = "sqlite")]
@@ -103,6 +107,6 @@ pub fn playbook_tools(
         let shell = ShellTool::new(ShellOptions::with_environment(&environment));
         tools.with("shell", Opening::new(shell, credentials))
     };
-    let _ = environment;
+    let _ = (environment, outbound);
     tools
 }

@@ -18,6 +18,7 @@ use windlass_value::{Duration, Value};
 
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
+use crate::outbound::Outbound;
 use crate::input::{Input, in_time};
 use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
@@ -53,6 +54,8 @@ pub struct PostgresOptions {
     pub default_timeout: Duration,
     /// The most bytes of rows that one call may give.
     pub rows_bytes_max: usize,
+    /// Where servers may be that a definition names itself. Those of a credential are trusted, unless they are denied.
+    pub outbound: Outbound,
 }
 
 impl Default for PostgresOptions {
@@ -62,6 +65,7 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(15),
             default_timeout: Duration::from_secs(3600),
             rows_bytes_max: ROWS_BYTES_MAX,
+            outbound: Outbound::open(),
         }
     }
 }

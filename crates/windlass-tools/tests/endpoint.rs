@@ -6,7 +6,7 @@ mod support;
 
 use windlass_core::TaskOutcome;
 use windlass_runtime::Tool;
-use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Secret};
+use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, to_json};
 
 use support::{all_of, call, class, error, options, part, service, tool};
@@ -104,7 +104,7 @@ async fn its_headers_stay_with_it() {
 #[tokio::test]
 async fn a_closed_engine_calls_public_addresses_only() {
     let service = service();
-    let closed = HttpTool::new(HttpOptions { allow_private: false, ..options() });
+    let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
     let outcome = EndpointTool::new(endpoint(service.url("/text")), closed).call(call("1")).await;
     assert_eq!((class(&outcome), service.requests()), (("BlockedAddress", "input", false), 0));
 }

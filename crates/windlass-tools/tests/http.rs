@@ -9,7 +9,7 @@ use std::time::{Duration as StdDuration, Instant};
 use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::Effect;
-use windlass_tools::{HttpOptions, HttpTool, NoopTool, standard_tools};
+use windlass_tools::{HttpOptions, HttpTool, NoopTool, Outbound, standard_tools};
 use windlass_value::{Duration, Value, to_json};
 
 use support::{call, class, error, get, options, part, send, service, tool};
@@ -377,7 +377,7 @@ async fn secrets_stay_with_their_server() {
 #[tokio::test]
 async fn a_closed_engine_calls_public_addresses_only() {
     let service = service();
-    let closed = HttpTool::new(HttpOptions { allow_private: false, ..options() });
+    let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
     let port = service.addr().port();
     for host in ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0"] {
         let outcome = closed.call(call(&format!(r#"{{"uri": "http://{host}:{port}/text"}}"#))).await;

@@ -8,7 +8,7 @@ use windlass_core::TaskOutcome;
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::mock::MockService;
 use windlass_tools::test_service::TestService;
-use windlass_tools::{HttpOptions, HttpTool, ModelOptions, ModelTool, Secret};
+use windlass_tools::{HttpOptions, HttpTool, ModelOptions, ModelTool, Outbound, Secret};
 use windlass_value::{Duration, to_json};
 
 use support::{all_of, call, class, error, options, part, tool};
@@ -225,7 +225,7 @@ async fn a_service_on_ones_own_machine_needs_no_key() {
 #[tokio::test]
 async fn a_closed_engine_keeps_its_model_off_private_addresses() {
     let service = service(r#"{"model": [{"reply": "x"}]}"#);
-    let closed = HttpTool::new(HttpOptions { allow_private: false, ..options() });
+    let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
     let outcome = ModelTool::new(model_options(service.model_url()), closed).call(call(r#"{"prompt": "x"}"#)).await;
     assert_eq!((class(&outcome), service.requests()), (("BlockedAddress", "input", false), 0));
 }

@@ -7,7 +7,7 @@ mod support;
 use windlass_core::{Again, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::TestService;
-use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Secret};
+use windlass_tools::{Endpoint, EndpointTool, HttpOptions, HttpTool, Outbound, Secret};
 use windlass_value::{Duration, Value, parse_json, to_json};
 
 use support::{all_of, call, class, error, options, part, send, service, tool};
@@ -131,7 +131,7 @@ async fn secrets_stay_with_their_server() {
 async fn a_poll_is_guarded_like_any_call() {
     let service = service();
     let open = send(&post(&service, "/async/1", "")).await;
-    let closed = HttpTool::new(HttpOptions { allow_private: false, ..options() });
+    let closed = HttpTool::new(HttpOptions { outbound: Outbound::default(), ..options() });
     let outcome = closed.call(next(again(&open).input.clone())).await;
     assert_eq!(class(&outcome), ("BlockedAddress", "input", false));
 }

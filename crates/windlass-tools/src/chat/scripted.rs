@@ -11,6 +11,7 @@ use super::ChatOptions;
 use super::providers::{PLAIN, Protocol};
 use super::service::{Chosen, address};
 use crate::http::{HttpOptions, HttpTool};
+use crate::outbound::Outbound;
 use crate::mock::{MockOptions, MockService, Script};
 use crate::secret::Redaction;
 
@@ -28,7 +29,7 @@ pub(super) struct Scripted {
 impl Scripted {
     pub(super) fn new(http: &HttpTool) -> Scripted {
         let reply_bytes_max = http.reply_bytes_max();
-        let options = HttpOptions { allow_private: true, reply_bytes_max, ..HttpOptions::default() };
+        let options = HttpOptions { outbound: Outbound::open(), reply_bytes_max, ..HttpOptions::default() };
         Scripted { http: HttpTool::new(options), services: Mutex::default() }
     }
 

@@ -10,7 +10,7 @@ use crate::http::HttpOptions;
 use crate::test_service::TestService;
 
 fn http() -> HttpTool {
-    HttpTool::new(HttpOptions { allow_private: true, ..HttpOptions::default() })
+    HttpTool::new(HttpOptions { outbound: crate::Outbound::open(), ..HttpOptions::default() })
 }
 
 fn options(base_url: String) -> ChatOptions {

@@ -10,14 +10,14 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use windlass_core::ErrorInfo;
 
+use super::connect::Connector;
 use super::failure;
-use super::guard::Guard;
 use super::request::Request;
+use crate::outbound::Outbound;
 use crate::tls;
 
 /// Shorter than the keep-alive of common servers (five seconds and up), so that a request seldom meets a connection
@@ -27,11 +27,10 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// Definitions name few; more would be computed ones.
 const MANNERS_MAX: usize = 32;
 
-type Tcp = HttpConnector<Guard>;
 type Body = Full<Bytes>;
 
 pub(super) struct Client {
-    guard: Guard,
+    outbound: Outbound,
     usual: Pools,
     /// For calls that want a connection made in another way.
     others: Mutex<BTreeMap<Manner, Arc<Pools>>>,
@@ -53,27 +52,24 @@ impl Default for Manner {
 
 struct Pools {
     manner: Manner,
-    plain: Pool<Tcp, Body>,
+    plain: Pool<Connector, Body>,
     /// Made when the first `https` address is called: reading the machine's root certificates takes milliseconds that a
     /// short run on plain HTTP need not spend.
-    secure: OnceLock<Result<Pool<HttpsConnector<Tcp>, Body>, rustls::Error>>,
+    secure: OnceLock<Result<Pool<HttpsConnector<Connector>, Body>, rustls::Error>>,
 }
 
 impl Client {
-    pub(super) fn new(allow_private: bool) -> Client {
-        let guard = Guard { allow_private };
-        Client { guard, usual: Pools::new(guard, Manner::default()), others: Mutex::default() }
+    pub(super) fn new(outbound: Outbound) -> Client {
+        let usual = Pools::new(&outbound, Manner::default());
+        Client { outbound, usual, others: Mutex::default() }
     }
 
     pub(super) async fn send(&self, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
-        if !self.guard.allows_host(request.uri.host().unwrap_or_default()) {
-            return Err(failure::blocked(&request.method, &request.uri));
-        }
         if request.manner == self.usual.manner {
-            return self.usual.send(self.guard, request).await;
+            return self.usual.send(&self.outbound, request).await;
         }
         let pools = self.other(request.manner);
-        pools.send(self.guard, request).await
+        pools.send(&self.outbound, request).await
     }
 
     fn other(&self, manner: Manner) -> Arc<Pools> {
@@ -81,22 +77,22 @@ impl Client {
         if others.len() >= MANNERS_MAX && !others.contains_key(&manner) {
             others.clear();
         }
-        others.entry(manner).or_insert_with(|| Arc::new(Pools::new(self.guard, manner))).clone()
+        others.entry(manner).or_insert_with(|| Arc::new(Pools::new(&self.outbound, manner))).clone()
     }
 }
 
 impl Pools {
-    fn new(guard: Guard, manner: Manner) -> Pools {
-        Pools { manner, plain: pool(tcp(guard, manner.connect)), secure: OnceLock::new() }
+    fn new(outbound: &Outbound, manner: Manner) -> Pools {
+        Pools { manner, plain: pool(Connector::new(outbound, manner.connect)), secure: OnceLock::new() }
     }
 
-    async fn send(&self, guard: Guard, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
+    async fn send(&self, outbound: &Outbound, request: &Request) -> Result<Response<Incoming>, ErrorInfo> {
         let (method, uri) = (&request.method, &request.uri);
         let message = request.message();
         let pending = if uri.scheme_str() == Some("https") {
             let secure = self.secure.get_or_init(|| {
                 let config = if self.manner.verified { tls::trusting(tls::machine_roots()) } else { tls::unchecked() };
-                config.map(|config| pool(over_tls(tcp(guard, self.manner.connect), config)))
+                config.map(|config| pool(over_tls(Connector::new(outbound, self.manner.connect), config)))
             });
             secure.as_ref().map_err(|error| failure::connection(method, uri, error))?.request(message)
         } else {
@@ -106,16 +102,7 @@ impl Pools {
     }
 }
 
-fn tcp(guard: Guard, connect: Duration) -> Tcp {
-    let mut tcp = HttpConnector::new_with_resolver(guard);
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(connect));
-    tcp.set_keepalive(Some(Duration::from_secs(60)));
-    tcp
-}
-
-fn over_tls(tcp: Tcp, config: ClientConfig) -> HttpsConnector<Tcp> {
+fn over_tls(tcp: Connector, config: ClientConfig) -> HttpsConnector<Connector> {
     HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().wrap_connector(tcp)
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use hyper::{Method, StatusCode, Uri};
 use windlass_core::ErrorInfo;
 
-use super::guard::Blocked;
 use super::request::Request;
 use super::uri::shown;
+use crate::outbound::Refused;
 
 /// The definition asks for something that cannot be sent; `what` completes the code `BadRequest…`.
 pub(super) fn bad_request(what: &str, message: impl Display, hint: &str) -> ErrorInfo {
@@ -94,17 +94,11 @@ pub(super) fn secret_location(by: &Uri) -> ErrorInfo {
         .replied()
 }
 
-pub(super) fn blocked(method: &Method, uri: &Uri) -> ErrorInfo {
-    let message = format!("{method} {} leads to an address that is not public", shown(uri));
-    ErrorInfo::new("BlockedAddress", "input", message)
-        .hint("this engine calls public addresses only; `windlass run` also calls local ones")
-}
-
 /// No usable reply: refused, unknown host, broken off, bad certificate.
 pub(super) fn connection(method: &Method, uri: &Uri, error: &(dyn Error + 'static)) -> ErrorInfo {
     let chain = chain(error);
-    if chain.iter().any(|link| link.is::<Blocked>()) {
-        return blocked(method, uri);
+    if let Some(refused) = Refused::among(&chain) {
+        return refused.error(&format!("{method} {}", shown(uri)));
     }
     let reason = chain.last().map(ToString::to_string).unwrap_or_default();
     let info = ErrorInfo::new("connection", "connection", format!("{method} {}: {reason}", shown(uri)));

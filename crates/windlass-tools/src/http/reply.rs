@@ -137,11 +137,16 @@ pub(super) async fn read(
         io::ErrorKind::FileTooLarge => failure::too_large(request, max),
         _ => failure::bad_encoding(request, &error.to_string()),
     };
-    let mut is_empty = true;
+    let (mut is_empty, mut wire_bytes) = (true, 0usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure::connection(&request.method, &request.uri, &error))?;
         if let Some(bytes) = frame.data_ref().filter(|bytes| !bytes.is_empty()) {
             is_empty = false;
+            // Packed bytes may unpack to nothing, for ever.
+            wire_bytes = wire_bytes.saturating_add(bytes.len());
+            if wire_bytes > max {
+                return Err(failure::too_large(request, max));
+            }
             sink.write(bytes).map_err(refused)?;
         }
     }

@@ -11,7 +11,7 @@ fn call(uri: String) -> ToolCall {
 }
 
 fn inner() -> Inner {
-    let options = HttpOptions { allow_private: true, ..HttpOptions::default() };
+    let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
     let tool = HttpTool::new(options);
     Arc::try_unwrap(tool.0).ok().unwrap()
 }

@@ -50,6 +50,13 @@ pub(crate) fn login(text: &str) -> Option<(String, String)> {
     parse(text, None).ok()?.login
 }
 
+/// Where a URL leads, with the usual port if it names none.
+pub(crate) fn host_and_port(text: &str) -> Option<(String, u16)> {
+    let uri = parse(text, None).ok()?.uri;
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(usual)))
+}
+
 fn split_scheme(text: &str) -> Result<(&'static str, &str), ErrorInfo> {
     let known = ["http", "https"];
     let (scheme, rest) = text.split_once("://").ok_or_else(|| bad_uri(text, "it has no scheme"))?;

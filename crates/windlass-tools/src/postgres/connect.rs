@@ -13,7 +13,9 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use windlass_core::ErrorInfo;
 
+use super::failure::Failure;
 use crate::credentials::Credential;
+use crate::outbound::{Outbound, Refused};
 use crate::tls;
 
 const HINT: &str = "postgres://user:password@host:5432/database?sslmode=require, or a JSON object with host, port, user, \
@@ -72,10 +74,69 @@ pub(super) fn place(config: &Config, facts: &Credential) -> String {
         Host::Tcp(host) => host.clone(),
         Host::Unix(path) => path.display().to_string(),
     });
-    let ports = config.get_ports();
-    let port = |at: usize| ports.get(at).or(ports.first()).copied().unwrap_or(5432);
-    let places: Vec<String> = hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(at))).collect();
+    let places: Vec<String> = hosts.enumerate().map(|(at, host)| format!("{host}:{}", port(config, at))).collect();
     format!("{} ({})", places.join(", "), facts.called())
+}
+
+/// The port of the host at this place of the list.
+fn port(config: &Config, at: usize) -> u16 {
+    let ports = config.get_ports();
+    ports.get(at).or(ports.first()).copied().unwrap_or(5432)
+}
+
+/// What these facts may lead to: what whoever runs the engine has written as a credential is no definition's choice.
+pub(super) fn outbound(base: &Outbound, config: &Config, facts: &Credential) -> Outbound {
+    if base.is_open() || !facts.is_known() {
+        return base.clone();
+    }
+    let named = config.get_hosts().iter().enumerate().filter_map(|(at, host)| match host {
+        Host::Tcp(host) => Some((host.clone(), port(config, at))),
+        Host::Unix(_) => None,
+    });
+    let fixed = config.get_hostaddrs().iter().enumerate().map(|(at, host)| (host.to_string(), port(config, at)));
+    let all_files = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+    if all_files && config.get_hostaddrs().is_empty() {
+        return Outbound::open();
+    }
+    named.chain(fixed).fold(base.clone(), |outbound, (host, port)| outbound.trusting_place(&host, port))
+}
+
+/// With an address for each host, so that the client resolves nothing itself.
+pub(super) async fn checked(config: &Config, outbound: &Outbound, place: &str) -> Result<Config, Failure> {
+    let mut config = config.clone();
+    if outbound.is_open() {
+        return Ok(config);
+    }
+    let refused = |refused: &Refused| Failure::from(refused.error(&format!("Postgres at {place}")));
+    let addresses = async |host: &str, port: u16| {
+        let found = outbound.addresses(host, port).await;
+        found.map_err(|error| match Refused::of(&error) {
+            Some(reason) => refused(reason),
+            None => Failure::unreachable(place, &error.to_string()),
+        })
+    };
+    let fixed: Vec<_> = config.get_hostaddrs().to_vec();
+    for (at, address) in fixed.iter().enumerate() {
+        addresses(&address.to_string(), port(&config, at)).await?;
+    }
+    if !fixed.is_empty() {
+        return Ok(config);
+    }
+    for (at, host) in config.get_hosts().to_vec().into_iter().enumerate() {
+        match host {
+            Host::Tcp(host) => {
+                let found = addresses(&host, port(&config, at)).await?;
+                if let Some(first) = found.first() {
+                    config.hostaddr(first.ip());
+                }
+            }
+            Host::Unix(path) => {
+                let reason = outbound.refuse_file(&path.display().to_string());
+                return reason.map_or(Ok(config), |reason| Err(refused(&reason)));
+            }
+        }
+    }
+    Ok(config)
 }
 
 enum Mode {

@@ -10,10 +10,11 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, Statement};
 
 use super::PostgresOptions;
-use super::connect::{Tls, place, target};
+use super::connect::{Tls, checked, outbound, place, target};
 use super::failure::Failure;
 use super::rows::{self, Reader};
 use crate::credentials::Credential;
+use crate::outbound::Outbound;
 
 /// Plans that one connection keeps.
 const PLANS_MAX: usize = 256;
@@ -33,7 +34,8 @@ impl Pools {
         let slots = Arc::new(Semaphore::new(options.connections_max.max(1)));
         let connect_timeout = options.connect_timeout.to_std();
         let place = place(&config, facts);
-        let pool = Arc::new(Pool { place, config, tls, slots, connect_timeout, idle: Mutex::default() });
+        let outbound = outbound(&options.outbound, &config, facts);
+        let pool = Arc::new(Pool { place, config, tls, outbound, slots, connect_timeout, idle: Mutex::default() });
         if pools.len() >= POOLS_MAX {
             pools.remove(0);
         }
@@ -47,6 +49,7 @@ pub(super) struct Pool {
     place: String,
     config: Config,
     tls: Tls,
+    outbound: Outbound,
     slots: Arc<Semaphore>,
     connect_timeout: StdDuration,
     idle: Mutex<Vec<Connection>>,
@@ -78,13 +81,15 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {
-        let connecting = self.config.connect(self.tls.clone());
+        let connecting = async {
+            let config = checked(&self.config, &self.outbound, &self.place).await?;
+            config.connect(self.tls.clone()).await.map_err(|error| Failure::from_connecting(error, &self.place))
+        };
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;
         let (client, wire) = connected
             .map_err(|_| {
                 Failure::unreachable(&self.place, &format!("no connection within {:?}", self.connect_timeout))
-            })?
-            .map_err(|error| Failure::from_connecting(error, &self.place))?;
+            })??;
         // Ends with the connection; what goes wrong there, the client says as well.
         tokio::spawn(async move {
             let _ = wire.await;

@@ -8,7 +8,7 @@ pub mod models;
 use windlass_core::{ErrorInfo, TaskOutcome};
 use windlass_runtime::{Tool, ToolCall};
 use windlass_tools::test_service::TestService;
-use windlass_tools::{HttpOptions, HttpTool};
+use windlass_tools::{HttpOptions, HttpTool, Outbound};
 use windlass_value::{parse_json, to_json};
 
 pub fn service() -> TestService {
@@ -16,7 +16,7 @@ pub fn service() -> TestService {
 }
 
 pub fn options() -> HttpOptions {
-    HttpOptions { allow_private: true, reply_bytes_max: 1 << 20, ..HttpOptions::default() }
+    HttpOptions { outbound: Outbound::open(), reply_bytes_max: 1 << 20, ..HttpOptions::default() }
 }
 
 pub fn tool() -> HttpTool {

@@ -43,7 +43,7 @@ async fn request() -> Request {
 
 #[tokio::test]
 async fn refuses_a_certificate_that_nobody_vouches_for() {
-    let error = Client::new(true).send(&request().await).await.unwrap_err();
+    let error = Client::new(Outbound::open()).send(&request().await).await.unwrap_err();
     assert_eq!((&*error.code, &*error.kind), ("connection", "connection"));
     assert!(error.message.contains("certificate"), "{}", error.message);
     assert!(error.hint.unwrap().contains("certificate"));
@@ -54,8 +54,8 @@ async fn speaks_tls_with_a_trusted_server() {
     let mut roots = tls::machine_roots();
     assert!(roots.len() > 50);
     roots.add(CERTIFICATE.to_vec().into()).unwrap();
-    let client = Client::new(true);
-    let secure = pool(over_tls(tcp(client.guard, CONNECT), tls::trusting(roots).unwrap()));
+    let client = Client::new(Outbound::open());
+    let secure = pool(over_tls(Connector::new(&client.outbound, CONNECT), tls::trusting(roots).unwrap()));
     assert!(client.usual.secure.set(Ok(secure)).is_ok());
     let response = client.send(&request().await).await.unwrap();
     assert_eq!(response.status(), 204);
@@ -63,7 +63,7 @@ async fn speaks_tls_with_a_trusted_server() {
 
 #[tokio::test]
 async fn takes_any_certificate_if_the_call_says_so() {
-    let client = Client::new(true);
+    let client = Client::new(Outbound::open());
     let mut request = request().await;
     request.manner.verified = false;
     assert_eq!(client.send(&request).await.unwrap().status(), 204);

@@ -1,0 +1,79 @@
+//! How connections are made: the policy gives the addresses, and only those are tried.
+
+use std::future::{Future, Ready, ready};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::outbound::Outbound;
+
+#[derive(Clone)]
+pub(super) struct Connector {
+    outbound: Outbound,
+    limit: Duration,
+}
+
+impl Connector {
+    pub(super) fn new(outbound: &Outbound, limit: Duration) -> Connector {
+        Connector { outbound: outbound.clone(), limit }
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Connector { outbound, limit } = self.clone();
+        Box::pin(async move {
+            let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+            let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(usual));
+            let addresses = outbound.addresses(host, port).await?;
+            Ok(tcp(Found(addresses), limit).call(uri).await?)
+        })
+    }
+}
+
+/// Tries the addresses of both families side by side.
+fn tcp(found: Found, limit: Duration) -> HttpConnector<Found> {
+    let mut tcp = HttpConnector::new_with_resolver(found);
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(limit));
+    tcp.set_keepalive(Some(Duration::from_secs(60)));
+    tcp
+}
+
+/// What has been resolved and checked already: nothing is asked again.
+#[derive(Clone)]
+struct Found(Vec<SocketAddr>);
+
+impl Service<Name> for Found {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Name) -> Self::Future {
+        ready(Ok(self.0.clone().into_iter()))
+    }
+}

@@ -1,0 +1,261 @@
+//! Which places may be connected to, for whatever tool connects on behalf of a definition.
+//!
+//! A name is resolved once, each of its addresses is checked, and those that pass are the ones connected to: a name that
+//! changes its mind between check and use gains nothing. Every redirect is a new connection, and so is checked like the
+//! first. Proxies of the environment are not used: what they would reach, nobody could check.
+
+mod address;
+mod host;
+mod rule;
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use windlass_core::ErrorInfo;
+
+use crate::http::uri;
+use host::Host;
+pub use rule::{BadRule, Rule};
+
+/// Finds the addresses of a name.
+pub trait Resolver: Send + Sync {
+    fn resolve<'a>(&'a self, name: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+}
+
+/// The resolver of this machine.
+struct Machine;
+
+impl Resolver for Machine {
+    fn resolve<'a>(&'a self, name: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) })
+    }
+}
+
+/// What may be connected to. Clones are the same policy.
+#[derive(Clone)]
+pub struct Outbound(Arc<Policy>);
+
+#[derive(Clone)]
+struct Policy {
+    /// Addresses that are not public may be connected to.
+    open: bool,
+    allow: Vec<Rule>,
+    deny: Vec<Rule>,
+    /// What is allowed besides because the operator's own settings say where a service is.
+    trusted: Vec<Rule>,
+    /// The section of the settings that allows places, for hints.
+    section: Option<&'static str>,
+    resolver: Arc<dyn Resolver>,
+}
+
+/// Public addresses only.
+impl Default for Outbound {
+    fn default() -> Outbound {
+        Outbound::with_policy(false)
+    }
+}
+
+impl fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Policy { open, allow, deny, trusted, .. } = &*self.0;
+        let mut debug = f.debug_struct("Outbound");
+        debug.field("open", open).field("allow", allow).field("deny", deny).field("trusted", trusted);
+        debug.finish_non_exhaustive()
+    }
+}
+
+impl Outbound {
+    /// Every address: for whoever trusts the definition as much as the program.
+    pub fn open() -> Outbound {
+        Outbound::with_policy(true)
+    }
+
+    fn with_policy(open: bool) -> Outbound {
+        let (allow, deny, trusted) = (Vec::new(), Vec::new(), Vec::new());
+        Outbound(Arc::new(Policy { open, allow, deny, trusted, section: None, resolver: Arc::new(Machine) }))
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Policy)) -> Outbound {
+        let mut policy = Policy::clone(&self.0);
+        change(&mut policy);
+        Outbound(Arc::new(policy))
+    }
+
+    /// With exceptions: what is denied is denied, whatever else allows it. `section` is where people write them.
+    #[must_use]
+    pub fn with_rules(&self, allow: Vec<Rule>, deny: Vec<Rule>, section: &'static str) -> Outbound {
+        self.changed(|policy| {
+            policy.allow = allow;
+            policy.deny = deny;
+            policy.section = Some(section);
+        })
+    }
+
+    #[must_use]
+    pub fn with_resolver(&self, resolver: impl Resolver + 'static) -> Outbound {
+        self.changed(|policy| policy.resolver = Arc::new(resolver))
+    }
+
+    /// With the origins of these URLs, which the operator has chosen and not a definition. What is denied stays so.
+    #[must_use]
+    pub fn trusting<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Outbound {
+        let origins = urls.into_iter().filter_map(uri::host_and_port);
+        self.changed(|policy| policy.trusted.extend(origins.filter_map(|(host, port)| Rule::of_place(&host, port))))
+    }
+
+    /// With this place, which the operator has chosen.
+    #[must_use]
+    pub fn trusting_place(&self, host: &str, port: u16) -> Outbound {
+        self.changed(|policy| policy.trusted.extend(Rule::of_place(host, port)))
+    }
+
+    /// Every address may be connected to, and nothing is denied: no name need be resolved to know that.
+    pub fn is_open(&self) -> bool {
+        self.0.open && self.0.deny.is_empty()
+    }
+
+    /// The addresses of a host that may be connected to, all of them found by one resolution.
+    pub async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let parsed = match Host::of(host) {
+            Some(parsed) => parsed,
+            // As the machine understands it, where everything may be called anyway.
+            None if self.is_open() => Host::Name(host.to_owned()),
+            None => return Err(io::Error::other(self.refused(host, port, None, Why::Spelling))),
+        };
+        let found = match &parsed {
+            Host::Address(address) => vec![*address],
+            Host::Local(_) if !self.is_open() => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            Host::Name(name) | Host::Local(name) => self.0.resolver.resolve(name).await?,
+        };
+        let Some(first) = found.first().copied() else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "lookup found no address for the host"));
+        };
+        let checked = found.into_iter().map(|address| (address, self.0.check(&parsed, port, address)));
+        let (passed, refused): (Vec<_>, Vec<_>) = checked.partition(|(_, check)| check.is_none());
+        if passed.is_empty() {
+            let (address, why) = refused.into_iter().next().unwrap_or((first, None));
+            let why = why.unwrap_or(Why::Denied);
+            return Err(io::Error::other(self.refused(host, port, Some(address), why)));
+        }
+        Ok(passed.into_iter().map(|(address, _)| SocketAddr::new(address, port)).collect())
+    }
+
+    fn refused(&self, host: &str, port: u16, address: Option<IpAddr>, why: Why) -> Refused {
+        let shown = host.chars().filter(|c| !c.is_control()).take(200).collect();
+        Refused { host: shown, port, address, why, section: self.0.section }
+    }
+
+    /// A place that is no address, such as a socket file: only where everything is open, or the operator has chosen it.
+    pub fn refuse_file(&self, place: &str) -> Option<Refused> {
+        (!self.is_open()).then(|| self.refused(place, 0, None, Why::File))
+    }
+}
+
+impl Policy {
+    /// Why an address is refused; none if it is not.
+    fn check(&self, host: &Host, port: u16, address: IpAddr) -> Option<Why> {
+        let address = address.to_canonical();
+        let disguised = address::disguised(address).map(IpAddr::V4);
+        let denies = |rule: &Rule| {
+            rule.covers_name(host, port)
+                || rule.covers(address, port)
+                || disguised.is_some_and(|inner| rule.covers(inner, port))
+        };
+        if self.deny.iter().any(denies) {
+            return Some(Why::Denied);
+        }
+        let kind = address::kind(address).filter(|_| !self.open)?;
+        let allowed = || self.allow.iter().chain(&self.trusted);
+        let by_address = allowed().any(|rule| rule.covers(address, port));
+        // Whoever answers for a name must not get at what a machine is told about itself.
+        let by_name = kind.may_have_a_name() && allowed().any(|rule| rule.covers_name(host, port));
+        (!by_address && !by_name).then_some(Why::NotPublic(kind))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Why {
+    NotPublic(address::Kind),
+    Denied,
+    Spelling,
+    File,
+}
+
+/// A place that may not be connected to. It is an error of the task, and no fault of the network.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    host: String,
+    port: u16,
+    address: Option<IpAddr>,
+    why: Why,
+    section: Option<&'static str>,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = &self.host;
+        let literal = self.address.is_some_and(|address| host.trim_matches(['[', ']']) == address.to_string());
+        let place = match self.address.filter(|_| !literal) {
+            Some(address) => format!("`{host}` leads to {address}"),
+            None => format!("`{host}`"),
+        };
+        match self.why {
+            Why::NotPublic(kind) if literal => write!(f, "{place} is not public: it is {kind}"),
+            Why::NotPublic(kind) => write!(f, "{place}, which is not public: it is {kind}"),
+            Why::Denied if literal => write!(f, "{place} is denied"),
+            Why::Denied => write!(f, "{place}, which is denied"),
+            Why::Spelling => write!(f, "{place} is neither a host name nor an address in its usual spelling"),
+            Why::File => write!(f, "{place} is a file of this machine, and not public"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Refused {
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only databases connect in a way of their own"))]
+    pub(crate) fn of(error: &io::Error) -> Option<&Refused> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// Somewhere in the causes of an error.
+    pub(crate) fn among<'a>(links: &[&'a (dyn std::error::Error + 'static)]) -> Option<&'a Refused> {
+        links.iter().find_map(|link| link.downcast_ref::<Refused>())
+    }
+
+    /// `what` begins the sentence: `GET http://host/` or the like.
+    pub(crate) fn error(&self, what: &str) -> ErrorInfo {
+        ErrorInfo::new("BlockedAddress", "input", format!("{what}: {self}")).hint(self.hint())
+    }
+
+    fn hint(&self) -> String {
+        match (self.why, self.section) {
+            (Why::Spelling, _) => {
+                "write an address as 192.0.2.1 or [2001:db8::1], a name with letters, digits and hyphens".to_owned()
+            }
+            (Why::Denied, Some(section)) => format!("`deny` under [{section}] in windlass.toml names it"),
+            (Why::File, Some(_)) => "give it as a credential of the server: [auth] in windlass.toml".to_owned(),
+            (Why::NotPublic(_), Some(section)) => {
+                format!("allow = [\"{}\"] under [{section}] in windlass.toml opens it", self.rule())
+            }
+            (_, None) => "this engine calls public addresses only; `windlass run` also calls local ones".to_owned(),
+        }
+    }
+
+    /// The narrowest rule that allows it.
+    fn rule(&self) -> String {
+        match (self.why, self.address) {
+            (Why::NotPublic(kind), Some(address)) if !kind.may_have_a_name() || self.host.contains(':') => {
+                SocketAddr::new(address, self.port).to_string()
+            }
+            _ => format!("{}:{}", self.host.trim_end_matches('.').to_ascii_lowercase(), self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

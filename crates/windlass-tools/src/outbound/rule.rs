@@ -1,0 +1,143 @@
+//! One line of a list of places.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use super::host::Host;
+
+/// A place or a range: `10.1.0.0/16`, `127.0.0.1:9000`, `[fd00::1]:443`, `intranet.example`, `*.intranet.example:8443`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    hosts: Hosts,
+    /// None: every port.
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Hosts {
+    Range { address: IpAddr, bits: u8 },
+    Name(String),
+    /// All below a name, not itself.
+    Below(String),
+}
+
+/// A line that is no rule, in a sentence, and what to write in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadRule {
+    pub message: String,
+    pub hint: String,
+}
+
+const FORMS: &str =
+    "such as \"10.1.0.0/16\", \"127.0.0.1:9000\", \"[fd00::1]:443\", \"intranet.example:8443\" or \"*.intranet.example\"";
+
+impl fmt::Display for BadRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for BadRule {}
+
+impl FromStr for Rule {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Rule, BadRule> {
+        let bad =
+            |why: &str, hint: &str| BadRule { message: format!("`{text}` is no place: {why}"), hint: hint.to_owned() };
+        let text = text.trim();
+        if text.contains("://") || text.contains('@') {
+            return Err(bad("it is a whole address", "leave out the scheme, the login and the path"));
+        }
+        if let Some((address, bits)) = text.split_once('/') {
+            return range(address, bits).map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)));
+        }
+        // An IPv6 address without brackets has colons of its own.
+        let (host, port) = match text.parse::<Ipv6Addr>() {
+            Ok(_) => (text, None),
+            Err(_) => match text.rsplit_once(':') {
+                Some((host, port)) => {
+                    let port = port.parse::<u16>().ok().filter(|port| *port > 0);
+                    (host, Some(port.ok_or_else(|| bad("its port is none", FORMS))?))
+                }
+                None => (text, None),
+            },
+        };
+        let (below, name) = host.strip_prefix("*.").map_or((false, host), |name| (true, name));
+        let hosts = match (Host::of(name), below) {
+            (Some(Host::Address(address)), false) => Hosts::one(address),
+            (Some(Host::Name(name) | Host::Local(name)), false) => Hosts::Name(name),
+            (Some(Host::Name(name) | Host::Local(name)), true) => Hosts::Below(name),
+            _ => return Err(bad("it is neither a name nor an address in its usual spelling", FORMS)),
+        };
+        Ok(Rule { hosts, port })
+    }
+}
+
+fn range(address: &str, bits: &str) -> Result<Rule, (String, Option<String>)> {
+    let wrong = |why: &str| (why.to_owned(), None);
+    let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
+    let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= most);
+    let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {most}"), None))?;
+    let start = masked(address, bits);
+    if start != address {
+        let why = "it begins in the middle of the range";
+        return Err((why.to_owned(), Some(format!("did you mean `{start}/{bits}`?"))));
+    }
+    Ok(Rule { hosts: Hosts::Range { address, bits }, port: None })
+}
+
+impl Hosts {
+    fn one(address: IpAddr) -> Hosts {
+        let address = address.to_canonical();
+        Hosts::Range { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
+impl Rule {
+    /// Exactly this place.
+    pub(super) fn of_place(host: &str, port: u16) -> Option<Rule> {
+        let hosts = match Host::of(host)? {
+            Host::Address(address) => Hosts::one(address),
+            Host::Name(name) | Host::Local(name) => Hosts::Name(name),
+        };
+        Some(Rule { hosts, port: Some(port) })
+    }
+
+    fn covers_port(&self, port: u16) -> bool {
+        self.port.is_none_or(|own| own == port)
+    }
+
+    /// It names addresses, and this is one of them.
+    pub(super) fn covers(&self, address: IpAddr, port: u16) -> bool {
+        let Hosts::Range { address: start, bits } = &self.hosts else { return false };
+        self.covers_port(port) && start.is_ipv4() == address.is_ipv4() && masked(address, *bits) == *start
+    }
+
+    /// It names hosts, and this is one of them.
+    pub(super) fn covers_name(&self, host: &Host, port: u16) -> bool {
+        let Some(name) = host.name() else { return false };
+        let covered = match &self.hosts {
+            Hosts::Range { .. } => false,
+            Hosts::Name(own) => own == name,
+            Hosts::Below(own) => name.strip_suffix(own.as_str()).is_some_and(|rest| rest.ends_with('.')),
+        };
+        covered && self.covers_port(port)
+    }
+}
+
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            Ipv4Addr::from(u32::from(address) & mask).into()
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            Ipv6Addr::from(u128::from(address) & mask).into()
+        }
+    }
+}

@@ -1,0 +1,256 @@
+use std::sync::Mutex;
+
+use super::*;
+
+fn rules(texts: &[&str]) -> Vec<Rule> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn server(allow: &[&str], deny: &[&str]) -> Outbound {
+    Outbound::default().with_rules(rules(allow), rules(deny), "server.outbound")
+}
+
+/// Answers one name with one list after the other.
+struct Changing(Mutex<Vec<Vec<IpAddr>>>);
+
+impl Changing {
+    fn new(answers: &[&[&str]]) -> Changing {
+        let parsed = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
+        Changing(Mutex::new(answers.iter().rev().map(parsed).collect()))
+    }
+}
+
+impl Resolver for Changing {
+    fn resolve<'a>(&'a self, _: &'a str) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>> {
+        let answer = self.0.lock().unwrap().pop();
+        Box::pin(async move { answer.ok_or_else(|| io::Error::other("asked once too often")) })
+    }
+}
+
+/// What is said of a place: the addresses, or why there is none.
+async fn said(outbound: &Outbound, host: &str, port: u16) -> String {
+    match outbound.addresses(host, port).await {
+        Ok(found) => found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn addresses_in_every_form() {
+    let closed = server(&[], &[]);
+    // The host as it is written, and what it is.
+    for (host, kind) in [
+        ("127.0.0.1", "this machine itself"),
+        ("127.255.255.254", "this machine itself"),
+        ("127.0.0.1.", "this machine itself"),
+        ("localhost", "this machine itself"),
+        ("LOCALHOST.", "this machine itself"),
+        ("a.b.localhost", "this machine itself"),
+        ("ip6-localhost", "this machine itself"),
+        ("localhost.localdomain", "this machine itself"),
+        ("0.0.0.0", "no address at all"),
+        ("0.1.2.3", "no address at all"),
+        ("10.1.2.3", "a private network"),
+        ("172.16.0.1", "a private network"),
+        ("172.31.255.255", "a private network"),
+        ("192.168.0.1", "a private network"),
+        ("169.254.1.1", "the local link"),
+        ("169.254.169.254", "told about itself"),
+        ("169.254.170.2", "told about itself"),
+        ("100.100.100.200", "told about itself"),
+        ("168.63.129.16", "told about itself"),
+        ("192.0.0.192", "told about itself"),
+        ("100.64.0.1", "a provider's own"),
+        ("100.127.255.255", "a provider's own"),
+        ("198.18.0.1", "benchmarks"),
+        ("198.19.255.255", "benchmarks"),
+        ("192.0.2.1", "documentation"),
+        ("198.51.100.1", "documentation"),
+        ("203.0.113.1", "documentation"),
+        ("192.0.0.1", "reserved"),
+        ("192.88.99.1", "reserved"),
+        ("224.0.0.1", "many at once"),
+        ("239.255.255.255", "many at once"),
+        ("240.0.0.1", "reserved"),
+        ("255.255.255.255", "reserved"),
+        ("[::]", "no address at all"),
+        ("[::1]", "this machine itself"),
+        ("[0:0:0:0:0:0:0:1]", "this machine itself"),
+        ("[::ffff:127.0.0.1]", "this machine itself"),
+        ("[::ffff:7f00:1]", "this machine itself"),
+        ("[::ffff:a9fe:a9fe]", "told about itself"),
+        ("[::127.0.0.1]", "in disguise"),
+        ("[::ffff:0:127.0.0.1]", "in disguise"),
+        ("[64:ff9b::a00:1]", "in disguise"),
+        ("[64:ff9b::a9fe:a9fe]", "in disguise"),
+        ("[64:ff9b:1::1]", "in disguise"),
+        ("[2002:7f00:1::]", "in disguise"),
+        ("[2002:101:101::]", "in disguise"),
+        ("[2001::1]", "in disguise"),
+        ("[2001:0:53aa:64c:0:0:80ff:fffe]", "in disguise"),
+        ("[2606:4700::5efe:10.0.0.1]", "in disguise"),
+        ("[2001:db8::1]", "documentation"),
+        ("[3fff::1]", "documentation"),
+        ("[2001:2::1]", "benchmarks"),
+        ("[2001:10::1]", "reserved"),
+        ("[100::1]", "reserved"),
+        ("[fc00::1]", "a private network"),
+        ("[fdff::1]", "a private network"),
+        ("[fec0::1]", "a private network"),
+        ("[fd00:ec2::254]", "told about itself"),
+        ("[fd20:ce::254]", "told about itself"),
+        ("[fe80::1]", "the local link"),
+        ("[febf::1]", "the local link"),
+        ("[ff02::1]", "many at once"),
+        ("2130706433", "usual spelling"),
+        ("017700000001", "usual spelling"),
+        ("0177.0.0.1", "usual spelling"),
+        ("0x7f000001", "usual spelling"),
+        ("0x7f.0.0.1", "usual spelling"),
+        ("0x7F.1", "usual spelling"),
+        ("127.1", "usual spelling"),
+        ("127.0.1", "usual spelling"),
+        ("1.1.1.1.1", "usual spelling"),
+        ("127.0.0.0x1", "usual spelling"),
+        ("0x", "usual spelling"),
+        ("[fe80::1%25lo]", "usual spelling"),
+        ("[127.0.0.1]", "usual spelling"),
+        ("[::1", "usual spelling"),
+        ("127.0.0.1..", "usual spelling"),
+        ("a..b", "usual spelling"),
+        (".", "usual spelling"),
+        ("", "usual spelling"),
+        ("user@host", "usual spelling"),
+        ("host\\other", "usual spelling"),
+        ("host%2eother", "usual spelling"),
+        ("①②⑦.0.0.1", "usual spelling"),
+    ] {
+        let said = said(&closed, host, 80).await;
+        assert!(said.contains(kind), "{host}: {said}");
+    }
+    for (host, address) in [
+        ("1.1.1.1", "1.1.1.1:80"),
+        ("1.1.1.1.", "1.1.1.1:80"),
+        ("172.32.0.1", "172.32.0.1:80"),
+        ("100.128.0.1", "100.128.0.1:80"),
+        ("[2606:4700::1111]", "[2606:4700::1111]:80"),
+        ("2606:4700::1111", "[2606:4700::1111]:80"),
+        ("[::ffff:1.1.1.1]", "[::ffff:1.1.1.1]:80"),
+        ("[64:ff9b::101:101]", "[64:ff9b::101:101]:80"),
+    ] {
+        assert_eq!(said(&closed, host, 80).await, address, "{host}");
+        assert_eq!(said(&Outbound::open(), host, 80).await, address, "{host}");
+    }
+    assert_eq!(said(&Outbound::open(), "127.0.0.1", 80).await, "127.0.0.1:80");
+}
+
+#[tokio::test]
+async fn rules_open_and_close() {
+    let allow =
+        ["10.1.0.0/16", "intranet.example:8443", "*.lab.example", "127.0.0.1:9000", "[fd00::1]:443", "169.254.1.0/24"];
+    let deny = ["10.1.9.0/24", "secret.lab.example", "1.1.1.1", "2.2.2.2:25", "0.0.0.0/8"];
+    // Host and port, what the resolver says, and what may be connected to.
+    for (host, port, answer, expected) in [
+        ("10.1.2.3", 80, "", "10.1.2.3:80"),
+        ("10.2.2.3", 80, "", "a private network"),
+        ("10.1.9.9", 80, "", "denied"),
+        ("[::ffff:10.1.9.9]", 80, "", "denied"),
+        ("[64:ff9b::a01:909]", 80, "", "denied"),
+        ("[::ffff:10.1.2.3]", 80, "", "[::ffff:10.1.2.3]:80"),
+        ("intranet.example", 8443, "10.7.7.7", "10.7.7.7:8443"),
+        ("Intranet.Example.", 8443, "10.7.7.7", "10.7.7.7:8443"),
+        ("intranet.example", 443, "10.7.7.7", "leads to 10.7.7.7, which is not public"),
+        ("intranet.example", 8443, "10.1.9.1", "denied"),
+        ("intranet.example", 8443, "169.254.169.254", "told about itself"),
+        ("intranet.example", 8443, "169.254.9.9", "the local link"),
+        ("intranet.example", 8443, "169.254.1.9", "169.254.1.9:8443"),
+        ("notintranet.example", 8443, "10.7.7.7", "not public"),
+        ("a.lab.example", 1, "127.0.0.1", "127.0.0.1:1"),
+        ("b.a.lab.example", 1, "fd00::9", "[fd00::9]:1"),
+        ("lab.example", 1, "127.0.0.1", "not public"),
+        ("evillab.example", 1, "127.0.0.1", "not public"),
+        ("secret.lab.example", 1, "10.1.1.1", "denied"),
+        ("localhost", 9000, "8.8.8.8", "127.0.0.1:9000"),
+        ("localhost", 9001, "8.8.8.8", "not public"),
+        ("fd00::1", 443, "", "[fd00::1]:443"),
+        ("1.1.1.1", 443, "", "denied"),
+        ("2.2.2.2", 25, "", "denied"),
+        ("2.2.2.2", 80, "", "2.2.2.2:80"),
+        ("mixed.example", 80, "127.0.0.1 8.8.8.8 10.0.0.1", "8.8.8.8:80"),
+        ("none.example", 80, "", "no address"),
+    ] {
+        let answer: Vec<&str> = answer.split_whitespace().collect();
+        let outbound = server(&allow, &deny).with_resolver(Changing::new(&[&answer]));
+        let said = said(&outbound, host, port).await;
+        assert!(said.contains(expected), "{host}:{port}: {said}");
+    }
+    let open = Outbound::open().with_rules(Vec::new(), rules(&["127.0.0.0/8"]), "x");
+    assert!(said(&open, "localhost", 1).await.contains("[::1]"), "only what is denied");
+    assert!(said(&open, "127.0.0.1", 1).await.contains("denied"));
+}
+
+#[tokio::test]
+async fn the_operators_own_places_are_trusted_and_nothing_else() {
+    let base = server(&[], &["10.0.0.9"]);
+    let urls = ["http://10.0.0.5:8080/v1", "https://models.example/x", "http://10.0.0.9/", "http://169.254.169.254/"];
+    for (host, port, answer, expected) in [
+        ("10.0.0.5", 8080, "", "10.0.0.5:8080"),
+        ("10.0.0.5", 8081, "", "not public"),
+        ("10.0.0.6", 8080, "", "not public"),
+        ("10.0.0.9", 80, "", "denied"),
+        ("models.example", 443, "192.168.1.1", "192.168.1.1:443"),
+        ("models.example", 443, "169.254.169.254", "told about itself"),
+        ("models.example", 80, "192.168.1.1", "not public"),
+        ("other.example", 443, "192.168.1.1", "not public"),
+        ("169.254.169.254", 80, "", "169.254.169.254:80"),
+    ] {
+        let answer: Vec<&str> = answer.split_whitespace().collect();
+        let outbound = base.trusting(urls).with_resolver(Changing::new(&[&answer]));
+        let said = said(&outbound, host, port).await;
+        assert!(said.contains(expected), "{host}:{port}: {said}");
+    }
+    assert!(said(&base, "10.0.0.5", 8080).await.contains("not public"), "the policy it came from is as it was");
+    assert_eq!(said(&base.trusting_place("10.0.0.5", 5432), "10.0.0.5", 5432).await, "10.0.0.5:5432");
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_and_how_to_allow_it() {
+    for (host, answer, message, hint) in [
+        ("10.0.0.1", "", "x: `10.0.0.1` is not public: it is a private network", "allow = [\"10.0.0.1:81\"] under"),
+        ("h.example", "10.0.0.1", "x: `h.example` leads to 10.0.0.1, which is not public", "[\"h.example:81\"]"),
+        ("h.example", "169.254.169.254", "leads to 169.254.169.254", "[\"169.254.169.254:81\"]"),
+        ("[fd00::1]", "", "`[fd00::1]` is not public", "[\"[fd00::1]:81\"]"),
+        ("9.9.9.9", "", "x: `9.9.9.9` is denied", "`deny` under [server.outbound]"),
+        ("0x7f.1", "", "usual spelling", "192.0.2.1"),
+    ] {
+        let answer: Vec<&str> = answer.split_whitespace().collect();
+        let outbound = server(&[], &["9.9.9.9"]).with_resolver(Changing::new(&[&answer]));
+        let error = outbound.addresses(host, 81).await.unwrap_err();
+        let told = error.get_ref().unwrap().downcast_ref::<Refused>().unwrap().error("x");
+        assert_eq!((&*told.code, &*told.kind, told.replied), ("BlockedAddress", "input", false));
+        assert!(told.message.contains(message), "{}", told.message);
+        assert!(told.hint.as_ref().unwrap().contains(hint), "{:?}", told.hint);
+    }
+}
+
+#[test]
+fn lines_that_are_no_rules() {
+    for (text, why) in [
+        ("10.1.2.3/16", "10.1.0.0/16"),
+        ("10.1.0.0/33", "0 to 32"),
+        ("fd00::/129", "0 to 128"),
+        ("name/8", "no address"),
+        ("http://x", "scheme"),
+        ("u@x", "login"),
+        ("x:0", "port"),
+        ("x:99999", "port"),
+        ("*", "usual spelling"),
+        ("*.1.2.3.4", "usual spelling"),
+        ("0x7f.1", "usual spelling"),
+        ("a b", "usual spelling"),
+        ("", "usual spelling"),
+    ] {
+        let wrong = text.parse::<Rule>().unwrap_err();
+        assert!(format!("{} {}", wrong.message, wrong.hint).contains(why), "{text}: {wrong:?}");
+    }
+}
