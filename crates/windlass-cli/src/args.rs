@@ -45,6 +45,10 @@ pub enum Command {
     Events(Events),
     /// Go on with a run after a crash, an interruption or a pause
     Resume(Resume),
+    /// Do a run again from a step or a loop's turn on, as a new run
+    Restart(Restart),
+    /// Do again what has failed in a run, as a new run
+    Retry(Retry),
     /// Let a run stop between two tasks
     Pause(Ask),
     /// End a run early
@@ -289,6 +293,49 @@ pub enum SchemaOf {
 pub struct Resume {
     /// The run's id, its beginning, or `last`
     pub run: String,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Tell what models say while they say it, as events `agent.output`
+    #[arg(long)]
+    pub stream: bool,
+    #[command(flatten)]
+    pub permissions: Permissions,
+    #[command(flatten)]
+    pub testing: Testing,
+}
+
+#[derive(ClapArgs)]
+pub struct Restart {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// Where to begin, as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn
+    #[arg(long, value_name = "PATH")]
+    pub from: String,
+    /// Which of its beginnings, counted from 1 [default: the last]
+    #[arg(long, value_name = "N")]
+    pub occurrence: Option<u64>,
+    /// A variable that is to be another from there on; the value is JSON if it can be read as such, else text
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub mending: Mending,
+}
+
+#[derive(ClapArgs)]
+pub struct Retry {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    #[command(flatten)]
+    pub mending: Mending,
+}
+
+/// How the new run is made and watched.
+#[derive(ClapArgs)]
+pub struct Mending {
+    /// The new run's id; the same id twice is the same run
+    #[arg(long, value_name = "RUN")]
+    pub id: Option<String>,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,

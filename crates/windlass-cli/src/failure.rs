@@ -174,6 +174,25 @@ impl From<RuntimeError> for Failure {
                     error.hint.as_deref().unwrap_or("look at the trigger's `conditions` and `splitOn`").to_owned();
                 Failure::usage(message).hint(hint)
             }
+            RuntimeError::NoSuchPath { run, nearest, .. } => Failure::usage(message).hint(match nearest {
+                Some(near) => format!("windlass restart {run} --from '{near}'"),
+                None => format!("`windlass events {run}` shows what has begun"),
+            }),
+            RuntimeError::NoSuchOccurrence { .. } => {
+                Failure::usage(message).hint("occurrences are counted from 1; without --occurrence the last is taken")
+            }
+            RuntimeError::BeganBefore { run, .. } => Failure::usage(message).hint(format!(
+                "`windlass events {run}` shows what is kept; `journal_bytes_kept` of [limits] keeps more of later runs"
+            )),
+            RuntimeError::NoSuchVariable { .. } => {
+                Failure::usage(message).hint("--set changes variables that are there; nothing was started")
+            }
+            RuntimeError::StillOpen(run) => {
+                Failure::usage(message).hint(format!("end it first: windlass cancel {run}"))
+            }
+            RuntimeError::NothingFailed(run) => {
+                Failure::usage(message).hint(format!("to do a part of it again: windlass restart {run} --from PATH"))
+            }
             RuntimeError::Closing
             | RuntimeError::Fenced
             | RuntimeError::CalledOff(_)

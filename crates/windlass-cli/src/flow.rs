@@ -99,6 +99,10 @@ impl Flow {
     pub fn of_resume(args: &args::Resume) -> Flow {
         Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
     }
+
+    pub fn of_mending(args: &args::Mending) -> Flow {
+        Flow { permissions: args.permissions.clone(), stream: args.stream, ..Flow::default() }
+    }
 }
 
 /// Whoever goes on with the run may stand somewhere else.

@@ -133,6 +133,9 @@ pub struct TaskOutcome {
     /// The task waits for something and goes on when it has come. An error counts more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<Box<Await>>,
+    /// It was not done anew: the run that this one mends has it, in its tick of this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<u64>,
 }
 
 /// Effects of a task on its own run, in the tick of its result.
@@ -276,6 +279,7 @@ impl TaskOutcome {
             facts: Value::Null,
             beside: None,
             awaits: None,
+            taken: None,
         }
     }
 

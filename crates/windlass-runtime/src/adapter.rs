@@ -5,7 +5,7 @@
 
 use std::future::Future;
 
-pub use windlass_core::{Event, Job, Output, Reply, RunResult, State, Tick, TickKind};
+pub use windlass_core::{EffectKey, Event, Job, Output, Reply, RunResult, State, Tick, TickKind};
 pub use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -63,6 +63,7 @@ pub struct ChildStart {
     pub id: String,
     pub definition: std::sync::Arc<str>,
     pub input: Value,
+    pub key: EffectKey,
 }
 
 pub trait Adapter: Send {

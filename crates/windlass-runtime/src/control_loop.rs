@@ -329,7 +329,7 @@ impl<A: Adapter> ControlLoop<A> {
                 // A later tick of the same commit may have called it off.
                 if self.state.calls.contains_key(&call) {
                     let id = codec::child_id(&self.state.run.id, &key);
-                    self.adapter.start_child(ChildStart { call, id, definition, input });
+                    self.adapter.start_child(ChildStart { call, id, definition, input, key });
                 }
             }
             Command::CancelChild { key } => self.adapter.cancel_child(&codec::child_id(&self.state.run.id, &key)),

@@ -42,10 +42,28 @@ pub enum RuntimeError {
     /// A delivery that could not be looked at: nothing was started.
     #[error("the trigger refuses the delivery: {}", .0.message)]
     Delivery(Box<ErrorInfo>),
+    /// Nothing has begun there; the path that is most like it.
+    #[error("nothing in the run `{run}` has begun at `{path}`{}", meant(.nearest))]
+    NoSuchPath { run: String, path: String, nearest: Option<String> },
+    #[error("`{path}` has begun {times} in the run `{run}`, so there is no occurrence {occurrence}")]
+    NoSuchOccurrence { run: String, path: String, times: String, occurrence: u64 },
+    /// What came before that tick is gone.
+    #[error("the journal of the run `{run}` is kept from its tick {tick} on, and `{path}` has not begun since")]
+    BeganBefore { run: String, path: String, tick: u64 },
+    #[error("`{path}` sees no variable `{name}`{}", meant(.nearest))]
+    NoSuchVariable { path: String, name: String, nearest: Option<String> },
+    #[error("the run `{0}` has not ended, so it is not known what will have failed")]
+    StillOpen(String),
+    #[error("nothing has failed in the run `{0}`")]
+    NothingFailed(String),
     #[error("the engine is shutting down")]
     Closing,
     #[error("another process has taken the run over")]
     Fenced,
+}
+
+fn meant(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|nearest| format!("; is `{nearest}` meant?")).unwrap_or_default()
 }
 
 impl From<Impossible> for RuntimeError {

@@ -12,9 +12,11 @@ pub mod codec;
 mod control_loop;
 mod engine;
 mod error;
+mod nearest;
 mod recovery;
 mod references;
 mod report;
+mod taken;
 mod tool;
 mod workers;
 
@@ -23,8 +25,8 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, EventReader, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions,
-    TriggerOptions, Triggered, new_run_id, open_below, request,
+    Answer, Engine, EngineOptions, EventReader, Keep, Request, Restart, Restarted, RunEnd, RunHandle, RunOptions,
+    StartOptions, TriggerOptions, Triggered, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::state::STATE_FORMAT;
-use windlass_core::{Output, Program, Reduced, Resume, State, Tick, TurnRecord, reduce};
+use windlass_core::{Output, Program, Reduced, Resume, State, Tick, TurnRecord, Watch, reduce};
 use windlass_store::StoreRead;
 use windlass_value::{BlobHash, RunView, Timestamp, Value};
 
@@ -47,7 +47,7 @@ pub fn load(
     };
     let mut image = RunImage::new(state);
     let mut turns = Vec::new();
-    replay_each(store, run, program, &mut image, u64::MAX, &mut |_, _, output| {
+    replay_each(store, run, program, &mut image, u64::MAX, &mut None, &mut |_, _, output, _| {
         turns.extend(output.turns);
         Ok(())
     })?;
@@ -76,17 +76,20 @@ pub fn replay_from(
     to: u64,
     seen: &mut dyn FnMut(&State, &BareEntry) -> Result<(), RuntimeError>,
 ) -> Result<(), RuntimeError> {
-    replay_each(store, run, program, image, to, &mut |state, entry, _| seen(state, entry))
+    replay_each(store, run, program, image, to, &mut None, &mut |state, entry, _, _| seen(state, entry))
 }
 
-type Seen<'a> = dyn FnMut(&State, &BareEntry, Output) -> Result<(), RuntimeError> + 'a;
+/// Called after each tick, with what is watched.
+pub(crate) type Seen<'a> = dyn FnMut(&State, &BareEntry, Output, Option<&mut Watch>) -> Result<(), RuntimeError> + 'a;
 
-fn replay_each(
+/// The same with a watch, which may stop it inside a tick.
+pub(crate) fn replay_each(
     store: &dyn StoreRead,
     run: &Arc<str>,
     program: &Program,
     image: &mut RunImage,
     to: u64,
+    watch: &mut Option<Box<Watch>>,
     seen: &mut Seen<'_>,
 ) -> Result<(), RuntimeError> {
     loop {
@@ -101,11 +104,14 @@ fn replay_each(
                 if image.state.ticks >= to {
                     return Ok(());
                 }
-                let output = apply(store, program, image, &entry.tick)?;
+                let output = apply(store, program, image, &entry.tick, watch)?;
+                if watch.as_ref().is_some_and(|watch| watch.has_stopped()) {
+                    return Ok(());
+                }
                 if codec::digest(&output.commands) != entry.digest {
                     return Err(differs(run, &image.state, entry));
                 }
-                seen(&image.state, entry, output)?;
+                seen(&image.state, entry, output, watch.as_deref_mut())?;
             }
         }
     }
@@ -120,14 +126,21 @@ fn differs(run: &Arc<str>, state: &State, entry: &BareEntry) -> RuntimeError {
     RuntimeError::Quarantined { run: run.to_string(), why }
 }
 
-fn apply(store: &dyn StoreRead, program: &Program, image: &mut RunImage, tick: &Tick) -> Result<Output, RuntimeError> {
-    let mut resume = Resume::default();
+fn apply(
+    store: &dyn StoreRead,
+    program: &Program,
+    image: &mut RunImage,
+    tick: &Tick,
+    watch: &mut Option<Box<Watch>>,
+) -> Result<Output, RuntimeError> {
+    let mut resume = Resume::watched(watch.take());
     loop {
         match reduce(program, &mut image.state, tick, &mut image.blobs, &mut resume)? {
             Reduced::Done(output) => {
                 // What a replay makes anew is in the store already.
                 image.blobs.take_fresh();
                 image.blobs.unpin();
+                *watch = resume.take_watch();
                 return Ok(output);
             }
             Reduced::NeedBlobs(hashes) => fetch(store, &hashes, &mut image.blobs)?,

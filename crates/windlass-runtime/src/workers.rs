@@ -15,6 +15,7 @@ use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
 use crate::codec;
+use crate::taken::Taken;
 use crate::tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
@@ -53,6 +54,8 @@ pub struct RunWorkers {
     run: Arc<str>,
     reports: mpsc::UnboundedSender<TickKind>,
     leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+    /// What another run has done for this one already.
+    taken: Option<Arc<Taken>>,
 }
 
 struct Lease {
@@ -64,7 +67,13 @@ struct Lease {
 
 impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
-        RunWorkers { pool, run, reports, leases: Arc::default() }
+        RunWorkers { pool, run, reports, leases: Arc::default(), taken: None }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, taken: Option<Arc<Taken>>) -> RunWorkers {
+        self.taken = taken;
+        self
     }
 
     /// How often leases are to be looked at.
@@ -84,6 +93,9 @@ impl RunWorkers {
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
     pub fn run(&self, job: Job, input: Value) {
         let (number, dispatch) = (job.job, job.dispatch);
+        if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
+            return say(&self.reports, number, dispatch, outcome);
+        }
         let Some(tool) = self.pool.tools.get(&job.tool) else {
             let outcome = no_such_tool(&job.tool, &self.pool.tools);
             return say(&self.reports, number, dispatch, outcome);

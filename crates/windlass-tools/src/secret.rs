@@ -151,6 +151,7 @@ impl Redaction {
             // Tools that are given secrets send nothing and wait for nobody.
             beside: None,
             awaits: None,
+            taken: None,
         }
     }
 

@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod limits;
 mod list;
+mod mending;
 mod mock;
 mod replay;
 mod requests;
@@ -32,6 +33,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Turns(args) => turns::turns(global, &args),
         Command::Events(args) => events::events(global, &args),
         Command::Resume(args) => resume::resume(global, &args),
+        Command::Restart(args) => mending::restart(global, &args),
+        Command::Retry(args) => mending::retry(global, &args),
         Command::Pause(args) => requests::pause(global, &args),
         Command::Cancel(args) => requests::cancel(global, &args),
         Command::Signal(args) => requests::signal(global, &args),

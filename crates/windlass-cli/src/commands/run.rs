@@ -42,7 +42,7 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
 }
 
 /// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
-fn check_id(id: Option<&str>) -> Result<(), Failure> {
+pub fn check_id(id: Option<&str>) -> Result<(), Failure> {
     let fits = |id: &str| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
         !id.is_empty() && id.len() <= 128 && id != "last" && id.chars().all(plain)

@@ -2,7 +2,7 @@
 //!
 //! A live run has no watch, and pays for none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::nodes::with_label;
 use super::{Reducer, Resume};
 use crate::plan::NodeKind;
-use crate::state::{Body, Frame, FrameId, Item, JUDGE};
+use crate::state::{Body, Frame, FrameId, Item, JUDGE, State};
 use crate::{Status, TaskOutcome};
 
 /// A point inside a run: so many ticks have been reduced, and of the next one so many items have been worked off.
@@ -67,6 +67,8 @@ pub struct Watch {
     begun: Vec<Moment>,
     paths: Option<Vec<Arc<str>>>,
     failures: Option<Failures>,
+    marks: Vec<Moment>,
+    marked: BTreeSet<FrameId>,
 }
 
 impl Watch {
@@ -88,6 +90,17 @@ impl Watch {
     /// Stops the tick before its item of this number, counted from 0. What is on the agenda stays there.
     pub fn stop_before(item: u64) -> Watch {
         Watch { stop_before: Some(item), ..Watch::default() }
+    }
+
+    /// Knows the live frames that began at these moments, which are in order.
+    pub fn marking(marks: Vec<Moment>) -> Watch {
+        Watch { marks, ..Watch::default() }
+    }
+
+    /// Whether this frame, or one around it, began at one of the moments.
+    pub fn is_marked(&self, state: &State, frame: FrameId) -> bool {
+        let above = |id: &FrameId| state.frames.get(*id).and_then(|frame| frame.parent);
+        std::iter::successors(Some(frame), above).any(|id| self.marked.contains(&id))
     }
 
     pub fn has_stopped(&self) -> bool {
@@ -160,6 +173,11 @@ impl Reducer<'_> {
             && self.is_first_entry(*id).is_some()
         {
             failures.live.entry(*id).or_default().began.get_or_insert(now);
+        }
+        if let Item::Enter(id) = item
+            && watch.marks.binary_search(&now).is_ok()
+        {
+            watch.marked.insert(*id);
         }
         let goes_on = !watch.stopped;
         self.work.watch = Some(watch);
@@ -275,6 +293,9 @@ impl Reducer<'_> {
 
     /// Called while the frame is still there.
     pub(super) fn watch_end(&mut self, id: FrameId, status: Status) {
+        if let Some(watch) = &mut self.work.watch {
+            watch.marked.remove(&id);
+        }
         if self.failures_mut().is_none() {
             return;
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::state::{Body, Timer, WaitFrame};
 use windlass_core::{
-    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Output, Program, Reduced, Resume, RunResult, State, Status,
-    TaskOutcome, Tick, TickKind, TurnRecord, reduce,
+    Command, EffectKey, ErrorInfo, Event, Impossible, Job, Moment, Output, Program, Reduced, Resume, RunResult, State,
+    Status, TaskOutcome, Tick, TickKind, TurnRecord, Watch, reduce,
 };
 use windlass_value::{Duration, RunView, Timestamp, Value};
 
@@ -132,6 +132,32 @@ impl<'p> Sim<'p> {
         if sim.state.result().is_none() {
             sim.tick(TickKind::Restart);
         }
+        sim
+    }
+
+    /// Another run, made from these ticks as they were at a moment inside one of them.
+    pub fn forked(program: &'p Program, seed: u64, journal: &[Tick], at: Moment, world: World<'p>) -> Sim<'p> {
+        let mut sim = Sim::with_seed(program, seed, world);
+        sim.acts = false;
+        let (before, rest) = journal.split_at(at.tick as usize);
+        for tick in before {
+            sim.now = tick.at;
+            sim.reduce(tick.clone()).expect("a journal's ticks are possible");
+        }
+        let mut resume = Resume::watched(Some(Box::new(Watch::stop_before(at.item))));
+        sim.now = rest[0].at;
+        let output = loop {
+            match reduce(program, &mut sim.state, &rest[0], &mut sim.values, &mut resume).expect("it was possible") {
+                Reduced::Done(output) => break output,
+                Reduced::NeedBlobs(hashes) => sim.values.load(&hashes),
+            }
+        };
+        assert!(resume.take_watch().is_some_and(|watch| watch.has_stopped()), "it stops inside the tick");
+        sim.answered(&rest[0].kind);
+        output.commands.iter().for_each(|command| sim.carry_out(command));
+        sim.state.begin_anew(&"fork".into());
+        (sim.acts, sim.events) = (true, Vec::new());
+        sim.tick(TickKind::Restart);
         sim
     }
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod family;
+mod forks;
 mod requests;
 mod residents;
 mod snapshots;
@@ -25,6 +26,7 @@ use windlass_value::{BlobHash, Language};
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
+pub use forks::{Restart, Restarted};
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
 pub use triggers::{TriggerOptions, Triggered};
@@ -187,6 +189,9 @@ pub struct RunOptions {
     /// Nothing is kept of it that somebody could go on with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unkept: bool,
+    /// The run that it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Restarted>,
 }
 
 pub struct RunHandle {
@@ -486,6 +491,7 @@ impl Inner {
             }
             false => Clock::Real,
         };
+        let taken = self.taken_over(run, how.from.as_ref())?;
         let launch = residents::Launch {
             run: run.clone(),
             program,
@@ -495,6 +501,7 @@ impl Inner {
             create: None,
             clock,
             parent: how.parent,
+            taken,
         };
         let launched = self.launch(launch).await;
         if matches!(launched, Err(RuntimeError::Closing)) {

@@ -19,6 +19,7 @@ use crate::control_loop::{ControlLoop, Exit};
 use crate::forward;
 use crate::recovery::RunImage;
 use crate::report::FinalReport;
+use crate::taken::Taken;
 use crate::workers::RunWorkers;
 use crate::{RuntimeError, codec};
 
@@ -31,6 +32,8 @@ pub(crate) struct Launch {
     pub create: Option<NewRun>,
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
+    /// What another run has done for it already.
+    pub taken: Option<Arc<Taken>>,
 }
 
 /// What a control loop begins with.
@@ -39,12 +42,13 @@ struct Loaded {
     state: State,
     blobs: BlobCache,
     first: Vec<TickKind>,
+    taken: Option<Arc<Taken>>,
 }
 
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, epoch, create, clock, parent } = launch;
+        let Launch { run, program, image, first, epoch, create, clock, parent, taken } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let (events, feed) = {
@@ -58,7 +62,7 @@ impl Inner {
             (tracked.events.clone(), tracked.feed.clone())
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
-        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in);
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone());
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
         let local = local.feeding(feed).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
@@ -75,7 +79,7 @@ impl Inner {
             virtual_time,
         };
         let RunImage { state, blobs, turns } = image;
-        let loaded = Loaded { program, state, blobs, first };
+        let loaded = Loaded { program, state, blobs, first, taken };
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &turns);
@@ -113,7 +117,7 @@ impl Inner {
         inner: A,
         loaded: Loaded,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let Loaded { program, state, blobs, first } = loaded;
+        let Loaded { program, state, blobs, first, taken } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = Hosted {
@@ -126,6 +130,7 @@ impl Inner {
             report: None,
             program: program.clone(),
             virtual_time,
+            taken,
         };
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
@@ -185,6 +190,7 @@ struct Hosted<A> {
     begun: Option<oneshot::Sender<()>>,
     report: Option<FinalReport>,
     virtual_time: bool,
+    taken: Option<Arc<Taken>>,
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
@@ -223,6 +229,10 @@ impl<A: Adapter> Adapter for Hosted<A> {
     }
 
     fn start_child(&mut self, child: ChildStart) {
+        if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.call(&child)) {
+            let (call, status) = (child.call, windlass_core::Status::Succeeded);
+            return self.inner.send_event(TickKind::CallResult { call, status, outcome });
+        }
         // A child lives in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(self.inner.get_now());

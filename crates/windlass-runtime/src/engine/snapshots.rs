@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use windlass_core::State;
 use windlass_core::plan::Plan;
+use windlass_core::{Program, State};
 use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, RunStatus, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
 
-use super::{Engine, Keep, RunHandle, RunOptions, new_run_id, residents};
+use super::{Engine, Keep, ReturnTurn, RunHandle, RunOptions, new_run_id, residents};
 use crate::adapters::Mail;
 use crate::clock::{Clock, real_now};
 use crate::references::references;
@@ -88,7 +88,7 @@ impl Engine {
         let program = self.inner.program(&row.hash)?;
         self.inner.has_tools(&run, &program)?;
         let mut state = recovery::decode_state(&carried.state)?;
-        begin_anew(&mut state, &run);
+        state.begin_anew(&run);
         let how = RunOptions {
             virtual_time: carried.virtual_time,
             input: carried.input,
@@ -97,10 +97,18 @@ impl Engine {
             delivery: None,
             trace: None,
             unkept: self.inner.keep == Keep::Nothing,
+            from: None,
         };
+        let turn = self.inner.turn_to_return(&run).await;
+        self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, turn).await
+    }
+
+    /// Makes a run that goes on from a state.
+    pub(super) async fn begin_with(&self, beginning: Beginning, turn: ReturnTurn) -> Result<RunHandle, RuntimeError> {
+        let Beginning { run, plan, program, state, how, blobs } = beginning;
         let now = real_now();
         let create = NewRun {
-            plan: row.hash,
+            plan,
             definition: program.plan.name.to_string(),
             dialect: program.plan.dialect.to_string(),
             owner: Some(self.inner.owner.name.clone()),
@@ -118,10 +126,9 @@ impl Engine {
             create: Some(create),
             snapshot: journaled.then_some(NewSnapshot { tick: 0, event: 0, state_hash, body }),
             status: Some(StatusChange { status, at: now, result: None }),
-            blobs: carried.blobs,
+            blobs,
             ..RunBatch::default()
         };
-        let turn = self.inner.turn_to_return(&run).await;
         match self.inner.store.append(vec![batch])?.first() {
             Some(Verdict::Committed) => {}
             _ => return Err(RuntimeError::RunExists(run.to_string())),
@@ -134,6 +141,7 @@ impl Engine {
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(state.now);
         let launch = residents::Launch {
+            taken: self.inner.taken_over(&run, how.from.as_ref())?,
             run,
             program,
             image: recovery::RunImage::new(state),
@@ -146,6 +154,16 @@ impl Engine {
         self.inner.launch(launch).await?;
         Ok(handle)
     }
+}
+
+/// A run that does not begin at the beginning.
+pub(super) struct Beginning {
+    pub run: Arc<str>,
+    pub plan: BlobHash,
+    pub program: Arc<Program>,
+    pub state: State,
+    pub how: RunOptions,
+    pub blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
 fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
@@ -162,16 +180,8 @@ fn read(bytes: &[u8]) -> Result<Carried, RuntimeError> {
     }
 }
 
-/// Another run: its ticks and events are counted from the beginning, and nobody has called it.
-fn begin_anew(state: &mut State, run: &Arc<str>) {
-    state.run.id = run.clone();
-    state.run.parent = None;
-    state.run.trace = None;
-    (state.ticks, state.events) = (0, 0);
-}
-
 /// Every stored value that the state refers to, and those that they refer to.
-fn needed(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
+pub(super) fn needed(store: &dyn StoreRead, state: &[u8]) -> Result<Vec<(BlobHash, Vec<u8>)>, RuntimeError> {
     let mut found: BTreeMap<BlobHash, Vec<u8>> = BTreeMap::new();
     let mut open: Vec<BlobHash> = references(state)?.into_iter().collect();
     while let Some(hash) = open.pop() {

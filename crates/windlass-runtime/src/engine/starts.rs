@@ -62,6 +62,7 @@ impl Engine {
             delivery: origin.delivery,
             trace: origin.trace.clone(),
             unkept: self.inner.keep == Keep::Nothing,
+            from: None,
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -105,6 +106,7 @@ impl Engine {
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
+            taken: None,
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
@@ -139,7 +141,7 @@ impl Engine {
     }
 }
 
-pub(super) fn input_hash(input: &Value) -> BlobHash {
+pub(crate) fn input_hash(input: &Value) -> BlobHash {
     BlobHash(*blake3::hash(&windlass_value::encode(&ordered(input))).as_bytes())
 }
 

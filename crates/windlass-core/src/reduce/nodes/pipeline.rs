@@ -290,13 +290,14 @@ impl<'a> Reducer<'a> {
         for (name, fact) in names::facts(outcome).filter(|_| whole) {
             told.insert(name.clone(), self.slim(fact.clone()));
         }
+        let taken = outcome.taken.is_some().then_some(("taken", Value::Bool(true)));
         let fields = [
             ("task", Value::Str(task.label.clone())),
             ("attempt", Value::from(attempt)),
             ("outcome", Value::map(told)),
         ];
         let path = self.task_path(id);
-        self.publish(path, "task.processed", fields);
+        self.publish(path, "task.processed", fields.into_iter().chain(taken));
     }
 
     fn go(&mut self, id: FrameId, next: Next, previous: Value, outcome: &TaskOutcome) {

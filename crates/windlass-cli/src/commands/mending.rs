@@ -1,0 +1,92 @@
+//! `windlass restart RUN --from PATH` and `windlass retry RUN`: a new run that does a part of another again.
+
+use std::sync::Arc;
+
+use windlass_runtime::{Engine, Restart, RunHandle, RunOptions, RuntimeError, codec};
+use windlass_store::{RunRow, Store};
+use windlass_value::{Value, parse_json};
+
+use super::run::{check_id, interrupted, stored_program, tell_id};
+use crate::args::{self, Global, Mending};
+use crate::config::Settings;
+use crate::failure::{Exit, Failure};
+use crate::flow::Flow;
+use crate::host::{self, Interrupts, Watched};
+use crate::progress::Progress;
+use crate::report::Ended;
+use crate::{agents, children, out, stores, tools};
+
+pub fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
+    let restart = Restart {
+        from: args.from.clone(),
+        occurrence: args.occurrence,
+        set: args.set.iter().map(|pair| single(pair)).collect::<Result<_, _>>()?,
+        id: args.mending.id.clone(),
+    };
+    mend(global, &args.run, &args.mending, async |engine, run| engine.restart(run, restart).await)
+}
+
+pub fn retry(global: &Global, args: &args::Retry) -> Result<Exit, Failure> {
+    let id = args.mending.id.clone();
+    mend(global, &args.run, &args.mending, async |engine, run| engine.retry_failed(run, id).await)
+}
+
+fn single(pair: &str) -> Result<(String, Value), Failure> {
+    let Some((name, value)) = pair.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+        return Err(Failure::usage(format!("--set takes name=value; `{pair}` has no name or no `=`")));
+    };
+    Ok((name.to_owned(), parse_json(value).unwrap_or_else(|_| Value::from(value))))
+}
+
+fn mend(
+    global: &Global,
+    run: &str,
+    mending: &Mending,
+    make: impl AsyncFnOnce(&Engine, &str) -> Result<RunHandle, RuntimeError>,
+) -> Result<Exit, Failure> {
+    check_id(mending.id.as_deref())?;
+    let settings = Settings { flow: Flow::of_mending(mending), ..Settings::load(global)? };
+    let store = stores::open(global)?;
+    let row = stores::find(&*store, run)?;
+    agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
+    host::runtime()?.block_on(watch(global, mending, &settings, &store, &row, make))
+}
+
+async fn watch(
+    global: &Global,
+    mending: &Mending,
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    old: &RunRow,
+    make: impl AsyncFnOnce(&Engine, &str) -> Result<RunHandle, RuntimeError>,
+) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    let program = stored_program(&**store, &old.run, settings)?;
+    tools::check(&program.plan, settings)?;
+    let engine = host::engine(store, settings, &mending.testing)?;
+    let mut progress = Progress::new(mending.quiet, &program);
+    let handle = make(&engine, &old.run).await?;
+    let run = handle.run.clone();
+    tell_id(global, &run)?;
+    tell_where(&**store, &run)?;
+    match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
+        Watched::Ended(report) => {
+            let exit = Ended::new(&**store, &run, &program.plan, &report)?.print(global, None)?;
+            children::outlast(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
+            Ok(exit)
+        }
+        Watched::Interrupted => Ok(interrupted(global, &run, false, &mending.permissions)),
+    }
+}
+
+/// What it does again, of which run.
+fn tell_where(store: &dyn Store, run: &Arc<str>) -> Result<(), Failure> {
+    let Some(row) = store.run(run)? else { return Ok(()) };
+    let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+    if let Some(from) = how.from {
+        let (what, old) = (if from.retry { "retries" } else { "restarts" }, &from.run);
+        let place = if from.path.is_empty() { "its beginning".to_owned() } else { format!("`{}`", from.path) };
+        out::note(&format!("it {what} {old} from {place}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! A run that is stopped inside a tick, right before something begins, and goes on as another run.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::looped::{looped, ran};
+use support::random_plan::{Profile, random_program, tight_limits};
+use support::world::{echo, seeded};
+use support::*;
+use windlass_core::plan::{Amount, NodeKind, Wait};
+use windlass_core::state::{Forked, State};
+use windlass_core::{Failures, Limits, Moment, Program, Reduced, Resume, Status, Tick, Watch, reduce};
+use windlass_value::{Duration, RunView, Timestamp, Value};
+
+fn program(seed: u64, profile: Profile, depth: u32, tight: bool) -> Program {
+    let limits = if tight { tight_limits(seed) } else { Limits::default() };
+    random_program(seed, profile, depth, Limits { net_tokens_max: 60, ..limits })
+}
+
+fn whole_run(program: &Program, seed: u64, disturbance: u64) -> Sim<'_> {
+    let mut sim = Sim::seeded(program, seed);
+    sim.disturbance = disturbance;
+    sim.start_with(Value::object([("n", Value::Int(3))])).run();
+    sim
+}
+
+/// What a watch sees of a whole run.
+fn watched(live: &Sim, watch: Watch) -> Watch {
+    let mut state = State::new(RunView::new("run", "plan", Timestamp(0)));
+    let mut values = live.values.clone();
+    let mut watch = Some(Box::new(watch));
+    for tick in &live.journal {
+        values.forget();
+        let mut resume = Resume::watched(watch.take());
+        while let Reduced::NeedBlobs(hashes) =
+            reduce(live.program, &mut state, tick, &mut values, &mut resume).expect("it was possible")
+        {
+            values.load(&hashes);
+        }
+        watch = resume.take_watch();
+    }
+    *watch.expect("it comes back")
+}
+
+fn beginnings(live: &Sim, path: &Arc<str>) -> Vec<Moment> {
+    watched(live, Watch::path(path.clone())).take_begun()
+}
+
+fn begun_paths(live: &Sim) -> Vec<Arc<str>> {
+    let paths: BTreeSet<Arc<str>> = watched(live, Watch::paths()).take_paths().into_iter().collect();
+    paths.into_iter().collect()
+}
+
+fn forked<'p>(program: &'p Program, seed: u64, journal: &[Tick], at: Moment) -> Sim<'p> {
+    let mut sim = Sim::forked(program, seed, journal, at, seeded(seed));
+    sim.run();
+    sim
+}
+
+fn paths_of(sim: &Sim) -> BTreeSet<String> {
+    sim.dispatched.iter().map(|job| job.path.to_string()).collect()
+}
+
+proptest! {
+    #![proptest_config(support::cases(400))]
+
+    /// That nothing is called again that was reported before, the simulation checks with every key.
+    #[test]
+    fn a_fork_at_any_beginning_ends_as_the_run_did(seed: u64, depth in 0u32..4, tight: bool, chosen: prop::sample::Index) {
+        let program = program(seed, Profile::Steady, depth, tight);
+        let live = whole_run(&program, seed, 0);
+        let paths = begun_paths(&live);
+        prop_assume!(!paths.is_empty());
+        let path = chosen.get(&paths);
+        let moments = beginnings(&live, path);
+        prop_assert!(!moments.is_empty(), "{path} has begun");
+        let at = *chosen.get(&moments);
+        let fork = forked(&program, seed, &live.journal, at);
+        prop_assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "{} at {:?}", path, at);
+        prop_assert_eq!(paths_of(&fork), paths_of(&live));
+    }
+
+    /// In plans with races the end may differ; the fork comes to one, and leaves nothing behind.
+    #[test]
+    fn a_fork_of_anything_comes_to_an_end(seed: u64, depth in 0u32..4, chosen: prop::sample::Index) {
+        let program = program(seed, Profile::Wild, depth, false);
+        let live = whole_run(&program, seed, 5);
+        let paths = begun_paths(&live);
+        prop_assume!(!paths.is_empty());
+        let moments = beginnings(&live, chosen.get(&paths));
+        let at = *chosen.get(&moments);
+        let fork = forked(&program, seed, &live.journal, at);
+        prop_assert!(fork.ended());
+    }
+
+    /// A watch changes nothing, and a run without failures has none.
+    #[test]
+    fn what_failed_is_found_where_it_began(seed: u64, depth in 0u32..4) {
+        let program = program(seed, Profile::Wild, depth, false);
+        let live = whole_run(&program, seed, 0);
+        let watch = watched(&live, Watch::failures());
+        let Failures { first, cut, .. } = watch.seen_failures().expect("it was asked for");
+        if live.status() == Status::Failed {
+            prop_assert!(first.is_some() || cut.is_some(), "a run that failed has something that failed first");
+        }
+        if let Some(failure) = first {
+            let at = failure.began.expect("all of it was watched");
+            let fork = forked(&program, seed, &live.journal, at);
+            prop_assert!(fork.ended());
+        }
+    }
+}
+
+#[test]
+fn time_that_passed_in_between_does_not_count() {
+    let mut b = Builder::new();
+    b.node(None, "wait", |_, _| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(60)))));
+    let program = b.load();
+    let mut sim = Sim::seeded(&program, 1);
+    sim.start();
+    let (begun, due) = (sim.state.now, sim.state.next_due().expect("a delay"));
+    let day = Duration::from_secs(86_400);
+    sim.state.go_on_at(&program, begun + day);
+    assert_eq!((sim.state.now, sim.state.next_due()), (begun + day, Some(due + day)));
+    sim.now = begun + day;
+    sim.run();
+    assert_eq!((sim.status(), sim.now), (Status::Succeeded, due + day));
+}
+
+/// Hundreds of turns are one tick: the fork stands between two of them.
+#[test]
+fn a_fork_stands_between_two_turns_of_one_tick() {
+    let program = looped(|b, id| {
+        let body = b.evaluate(id, "body", r#"{"$turn": "index"}"#);
+        repeat(10_000, body)
+    });
+    let live = ran(&program);
+    for turn in [0, 1, 999, 1_000, 1_001, 5_432, 9_999] {
+        let [at] = beginnings(&live, &format!("loop[{turn}]").into())[..] else { panic!("turn {turn} begins once") };
+        let mut fork = Sim::forked(&program, 1, &live.journal, at, echo());
+        fork.state.forked = None;
+        let begun = fork.turns.first().map(|first| first.index);
+        fork.run();
+        assert_eq!((fork.status(), fork.output()), (live.status(), live.output()), "turn {turn}");
+        assert!(begun.is_none_or(|begun| begun <= turn), "turn {turn} is done anew");
+    }
+}
+
+#[test]
+fn the_first_event_tells_where_a_run_comes_from() {
+    let program = looped(|b, id| {
+        let body = b.effect(id, "body", r#"{"$turn": "index"}"#);
+        repeat(3, body)
+    });
+    let live = ran(&program);
+    let [at] = beginnings(&live, &"loop[1].body".into())[..] else { panic!("it begins once") };
+    let [turn] = beginnings(&live, &"loop[1]".into())[..] else { panic!("it begins once") };
+    assert_eq!(at, turn, "a turn begins with its body");
+    let mut state = Sim::forked(&program, 1, &live.journal, at, echo()).state;
+    assert_eq!(state.turns, 2);
+    state.forked = Some(Box::new(Forked { run: "old".into(), path: "loop[1]".into(), retry: true }));
+    let mut sim = Sim::new(&program, echo());
+    (sim.state, sim.now) = (state.clone(), state.now);
+    sim.state.events = 0;
+    sim.tick(windlass_core::TickKind::Restart);
+    let first = sim.events.first().expect("an event");
+    assert_eq!(&*first.kind, "workflow.restarted");
+    assert_eq!(first.data.get("from").and_then(Value::as_str), Some("old"));
+    assert!(sim.state.forked.is_none(), "it is told once");
+}

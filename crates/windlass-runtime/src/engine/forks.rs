@@ -1,0 +1,328 @@
+//! Runs made from other runs: one that goes on from a step, and one that mends what failed.
+//!
+//! The old run's journal is replayed to the moment right before something began, inside a tick; that state is the new run's
+//! first snapshot. Nothing of the old run changes.
+
+use std::sync::Arc;
+
+use windlass_core::state::{Forked, Unset};
+use windlass_core::{Failures, Moment, Program, State, Values, Watch};
+use windlass_store::{RunRow, RunStatus};
+use windlass_value::{BlobHash, Value};
+
+use super::snapshots::{Beginning, needed};
+use super::starts::input_hash;
+use super::{Engine, Inner, Keep, RunHandle, RunOptions, new_run_id};
+use crate::blobs::BlobCache;
+use crate::clock::real_now;
+use crate::nearest::{distance, nearest};
+use crate::recovery::{RunImage, new_state, replay_each};
+use crate::taken::Taken;
+use crate::{RuntimeError, codec, recovery};
+
+/// From where a run is done anew, as another run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Restart {
+    /// As events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
+    pub from: String,
+    /// Which of its beginnings, counted from 1; None for the last.
+    pub occurrence: Option<u64>,
+    /// Variables that what begins there can see.
+    pub set: Vec<(String, Value)>,
+    /// The new run's id; the same twice is the same run.
+    pub id: Option<String>,
+}
+
+/// Which run another was made from, and where.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Restarted {
+    pub run: Arc<str>,
+    /// What was done anew first.
+    pub path: Arc<str>,
+    /// What failed was done again; what had gone well after that was taken over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurrence: Option<u64>,
+    /// Of the variables that were set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<BlobHash>,
+    /// Where that is in the old run's journal.
+    #[serde(default)]
+    pub at: Moment,
+}
+
+impl Restarted {
+    /// Whether somebody asks for the same again. Where a retry begins is not asked.
+    fn is_as(&self, other: &Restarted) -> bool {
+        let place = |one: &Restarted| (one.path.clone(), one.occurrence, one.set);
+        self.run == other.run && self.retry == other.retry && (self.retry || place(self) == place(other))
+    }
+}
+
+impl Engine {
+    /// Another run that does again what the run has done from a step, a task or a loop's turn on. What was done before stays
+    /// as it is; what was under way is done anew. The old run may be open: it is not touched.
+    pub async fn restart(&self, run: &str, restart: Restart) -> Result<RunHandle, RuntimeError> {
+        let old = self.inner.kept_run(run)?;
+        let set = (!restart.set.is_empty()).then(|| input_hash(&Value::object(restart.set.iter().cloned())));
+        let mut from = Restarted {
+            run: old.row.run.clone(),
+            path: restart.from.as_str().into(),
+            retry: false,
+            occurrence: restart.occurrence,
+            set,
+            at: Moment::default(),
+        };
+        if let Some(handle) = self.made_before(restart.id.as_deref(), &from).await? {
+            return Ok(handle);
+        }
+        from.at = old.beginning(&from.path, restart.occurrence)?;
+        let mut state = old.state_before(from.at)?;
+        let mut values = BlobCache::default();
+        for (name, value) in &restart.set {
+            old.set(&mut state, &mut values, &from.path, name, value)?;
+        }
+        self.fork(old, state, values.take_fresh(), from, restart.id).await
+    }
+
+    /// Another run that does again what has failed in a run that has ended, and what follows from it. What else had gone
+    /// well is taken over, as long as it is asked for the same.
+    pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<RunHandle, RuntimeError> {
+        let old = self.inner.kept_run(run)?;
+        let at = Moment::default();
+        let (run, path) = (old.row.run.clone(), "".into());
+        let mut from = Restarted { run, path, retry: true, occurrence: None, set: None, at };
+        if let Some(handle) = self.made_before(id.as_deref(), &from).await? {
+            return Ok(handle);
+        }
+        if !old.row.status.is_final() {
+            return Err(RuntimeError::StillOpen(old.row.run.to_string()));
+        }
+        let (failures, kept_from) = old.failures()?;
+        let cut = failures.cut.filter(|_| !matches!(old.row.status, RunStatus::Succeeded | RunStatus::Skipped));
+        let failed = failures.first.or(cut).ok_or_else(|| RuntimeError::NothingFailed(old.row.run.to_string()))?;
+        from.path = failed.path;
+        from.at = failed.began.ok_or_else(|| old.began_before(&from.path, kept_from))?;
+        let state = old.state_before(from.at)?;
+        self.fork(old, state, Vec::new(), from, id).await
+    }
+
+    /// The run of this id, if it is the one that is asked for.
+    async fn made_before(&self, id: Option<&str>, from: &Restarted) -> Result<Option<RunHandle>, RuntimeError> {
+        let Some(row) = id.map(|id| self.inner.store.run(id)).transpose()?.flatten() else { return Ok(None) };
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        match how.from.is_some_and(|before| before.is_as(from)) {
+            true => self.attach_family(&row.run, false, true).await.map(Some),
+            false => Err(RuntimeError::RunExists(row.run.to_string())),
+        }
+    }
+
+    async fn fork(
+        &self,
+        old: Old,
+        mut state: State,
+        mut blobs: Vec<(BlobHash, Vec<u8>)>,
+        from: Restarted,
+        id: Option<String>,
+    ) -> Result<RunHandle, RuntimeError> {
+        let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
+        self.inner.has_tools(&run, &old.program)?;
+        state.begin_anew(&run);
+        state.forked = Some(Box::new(Forked { run: from.run.clone(), path: from.path.clone(), retry: from.retry }));
+        if !old.how.virtual_time {
+            state.go_on_at(&old.program, real_now());
+        }
+        let how = RunOptions {
+            virtual_time: old.how.virtual_time,
+            input: old.how.input,
+            parent: None,
+            depth: 0,
+            delivery: None,
+            trace: None,
+            unkept: self.inner.keep == Keep::Nothing,
+            from: Some(from.clone()),
+        };
+        blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);
+        let turn = self.inner.turn_to_return(&run).await;
+        let beginning = Beginning { run, plan: old.row.plan, program: old.program, state, how, blobs };
+        match self.begin_with(beginning, turn).await {
+            // Somebody else was faster.
+            Err(RuntimeError::RunExists(run)) => {
+                self.made_before(id.as_deref(), &from).await?.ok_or(RuntimeError::RunExists(run))
+            }
+            made => made,
+        }
+    }
+}
+
+impl Inner {
+    fn kept_run(&self, run: &str) -> Result<Old, RuntimeError> {
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        if how.unkept {
+            return Err(RuntimeError::NotKept(run.to_owned()));
+        }
+        let program = self.program(&row.plan)?;
+        Ok(Old { store: self.store.clone(), row, how, program })
+    }
+
+    /// What the run that this one mends has done for it, as far as it is still kept.
+    pub(super) fn taken_over(
+        &self,
+        run: &Arc<str>,
+        from: Option<&Restarted>,
+    ) -> Result<Option<Arc<Taken>>, RuntimeError> {
+        let Some(from) = from.filter(|from| from.retry) else { return Ok(None) };
+        let old = match self.kept_run(&from.run) {
+            Ok(old) => old,
+            // It was removed meanwhile: everything is done anew.
+            Err(RuntimeError::NoSuchRun(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let (failures, _) = old.failures()?;
+        let image = old.image_at(from.at.tick)?;
+        let mut taken = Taken::new(self.store.clone(), old.row.run.clone());
+        taken.read(&old.program, image, failures.spoilt)?;
+        taken.leave_out_used_by(run)?;
+        Ok(Some(Arc::new(taken)))
+    }
+}
+
+/// A run that another is made from.
+struct Old {
+    store: Arc<dyn windlass_store::Store>,
+    row: RunRow,
+    how: RunOptions,
+    program: Arc<Program>,
+}
+
+impl Old {
+    fn new_state(&self) -> State {
+        new_state(&self.row.run, &self.program, self.row.created_at)
+    }
+
+    /// The run as it was at the first moment that is kept.
+    fn oldest(&self) -> Result<RunImage, RuntimeError> {
+        let first = self.store.journal(&self.row.run, 0, 1)?.first().map_or(0, |row| row.first_tick);
+        let snapshot = self.store.oldest_snapshot(&self.row.run)?.filter(|snapshot| snapshot.tick == 0 || first > 0);
+        let state = snapshot.map(|snapshot| recovery::decode_state(&snapshot.body)).transpose()?;
+        Ok(RunImage::new(state.unwrap_or_else(|| self.new_state())))
+    }
+
+    /// The run when so many ticks had been reduced.
+    fn image_at(&self, tick: u64) -> Result<RunImage, RuntimeError> {
+        let snapshot = self.store.snapshot(&self.row.run, Some(tick))?;
+        let state = snapshot.map(|snapshot| recovery::decode_state(&snapshot.body)).transpose()?;
+        let mut image = RunImage::new(state.unwrap_or_else(|| self.new_state()));
+        self.replay(&mut image, tick, None, &mut |_| {})?;
+        Ok(image)
+    }
+
+    fn replay(
+        &self,
+        image: &mut RunImage,
+        to: u64,
+        watch: Option<Watch>,
+        look: &mut dyn FnMut(&mut Watch),
+    ) -> Result<Option<Watch>, RuntimeError> {
+        let mut watch = watch.map(Box::new);
+        replay_each(&*self.store, &self.row.run, &self.program, image, to, &mut watch, &mut |_, _, _, watch| {
+            watch.into_iter().for_each(&mut *look);
+            Ok(())
+        })?;
+        Ok(watch.map(|watch| *watch))
+    }
+
+    /// When what is at the path began: for the n-th time, or last.
+    fn beginning(&self, path: &Arc<str>, occurrence: Option<u64>) -> Result<Moment, RuntimeError> {
+        let mut image = self.oldest()?;
+        let kept_from = image.state.ticks;
+        let (mut times, mut found) = (0, None);
+        self.replay(&mut image, u64::MAX, Some(Watch::path(path.clone())), &mut |watch| {
+            for moment in watch.take_begun() {
+                times += 1;
+                if occurrence.is_none_or(|wanted| wanted == times) {
+                    found = Some(moment);
+                }
+            }
+        })?;
+        // Those before cannot be counted.
+        if times == 0 || (occurrence.is_some() && kept_from > 0) {
+            return Err(match kept_from {
+                0 => self.no_such_path(path)?,
+                _ => self.began_before(path, kept_from),
+            });
+        }
+        let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+        let (run, path) = (self.row.run.to_string(), path.to_string());
+        let occurrence = occurrence.unwrap_or_default();
+        found.ok_or(RuntimeError::NoSuchOccurrence { run, path, times, occurrence })
+    }
+
+    fn began_before(&self, path: &str, tick: u64) -> RuntimeError {
+        RuntimeError::BeganBefore { run: self.row.run.to_string(), path: path.to_owned(), tick }
+    }
+
+    fn no_such_path(&self, path: &Arc<str>) -> Result<RuntimeError, RuntimeError> {
+        let mut best: Option<(usize, Arc<str>)> = None;
+        self.replay(&mut self.oldest()?, u64::MAX, Some(Watch::paths()), &mut |watch| {
+            for begun in watch.take_paths() {
+                let away = distance(path, &begun);
+                if best.as_ref().is_none_or(|(before, _)| away < *before) {
+                    best = Some((away, begun));
+                }
+            }
+        })?;
+        let nearest = nearest(path, best.iter().map(|(_, path)| &**path)).map(str::to_owned);
+        Ok(RuntimeError::NoSuchPath { run: self.row.run.to_string(), path: path.to_string(), nearest })
+    }
+
+    /// What has failed, and from which tick on it could be seen.
+    fn failures(&self) -> Result<(Failures, u64), RuntimeError> {
+        let mut image = self.oldest()?;
+        let kept_from = image.state.ticks;
+        let watch = self.replay(&mut image, u64::MAX, Some(Watch::failures()), &mut |_| {})?;
+        let mut failures = watch.and_then(|watch| watch.seen_failures().cloned()).unwrap_or_default();
+        failures.spoilt.sort_unstable();
+        Ok((failures, kept_from))
+    }
+
+    /// The run right before something began.
+    fn state_before(&self, at: Moment) -> Result<State, RuntimeError> {
+        let mut image = self.image_at(at.tick)?;
+        let watch = self.replay(&mut image, at.tick + 1, Some(Watch::stop_before(at.item)), &mut |_| {})?;
+        match watch.is_some_and(|watch| watch.has_stopped()) {
+            true => Ok(image.state),
+            false => {
+                let why = format!("its tick {} does not come to what it came to when it was looked at", at.tick);
+                Err(RuntimeError::Quarantined { run: self.row.run.to_string(), why })
+            }
+        }
+    }
+
+    fn set(
+        &self,
+        state: &mut State,
+        values: &mut BlobCache,
+        path: &str,
+        name: &str,
+        value: &Value,
+    ) -> Result<(), RuntimeError> {
+        let cap = self.program.limits.inline_bytes_max;
+        let value = match value.size_up_to(cap) > cap {
+            true => Value::Stored(Arc::new(values.put(value))),
+            false => value.clone(),
+        };
+        let unknown = |known: Vec<Arc<str>>| RuntimeError::NoSuchVariable {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            nearest: nearest(name, known.iter().map(|name| &**name)).map(str::to_owned),
+        };
+        let frame = state.next_frame().ok_or_else(|| unknown(Vec::new()))?;
+        state.set_variable(frame, name, value).map_err(|unset| match unset {
+            Unset::NoSuchVariable(known) => unknown(known),
+            Unset::Unfit(error) => RuntimeError::Input(error.message.to_string()),
+        })
+    }
+}

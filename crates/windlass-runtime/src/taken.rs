@@ -1,0 +1,231 @@
+//! What another run has done already: results that a run which mends it takes over instead of calling a tool again.
+//!
+//! Only where they are is kept in memory. A result that is taken over enters as an ordinary tick, so it is as durable as one
+//! that was worked for; which ones were taken is in the new run's journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::state::FrameId;
+use windlass_core::{Command, EffectKey, Job, Moment, Program, State, Status, TaskOutcome, TickKind, Was, Watch};
+use windlass_store::{Store, StoreRead};
+use windlass_value::Value;
+
+use crate::RuntimeError;
+use crate::adapter::ChildStart;
+use crate::codec::{self, BareEntry};
+use crate::recovery::{self, RunImage, replay_each};
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// A task and what it was asked for.
+type Asked = [u8; 16];
+
+pub(crate) struct Taken {
+    store: Arc<dyn Store>,
+    run: Arc<str>,
+    results: BTreeMap<Asked, Vec<Found>>,
+    /// The ticks whose results were taken.
+    used: Mutex<BTreeSet<u64>>,
+    /// The new run's own journal is no longer whole: what was taken is not known for sure.
+    in_doubt: bool,
+}
+
+/// Where a result is.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    tick: u64,
+    /// Which entry and which visit of the task it was.
+    entry: (u32, u32),
+}
+
+/// A task that is being done, while the old run is read.
+struct Open {
+    asked: Asked,
+    entry: (u32, u32),
+    dispatch: u32,
+    /// Its result did not help whoever asked for it.
+    spoilt: bool,
+}
+
+impl Taken {
+    pub fn new(store: Arc<dyn Store>, run: Arc<str>) -> Taken {
+        Taken { store, run, results: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
+    }
+
+    /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
+    pub fn read(&mut self, program: &Program, image: RunImage, spoilt: Vec<Moment>) -> Result<(), RuntimeError> {
+        let mut image = image;
+        let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
+        let mut calls: BTreeMap<u64, Open> = BTreeMap::new();
+        for (job, open) in image.state.jobs.iter().filter(|(_, open)| !open.resting && open.key.call == 0) {
+            let asked = asked(&open.tool, &open.key, &open.input);
+            jobs.insert(*job, Open { asked, entry: entry(&open.key), dispatch: open.dispatch, spoilt: false });
+        }
+        for (call, open) in &image.state.calls {
+            let asked = asked(&open.definition, &open.key, &open.input);
+            calls.insert(*call, Open { asked, entry: entry(&open.key), dispatch: 0, spoilt: false });
+        }
+        let store = self.store.clone();
+        let mut watch = Some(Box::new(Watch::marking(spoilt)));
+        let run = self.run.clone();
+        replay_each(&*store, &run, program, &mut image, u64::MAX, &mut watch, &mut |state, told, output, watch| {
+            self.note_result(state, told, &mut jobs, &mut calls);
+            let is_spoilt = |frame: Option<FrameId>| match (frame, &watch) {
+                (Some(frame), Some(watch)) => watch.is_marked(state, frame),
+                _ => false,
+            };
+            for command in &output.commands {
+                match command {
+                    Command::RunWorker(job) => note_job(state, job, &mut jobs, &is_spoilt),
+                    Command::StartChild { call, definition, input, key } => {
+                        let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
+                        let asked = asked(definition, key, input);
+                        calls.insert(*call, Open { asked, entry: entry(key), dispatch: 0, spoilt });
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn note_result(
+        &mut self,
+        state: &State,
+        told: &BareEntry,
+        jobs: &mut BTreeMap<u64, Open>,
+        calls: &mut BTreeMap<u64, Open>,
+    ) {
+        let (open, outcome) = match &told.tick.kind {
+            TickKind::StepResult { job, dispatch, outcome } => {
+                let Some(open) = jobs.get(job).filter(|open| open.dispatch == *dispatch) else { return };
+                if outcome.error.is_none() && (outcome.again.is_some() || outcome.awaits.is_some()) {
+                    return;
+                }
+                (Found { tick: state.ticks - 1, entry: open.entry }, (jobs.remove(job), outcome))
+            }
+            TickKind::CallResult { call, status: Status::Succeeded, outcome } => {
+                let Some(open) = calls.remove(call) else { return };
+                (Found { tick: state.ticks - 1, entry: open.entry }, (Some(open), outcome))
+            }
+            _ => return,
+        };
+        let (found, (Some(open), outcome)) = (open, outcome) else { return };
+        if outcome.error.is_none() && !open.spoilt {
+            self.results.entry(open.asked).or_default().push(found);
+        }
+    }
+
+    /// What the new run has taken before: after a crash its journal says so.
+    pub fn leave_out_used_by(&mut self, run: &str) -> Result<(), RuntimeError> {
+        let mut used = BTreeSet::new();
+        let mut from = 0;
+        loop {
+            let rows = self.store.journal(run, from, ROWS_AT_ONCE)?;
+            let Some(last) = rows.last() else { break };
+            self.in_doubt |= from == 0 && rows.first().is_some_and(|row| row.first_tick > 0);
+            from = last.first_tick + u64::from(last.ticks);
+            for row in &rows {
+                let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
+                used.extend(entries.iter().filter_map(|entry| match &entry.tick.kind {
+                    TickKind::StepResult { outcome, .. } | TickKind::CallResult { outcome, .. } => outcome.taken,
+                    _ => None,
+                }));
+            }
+        }
+        *self.used.get_mut().unwrap_or_else(PoisonError::into_inner) = used;
+        Ok(())
+    }
+
+    /// The result of a task, if the old run has it. Each is taken once.
+    pub fn job(&self, job: &Job) -> Option<TaskOutcome> {
+        // One that goes on with something has begun here.
+        if job.key.call > 0 || job.resumed.is_some() {
+            return None;
+        }
+        self.take(&asked(&job.tool, &job.key, &job.input), entry(&job.key))
+    }
+
+    /// The result of a child run, if the old run has it.
+    pub fn call(&self, child: &ChildStart) -> Option<TaskOutcome> {
+        self.take(&asked(&child.definition, &child.key, &child.input), entry(&child.key))
+    }
+
+    fn take(&self, asked: &Asked, entry: (u32, u32)) -> Option<TaskOutcome> {
+        let found = self.results.get(asked)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = found.iter().filter(|found| !used.contains(&found.tick));
+        let same = left.clone().find(|found| found.entry == entry);
+        // The same task with the same input on another visit: the first of them that nobody has taken.
+        let found = same.or_else(|| left.next().filter(|_| !self.in_doubt))?;
+        // One that cannot be read is worked for anew.
+        let outcome = self.outcome_of(found.tick).ok().flatten()?;
+        used.insert(found.tick);
+        Some(TaskOutcome { taken: Some(found.tick), ..outcome })
+    }
+
+    fn outcome_of(&self, tick: u64) -> Result<Option<TaskOutcome>, RuntimeError> {
+        let Some(row) = self.store.journal(&self.run, tick, 1)?.pop() else { return Ok(None) };
+        let entries: Vec<BareEntry> = codec::decode(&row.body, "the journal")?;
+        let at = tick.checked_sub(row.first_tick).and_then(|at| entries.into_iter().nth(at as usize));
+        match at.map(|entry| entry.tick.kind) {
+            Some(TickKind::StepResult { outcome, .. } | TickKind::CallResult { outcome, .. }) => {
+                whole(&*self.store, outcome).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn note_job(state: &State, job: &Job, jobs: &mut BTreeMap<u64, Open>, is_spoilt: &dyn Fn(Option<FrameId>) -> bool) {
+    if job.key.call > 0 || job.resumed.is_some() {
+        // The same operation goes on: it is known by what it began with.
+        if let Some(open) = jobs.get_mut(&job.job) {
+            open.dispatch = job.dispatch;
+        }
+        return;
+    }
+    let spoilt = is_spoilt(state.jobs.get(&job.job).map(|open| open.frame));
+    let asked = asked(&job.tool, &job.key, &job.input);
+    jobs.insert(job.job, Open { asked, entry: entry(&job.key), dispatch: job.dispatch, spoilt });
+}
+
+/// Attempts do not count: one that went well in the end went well.
+fn asked(tool: &str, key: &EffectKey, input: &Value) -> Asked {
+    let mut hasher = blake3::Hasher::new();
+    for part in [tool.as_bytes(), key.path.as_bytes(), &windlass_value::encode(input)] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let mut asked = Asked::default();
+    asked.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    asked
+}
+
+fn entry(key: &EffectKey) -> (u32, u32) {
+    (key.generation, key.visit)
+}
+
+/// With all that is stored elsewhere put back in: the new run keeps it as its own.
+fn whole(store: &dyn StoreRead, mut outcome: TaskOutcome) -> Result<TaskOutcome, RuntimeError> {
+    let put_back = |value: &mut Value| -> Result<(), RuntimeError> {
+        *value = recovery::resolve(store, value)?;
+        Ok(())
+    };
+    put_back(&mut outcome.output)?;
+    put_back(&mut outcome.facts)?;
+    if let Some(beside) = &mut outcome.beside {
+        for sent in &mut beside.sends {
+            put_back(&mut sent.payload)?;
+        }
+        for change in &mut beside.changes {
+            put_back(&mut change.value)?;
+            if let Was::Value(was) = &mut change.was {
+                put_back(was)?;
+            }
+        }
+    }
+    Ok(outcome)
+}
