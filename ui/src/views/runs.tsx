@@ -14,7 +14,7 @@ import { Ago, Button, Empty, PageHead, ProblemBox, Search, Status, Took, Waiting
 import { StartRun } from "./start";
 
 const PAGE = 100;
-const ROW = 44;
+const ROW = 40;
 
 interface Filter {
   status: string;

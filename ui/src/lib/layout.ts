@@ -1,0 +1,133 @@
+// Where the boxes of a graph stand: groups are laid out from the inside, each as one box of the group around it.
+
+import { graphlib, layout } from "@dagrejs/dagre";
+import type { Graph, GraphEdge, GraphNode } from "../api/types";
+
+export interface Box {
+  id: string;
+  node: GraphNode;
+  group: boolean;
+  parent: string | null;
+  /** Relative to the group that it stands in. */
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+export interface Placed {
+  boxes: Box[];
+  edges: GraphEdge[];
+}
+
+const STEP = { width: 224, height: 54 };
+const CHOICE = { width: 34, height: 34 };
+const EVENT = { width: 168, height: 40 };
+const GROUP_HEAD = 46;
+const LOOP_HEAD = 64;
+const PAD = 16;
+
+export function sizeOf(node: GraphNode): { width: number; height: number } {
+  if (node.kind === "choice") return CHOICE;
+  if (node.kind === "event" || node.kind === "outside") return EVENT;
+  return STEP;
+}
+
+export function isLoop(node: GraphNode): boolean {
+  return node.run?.turns !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
+}
+
+export function place(graph: Graph): Placed {
+  const children = new Map<string | null, GraphNode[]>();
+  const byId = new Map(graph.nodes.map((node) => [node.id, node]));
+  for (const node of graph.nodes) {
+    const parent = node.parent && byId.has(node.parent) ? node.parent : null;
+    children.set(parent, [...(children.get(parent) ?? []), node]);
+  }
+  const chain = (id: string): (string | null)[] => {
+    const found: (string | null)[] = [];
+    for (let node = byId.get(id); node; node = node.parent ? byId.get(node.parent) : undefined) found.push(node.id);
+    return [...found, null].reverse();
+  };
+  // An arrow between boxes of different groups pulls at the groups that stand side by side.
+  const lifted = new Map<string | null, { from: string; to: string }[]>();
+  const edges = graph.edges.filter((edge) => byId.has(edge.from) && byId.has(edge.to));
+  for (const edge of edges) {
+    const [from, to] = [chain(edge.from), chain(edge.to)];
+    let depth = 0;
+    while (depth < from.length && depth < to.length && from[depth] === to[depth]) depth += 1;
+    const [a, b] = [from[depth], to[depth]];
+    if (a == null || b == null) continue;
+    const level = from[depth - 1] ?? null;
+    lifted.set(level, [...(lifted.get(level) ?? []), { from: a, to: b }]);
+  }
+  const boxes: Box[] = [];
+  inside(null, children, lifted, boxes);
+  // A group comes before what is in it: the library that draws wants it so.
+  const order = new Map(graph.nodes.map((node, at) => [node.id, at]));
+  const depthOf = (id: string) => chain(id).length;
+  boxes.sort((a, b) => depthOf(a.id) - depthOf(b.id) || (order.get(a.id) ?? 0) - (order.get(b.id) ?? 0));
+  return { boxes, edges };
+}
+
+function inside(
+  parent: string | null,
+  children: Map<string | null, GraphNode[]>,
+  lifted: Map<string | null, { from: string; to: string }[]>,
+  boxes: Box[],
+): { width: number; height: number } {
+  const nodes = children.get(parent) ?? [];
+  const graph = new graphlib.Graph();
+  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 40, marginx: 0, marginy: 0 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  const sizes = new Map<string, { width: number; height: number; group: boolean; head: number }>();
+  for (const node of nodes) {
+    const group = (children.get(node.id) ?? []).length > 0;
+    const head = isLoop(node) ? LOOP_HEAD : GROUP_HEAD;
+    const inner = group ? inside(node.id, children, lifted, boxes) : null;
+    const size = inner
+      ? { width: Math.max(STEP.width, inner.width + PAD * 2), height: inner.height + head + PAD, group, head }
+      : { ...sizeOf(node), height: isLoop(node) ? LOOP_HEAD + 8 : sizeOf(node).height, group, head };
+    if (inner && inner.width + PAD * 2 < STEP.width) {
+      const shift = (STEP.width - inner.width) / 2 - PAD;
+      for (const box of boxes) if (box.parent === node.id) box.x += shift;
+    }
+    for (const box of inner ? boxes : []) {
+      if (box.parent === node.id) {
+        box.x += PAD;
+        box.y += head;
+      }
+    }
+    sizes.set(node.id, size);
+    graph.setNode(node.id, { width: size.width, height: size.height });
+  }
+  for (const { from, to } of lifted.get(parent) ?? []) {
+    if (from !== to) graph.setEdge(from, to);
+  }
+  if (nodes.length > 0) layout(graph);
+  let [width, height] = [0, 0];
+  for (const node of nodes) {
+    const size = sizes.get(node.id) ?? { ...STEP, group: false, head: 0 };
+    const at = graph.node(node.id) as { x: number; y: number };
+    const [x, y] = [at.x - size.width / 2, at.y - size.height / 2];
+    boxes.push({ id: node.id, node, group: size.group, parent, x, y, width: size.width, height: size.height });
+    width = Math.max(width, x + size.width);
+    height = Math.max(height, y + size.height);
+  }
+  return { width, height };
+}
+
+/** What stands on an arrow; nothing for the usual, after success. */
+export function edgeLabel(edge: GraphEdge): string {
+  if (edge.when) return edge.when;
+  if (edge.tokens) return edge.tokens;
+  if (edge.on) return `on ${edge.on}`;
+  if (edge.event) return edge.times && edge.times > 1 ? `${edge.event} × ${edge.times}` : edge.event;
+  const usual = edge.statuses.length === 0 || (edge.statuses.length === 1 && edge.statuses[0] === "succeeded");
+  if (usual) return "";
+  return edge.statuses.length >= 4 ? "always" : edge.statuses.map((status) => status.replaceAll("_", " ")).join(", ");
+}
+
+export function isAfterFailure(edge: GraphEdge): boolean {
+  return edge.on === "failure" || (edge.statuses.length > 0 && !edge.statuses.includes("succeeded") && edge.statuses.includes("failed"));
+}

@@ -1,0 +1,225 @@
+// The plan as a graph, with what a run has made of it.
+
+import { Background, BackgroundVariant, Controls, Handle, MarkerType, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import "@xyflow/react/dist/style.css";
+import "../styles/graph.css";
+import { createContext, useContext, useMemo } from "react";
+import { api } from "../api";
+import type { Graph, GraphNode } from "../api/types";
+import { useLoad } from "../api/use";
+import { count, duration, many, words } from "../lib/format";
+import { edgeLabel, isAfterFailure, isLoop, place, type Box } from "../lib/layout";
+import { hasEnded, tone } from "../lib/status";
+import { Icon, Mark } from "./icons";
+import { loopPath } from "./loop-path";
+import { ProgressStrip } from "./strip";
+
+interface Surroundings {
+  run: string | null;
+  chosen: string | null;
+}
+
+const Around = createContext<Surroundings>({ run: null, chosen: null });
+
+interface GraphProps {
+  graph: Graph;
+  run?: string | null;
+  chosen?: string | null;
+  onChoose?(node: GraphNode | null): void;
+}
+
+type BoxNode = Node<{ box: Box }>;
+
+export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphProps) {
+  // The places depend on the plan only: a run that goes on must not make the boxes jump.
+  const shape = JSON.stringify([graph.nodes.map((node) => [node.id, node.parent, node.kind, isLoop(node)]), graph.edges.map((edge) => [edge.from, edge.to])]);
+  const placed = useMemo(() => place(graph), [shape]); // eslint-disable-line
+  const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
+  const nodes = useMemo<BoxNode[]>(
+    () =>
+      placed.boxes.map((box) => ({
+        id: box.id,
+        type: typeOf(box),
+        position: { x: box.x, y: box.y },
+        ...(box.parent ? { parentId: box.parent } : {}),
+        width: box.width,
+        height: box.height,
+        style: { width: box.width, height: box.height },
+        data: { box: { ...box, node: byId.get(box.id) ?? box.node } },
+        draggable: false,
+        connectable: false,
+        selectable: true,
+        selected: box.id === chosen,
+        ariaLabel: `${box.node.name}, ${box.node.kind}, ${byId.get(box.id)?.run?.status ?? "not begun"}`,
+      })),
+    [placed, byId, chosen],
+  );
+  const edges = useMemo<Edge[]>(
+    () =>
+      graph.edges
+        .filter((edge) => byId.has(edge.from) && byId.has(edge.to))
+        .map((edge, at) => {
+          const label = edgeLabel(edge);
+          const taken = byId.get(edge.to)?.run !== undefined;
+          return {
+            id: `${at} ${edge.from} ${edge.to}`,
+            source: edge.from,
+            target: edge.to,
+            type: "smoothstep",
+            className: `${isAfterFailure(edge) ? "after-failure" : ""} ${taken ? "taken" : ""}`,
+            ...(label ? { label: label.length > 42 ? `${label.slice(0, 41)}…` : label } : {}),
+            markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14 },
+            focusable: false,
+            selectable: false,
+            zIndex: 2,
+          };
+        }),
+    [graph, byId],
+  );
+  return (
+    <Around.Provider value={{ run, chosen }}>
+      <ReactFlow
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={NODE_TYPES}
+        fitView
+        fitViewOptions={{ padding: 0.12, maxZoom: 1, minZoom: 0.35 }}
+        minZoom={0.08}
+        maxZoom={1.8}
+        nodesDraggable={false}
+        nodesConnectable={false}
+        edgesFocusable={false}
+        onlyRenderVisibleElements={graph.nodes.length > 150}
+        proOptions={{ hideAttribution: true }}
+        onNodeClick={(_, node) => onChoose?.(byId.get(node.id) ?? null)}
+        onPaneClick={() => onChoose?.(null)}
+        onSelectionChange={({ nodes: now }) => {
+          const first = now[0];
+          if (first && first.id !== chosen && document.activeElement?.closest(".react-flow__node")) onChoose?.(byId.get(first.id) ?? null);
+        }}
+      >
+        <Background variant={BackgroundVariant.Dots} gap={20} size={1} />
+        <Controls showInteractive={false} position="bottom-left" />
+      </ReactFlow>
+    </Around.Provider>
+  );
+}
+
+function typeOf(box: Box): string {
+  if (box.group || isLoop(box.node)) return "group_box";
+  if (box.node.kind === "choice") return "choice_box";
+  if (box.node.kind === "event" || box.node.kind === "outside") return "event_box";
+  return "step_box";
+}
+
+const NODE_TYPES = { step_box: StepBox, group_box: GroupBox, choice_box: ChoiceBox, event_box: EventBox };
+
+function Ends() {
+  return (
+    <>
+      <Handle type="target" position={Position.Top} />
+      <Handle type="source" position={Position.Bottom} />
+    </>
+  );
+}
+
+function look(node: GraphNode): string {
+  return node.run ? `tone-${tone(node.run.status)} began ${hasEnded(node.run.status) ? "" : "goes-on"}` : "tone-calm";
+}
+
+function StepBox({ data, selected }: NodeProps<BoxNode>) {
+  const { node } = data.box;
+  return (
+    <div className={`box step ${look(node)} ${selected ? "chosen" : ""}`}>
+      <Ends />
+      <Mark status={node.run?.status ?? "pending"} />
+      <div className="box-text">
+        <strong className="cut" title={node.name}>{node.name}</strong>
+        <span className="cut" title={node.detail}>{said(node)}</span>
+      </div>
+    </div>
+  );
+}
+
+function said(node: GraphNode): string {
+  const run = node.run;
+  if (!run) return node.detail ?? node.kind;
+  const parts = [node.kind];
+  if (run.runs > 1) {
+    parts.push(`× ${count(run.runs)}`);
+    const failed = run.counts?.["failed"] ?? 0;
+    if (failed > 0) parts.push(`${count(failed)} failed`);
+  } else if (run.status === "failed" && run.error) parts.push(run.error);
+  if (run.duration_ms !== undefined) parts.push(duration(run.duration_ms));
+  if ((run.attempts ?? 0) > 1) parts.push(`${run.runs > 1 ? "≤ " : ""}${run.attempts} tries`);
+  return parts.join(" · ");
+}
+
+function GroupBox({ data, selected }: NodeProps<BoxNode>) {
+  const { node } = data.box;
+  const { run: id } = useContext(Around);
+  const loop = isLoop(node);
+  const turns = node.run?.turns;
+  const path = loopPath(node);
+  const key = id && path && turns && turns.entries <= 1 && turns.ended > 0 ? `strip ${id} ${path} ${Math.floor(turns.ended / Math.max(1, Math.ceil(turns.ended / 400)))} ${node.run?.status}` : null;
+  const strip = useLoad(key, (signal) => api.strip(id ?? "", path ?? "", 60, signal));
+  return (
+    <div className={`box group ${loop ? "loop" : ""} ${look(node)} ${selected ? "chosen" : ""}`}>
+      <Ends />
+      <header>
+        <Mark status={node.run?.status ?? "pending"} />
+        <div className="box-text">
+          <strong className="cut" title={node.name}>
+            {node.name} {loop ? <Icon name="loop" size={12} /> : null}
+          </strong>
+          <span className="cut" title={node.detail}>{turns ? turnsSaid(turns) : (node.detail ?? node.kind)}</span>
+        </div>
+        {node.run?.duration_ms !== undefined ? <span className="faint small number">{duration(node.run.duration_ms)}</span> : null}
+      </header>
+      {loop && turns ? (
+        strip.value ? (
+          <ProgressStrip strip={strip.value} most={turns.most ?? null} open={!hasEnded(node.run?.status ?? "")} mini />
+        ) : (
+          <Bar ended={turns.ended} failed={turns.failed} most={turns.entries > 1 ? null : (turns.most ?? null)} />
+        )
+      ) : null}
+    </div>
+  );
+}
+
+function turnsSaid(turns: NonNullable<NonNullable<GraphNode["run"]>["turns"]>): string {
+  const ended = turns.reason ? many(turns.ended, "turn") : turns.most && turns.entries <= 1 ? `${count(turns.ended)} of ${count(turns.most)} turns` : many(turns.ended, "turn");
+  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason ? words(turns.reason) : ""].filter(Boolean).join(" · ");
+}
+
+function Bar({ ended, failed, most }: { ended: number; failed: number; most: number | null }) {
+  const all = Math.max(1, most ?? ended);
+  return (
+    <div className="bar" aria-hidden="true">
+      <i className="good" style={{ width: `${(Math.max(0, ended - failed) / all) * 100}%` }} />
+      <i className="failed" style={{ width: `${failed ? Math.max(1.5, (failed / all) * 100) : 0}%` }} />
+    </div>
+  );
+}
+
+function ChoiceBox({ data }: NodeProps<BoxNode>) {
+  return (
+    <div className={`box choice ${look(data.box.node)}`}>
+      <Ends />
+      <span>?</span>
+    </div>
+  );
+}
+
+function EventBox({ data, selected }: NodeProps<BoxNode>) {
+  const { node } = data.box;
+  return (
+    <div className={`box event ${node.kind} ${look(node)} ${selected ? "chosen" : ""}`}>
+      <Ends />
+      <div className="box-text">
+        <strong className="cut" title={node.name}>{node.name}</strong>
+        <span className="cut">{node.kind === "outside" ? "outside" : (node.event ?? "event").replaceAll("_", " ")}</span>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,174 @@
+// What can be done with a run; each button only where it makes sense.
+
+import { useRef, useState, type ReactNode } from "react";
+import { api, asProblem, newKey, type Json, type Problem, type Run } from "../../api";
+import { navigate, to } from "../../lib/router";
+import { hasEnded } from "../../lib/status";
+import { Button, Dialog, Field, ProblemBox } from "../../parts/small";
+
+type Asking = "cancel" | "signal" | "retry" | null;
+
+export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) {
+  const [asking, setAsking] = useState<Asking>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const ended = hasEnded(run.status);
+  const act = (call: () => Promise<unknown>) => {
+    setBusy(true);
+    setProblem(null);
+    call()
+      .then(onChanged, (error: unknown) => setProblem(asProblem(error)))
+      .finally(() => setBusy(false));
+  };
+  const close = () => setAsking(null);
+  return (
+    <div className="run-actions">
+      <div className="page-actions">
+        {!ended && run.status !== "paused" ? (
+          <Button icon="pause" disabled={busy} onClick={() => act(() => api.pause(run.run))}>
+            Pause
+          </Button>
+        ) : null}
+        {run.status === "paused" ? (
+          <Button icon="play" look="primary" disabled={busy} onClick={() => act(() => api.resume(run.run))}>
+            Resume
+          </Button>
+        ) : null}
+        {ended ? null : (
+          <>
+            <Button icon="bell" disabled={busy} onClick={() => setAsking("signal")}>
+              Signal
+            </Button>
+            <Button icon="stop" look="danger" disabled={busy} onClick={() => setAsking("cancel")}>
+              Cancel
+            </Button>
+          </>
+        )}
+        {ended && run.status !== "succeeded" ? (
+          <Button icon="retry" look="primary" disabled={busy} onClick={() => setAsking("retry")}>
+            Retry failed
+          </Button>
+        ) : null}
+      </div>
+      {problem ? <ProblemBox problem={problem} /> : null}
+      {asking === "cancel" ? <CancelDialog run={run} onClose={close} onChanged={onChanged} /> : null}
+      {asking === "signal" ? <SignalDialog run={run} onClose={close} onChanged={onChanged} /> : null}
+      {asking === "retry" ? <RetryDialog id={run.run} onClose={close} /> : null}
+    </div>
+  );
+}
+
+interface DeedProps {
+  title: string;
+  verb: string;
+  danger?: boolean;
+  children: ReactNode;
+  onClose(): void;
+  /** Closes when it is done; what it throws is shown. */
+  deed(): Promise<void>;
+}
+
+/** A question before something is done that cannot be taken back. */
+export function DeedDialog({ title, verb, danger = false, children, onClose, deed }: DeedProps) {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setBusy(true);
+          setProblem(null);
+          deed().then(onClose, (error: unknown) => {
+            setProblem(asProblem(error));
+            setBusy(false);
+          });
+        }}
+      >
+        {children}
+        {problem ? <ProblemBox problem={problem} /> : null}
+        <footer>
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look={danger ? "danger" : "primary"} disabled={busy}>
+            {verb}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+function CancelDialog({ run, onClose, onChanged }: { run: Run; onClose(): void; onChanged(): void }) {
+  const [reason, setReason] = useState("");
+  const deed = async () => {
+    await api.cancel(run.run, reason.trim());
+    onChanged();
+  };
+  return (
+    <DeedDialog title="Cancel this run?" verb="Cancel the run" danger onClose={onClose} deed={deed}>
+      <p className="muted">It ends as cancelled, with all that it has called. What tasks have done already stays done.</p>
+      <Field label="Reason" hint="Is kept with the run.">
+        <input type="text" value={reason} autoFocus onChange={(event) => setReason(event.target.value)} />
+      </Field>
+    </DeedDialog>
+  );
+}
+
+function SignalDialog({ run, onClose, onChanged }: { run: Run; onClose(): void; onChanged(): void }) {
+  const waits = (run.waits ?? []).map((wait) => wait.name).filter((name): name is string => Boolean(name));
+  const [name, setName] = useState(waits[0] ?? "");
+  const [data, setData] = useState("");
+  const key = useRef(newKey());
+  const deed = async () => {
+    const parsed = data.trim() === "" ? undefined : (JSON.parse(data) as Json);
+    await api.signal(run.run, { name: name.trim(), ...(parsed === undefined ? {} : { data: parsed }) }, key.current);
+    onChanged();
+  };
+  return (
+    <DeedDialog title="Send a signal" verb="Send" onClose={onClose} deed={deed}>
+      <Field label="Name" hint={waits.length > 0 ? `The run waits for: ${waits.join(", ")}` : "The run waits for no signal now; it is kept until one is waited for."}>
+        <input type="text" value={name} required autoFocus list="waits" onChange={(event) => setName(event.target.value)} />
+      </Field>
+      <datalist id="waits">
+        {waits.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+      <Field label="Data" hint="JSON, or nothing.">
+        <textarea rows={5} value={data} spellCheck={false} placeholder={'{ "approved": true }'} onChange={(event) => setData(event.target.value)} />
+      </Field>
+    </DeedDialog>
+  );
+}
+
+export function RetryDialog({ id, onClose }: { id: string; onClose(): void }) {
+  const deed = async () => {
+    const started = await api.retry(id);
+    navigate(to(["runs", started.run]));
+  };
+  return (
+    <DeedDialog title="Run again what failed?" verb="Retry failed" onClose={onClose} deed={deed}>
+      <p className="muted">A new run goes on from the first failure. What has succeeded is taken over and not done again. This run stays as it is.</p>
+    </DeedDialog>
+  );
+}
+
+export function RestartDialog({ id, from, onClose }: { id: string; from: string; onClose(): void }) {
+  const [set, setSet] = useState("");
+  const deed = async () => {
+    const parsed = set.trim() === "" ? undefined : (JSON.parse(set) as Json);
+    const started = await api.restart(id, { from, ...(parsed === undefined ? {} : { set: parsed }) });
+    navigate(to(["runs", started.run]));
+  };
+  return (
+    <DeedDialog title="Restart from here?" verb="Restart" onClose={onClose} deed={deed}>
+      <p className="muted">
+        A new run takes over everything up to <code className="wrap">{from}</code> and does that and all after it again, with its side effects. This run stays as it is.
+      </p>
+      <Field label="Change variables first" hint="An object of JSON, or nothing.">
+        <textarea rows={4} value={set} spellCheck={false} placeholder={'{ "cursor": "c41" }'} onChange={(event) => setSet(event.target.value)} />
+      </Field>
+    </DeedDialog>
+  );
+}

@@ -1,0 +1,45 @@
+import type { Json, Run } from "../../api";
+import { brief } from "../../lib/format";
+import { JsonBox } from "../../parts/json";
+import { Status } from "../../parts/small";
+
+export function RunData({ run }: { run: Run }) {
+  const steps = Object.entries(run.steps ?? {});
+  return (
+    <div className="stack scrolls">
+      <section className="stack tight">
+        <h2>Input</h2>
+        <JsonBox value={run.input} />
+      </section>
+      <section className="stack tight">
+        <h2>Output</h2>
+        {run.output === undefined || run.output === null ? <p className="faint">There is none {run.error ? "because it failed." : "yet."}</p> : <JsonBox value={run.output} />}
+      </section>
+      {run.usage ? (
+        <section className="stack tight">
+          <h2>Usage</h2>
+          <JsonBox value={run.usage as Json} />
+        </section>
+      ) : null}
+      {steps.length > 0 ? (
+        <section className="stack tight">
+          <h2>Steps</h2>
+          <div className="panel">
+            {steps.map(([name, step]) => (
+              <details key={name} className="fold-row">
+                <summary>
+                  <Status status={step.status} />
+                  <strong>{name}</strong>
+                  <span className="faint mono small cut">{step.error ? step.error.message : brief(step.output, 160)}</span>
+                </summary>
+                <div className="fold-in">
+                  <JsonBox value={(step.error ? { error: step.error as unknown as Json, output: step.output ?? null } : step.output) ?? null} />
+                </div>
+              </details>
+            ))}
+          </div>
+        </section>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,23 @@
+import { api, type GraphNode } from "../../api";
+import { useEffect } from "react";
+import { useLoad } from "../../api/use";
+import { PlanGraph } from "../../parts/graph";
+import { Empty, ProblemBox, Waiting } from "../../parts/small";
+
+export default function GraphTab({ id, round, chosen, onChoose }: { id: string; round: number; chosen: string | null; onChoose(node: GraphNode | null): void }) {
+  const graph = useLoad(`graph ${id}`, (signal) => api.graph(id, signal));
+  useEffect(() => {
+    if (round > 0) graph.reload();
+  }, [round, graph.reload]);
+  if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Waiting lines={6} />;
+  if (graph.value.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
+  const notes = (graph.value.notes ?? []).slice(1);
+  return (
+    <>
+      <div className="graph-box">
+        <PlanGraph graph={graph.value} run={id} chosen={chosen} onChoose={onChoose} />
+      </div>
+      {notes.length > 0 ? <p className="small muted">{notes.join(" · ")}</p> : null}
+    </>
+  );
+}

@@ -1,0 +1,123 @@
+// What is known of one step.
+
+import { useEffect, useState } from "react";
+import { api, type Event, type GraphNode, type Json, type Run } from "../../api";
+import { useLoad } from "../../api/use";
+import { count, duration, many, moment, words } from "../../lib/format";
+import { loopOf, pathParts } from "../../lib/paths";
+import { Link, to } from "../../lib/router";
+import { Icon } from "../../parts/icons";
+import { JsonBox } from "../../parts/json";
+import { Button, Status } from "../../parts/small";
+import { isLoop } from "../../lib/layout";
+import { loopPath } from "../../parts/loop-path";
+import { useKeys } from "../../lib/keys";
+import { RestartDialog } from "./actions";
+
+export interface ChosenStep {
+  path: string;
+  node: GraphNode | null;
+}
+
+export function StepPanel({ run, step, round, onClose }: { run: Run; step: ChosenStep; round: number; onChanged(): void; onClose(): void }) {
+  const [restarting, setRestarting] = useState(false);
+  useKeys({ Escape: onClose });
+  const { node, path } = step;
+  const top = pathParts(path).length === 1 && pathParts(path)[0]?.turn === null ? run.steps?.[path] : undefined;
+  const frame = useLoad(`step ${run.run} ${path}`, (signal) => findStep(run.run, path, signal));
+  useEffect(() => {
+    if (round > 0) frame.reload();
+  }, [round, frame.reload]);
+  const status = node?.run?.status ?? frame.value?.status ?? top?.status ?? "pending";
+  const error = frame.value?.error ?? top?.error ?? (run.error?.path === path ? run.error : null);
+  const mine = node ? loopPath(node) : null;
+  const enclosing = loopOf(path);
+  const took = node?.run?.duration_ms ?? frame.value?.duration_ms;
+  const attempts = node?.run?.attempts ?? frame.value?.attempts;
+  const turns = node?.run?.turns;
+  const began = status !== "pending";
+  return (
+    <aside className="side panel" aria-label={`Step ${path}`}>
+      <header>
+        <div className="grow">
+          <h2 className="wrap">{node?.name ?? path}</h2>
+          <span className="mono small faint wrap">{path}</span>
+        </div>
+        <Button look="quiet" icon="close" aria-label="Close" onClick={onClose} />
+      </header>
+      <div className="side-body">
+        <dl className="facts">
+          <dt>Status</dt>
+          <dd><Status status={status} /></dd>
+          <dt>Kind</dt>
+          <dd>{node?.kind ?? frame.value?.kind ?? "–"}</dd>
+          {node?.detail && node.detail !== node.kind ? (<><dt>Does</dt><dd className="wrap">{node.detail}</dd></>) : null}
+          {node?.run?.started_at ?? frame.value?.started_at ? (<><dt>Began</dt><dd>{moment(node?.run?.started_at ?? frame.value?.started_at, true)}</dd></>) : null}
+          {took !== undefined && took !== null ? (<><dt>Took</dt><dd>{duration(took)}{(node?.run?.runs ?? 1) > 1 ? " in all" : ""}</dd></>) : null}
+          {node?.run && node.run.runs > 1 ? (<><dt>Runs</dt><dd>{count(node.run.runs)}{node.run.counts ? `: ${Object.entries(node.run.counts).map(([key, value]) => `${count(value)} ${words(key)}`).join(", ")}` : ""}</dd></>) : null}
+          {attempts ? (<><dt>Tries</dt><dd>{(node?.run?.runs ?? 1) > 1 ? `at most ${attempts}` : attempts}</dd></>) : null}
+          {turns ? (<><dt>Turns</dt><dd>{many(turns.ended, "turn")}{turns.failed ? `, ${count(turns.failed)} failed` : ""}{turns.reason ? `, ended by ${words(turns.reason)}` : ""}</dd></>) : null}
+          {node?.run?.worker !== undefined ? (<><dt>Worker</dt><dd>{node.run.worker}</dd></>) : null}
+        </dl>
+        <div className="row wraps">
+          {node && isLoop(node) && mine && (turns?.entries ?? 1) <= 1 ? (
+            <Link className="button small" to={to(["runs", run.run, "loop"], { path: mine })}><Icon name="loop" size={13} /> Turns of the loop</Link>
+          ) : enclosing ? (
+            <Link className="button small" to={to(["runs", run.run, "loop"], { path: enclosing.loop, turn: enclosing.turn })}><Icon name="loop" size={13} /> Turn {enclosing.turn} of {enclosing.loop}</Link>
+          ) : null}
+          {began && path ? (
+            <Button className="small" icon="restart" onClick={() => setRestarting(true)}>Restart here</Button>
+          ) : null}
+          <Link className="button small" to={to(["runs", run.run, "events"], { path })}>Events</Link>
+        </div>
+        {error ? (
+          <div className="problem">
+            <div className="problem-text">
+              <strong>{error.message}</strong>
+              {error.hint ? <p className="hint">{error.hint}</p> : null}
+              <p className="mono small faint">{[error.code, error.kind, error.path !== path ? error.path : ""].filter(Boolean).join(" · ")}</p>
+            </div>
+          </div>
+        ) : null}
+        <Values run={run} path={path} known={top?.output} round={round} />
+      </div>
+      {restarting ? <RestartDialog id={run.run} from={path} onClose={() => setRestarting(false)} /> : null}
+    </aside>
+  );
+}
+
+/** The page of its parent's steps holds it, if it has begun. */
+async function findStep(run: string, path: string, signal: AbortSignal) {
+  const cut = path.endsWith("]") ? path.lastIndexOf("[") : path.lastIndexOf(".");
+  const parent = cut > 0 ? path.slice(0, cut) : "";
+  const turn = /\[(\d+)\]$/.exec(path)?.[1];
+  const page = await api.steps(run, { parent, limit: 200, from: turn ?? null }, signal);
+  return page.items.find((step) => step.path === path) ?? null;
+}
+
+/** Input and output stand in its events; only the first pages are searched for them. */
+function Values({ run, path, known, round }: { run: Run; path: string; known: Json | undefined; round: number }) {
+  const found = useLoad(`values ${run.run} ${path}`, (signal) => valuesOf(run.run, path, signal));
+  useEffect(() => {
+    if (round > 0 && found.value?.output === undefined) found.reload();
+  }, [round]); // eslint-disable-line
+  const input = found.value?.input;
+  const output = known ?? found.value?.output;
+  return (
+    <>
+      {input !== undefined ? <section className="stack tight"><h3>Input</h3><JsonBox value={input} /></section> : null}
+      {output !== undefined && output !== null ? <section className="stack tight"><h3>Output</h3><JsonBox value={output} /></section> : null}
+    </>
+  );
+}
+
+async function valuesOf(run: string, path: string, signal: AbortSignal): Promise<{ input?: Json; output?: Json }> {
+  const page = await api.events(run, { limit: 1000, path, follow: false }, signal);
+  const mine = page.items.filter((event: Event) => event.path === path);
+  const last = <K extends string>(key: K): Json | undefined => mine.map((event) => event[key] as Json | undefined).filter((value) => value !== undefined).at(-1);
+  const result: { input?: Json; output?: Json } = {};
+  const [input, output] = [last("input"), last("output") ?? last("result")];
+  if (input !== undefined) result.input = input;
+  if (output !== undefined) result.output = output;
+  return result;
+}
