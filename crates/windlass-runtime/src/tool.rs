@@ -106,6 +106,14 @@ impl Publish {
         (Publish::new(&reports, 0, 0), heard)
     }
 
+    /// How far the task is, as an event `task.progress`.
+    pub fn progress(&self, data: Value) {
+        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+            // A closed mailbox means that the run has left this process.
+            let _ = reports.send(TickKind::Progress { job: *job, dispatch: Some(*dispatch), data });
+        }
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
         if let Some(Speaker { reports, job, dispatch }) = &self.0 {
