@@ -66,6 +66,15 @@ pub struct ChildStart {
     pub key: EffectKey,
 }
 
+/// A job's report that has been reduced and is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finalized {
+    pub job: u64,
+    pub dispatch: u32,
+    /// It was not refused.
+    pub counts: bool,
+}
+
 pub trait Adapter: Send {
     /// The current time. Never goes back.
     fn get_now(&mut self) -> Timestamp;
@@ -117,7 +126,10 @@ pub trait Adapter: Send {
     fn send_event(&mut self, tick: TickKind);
 
     /// A job's result has been reduced and is durable.
-    fn finalize_step(&mut self, _job: u64) {}
+    fn finalize_step(&mut self, _step: Finalized) {}
+
+    /// All that the last commit led to has been carried out.
+    fn settled(&mut self) {}
 
     /// The run leaves memory: its state, and when it wants to be woken, are kept.
     fn release(
@@ -238,8 +250,13 @@ macro_rules! forward_one {
         }
     };
     ($inner:ident, finalize_step) => {
-        fn finalize_step(&mut self, job: u64) {
-            self.$inner.finalize_step(job);
+        fn finalize_step(&mut self, step: $crate::adapter::Finalized) {
+            self.$inner.finalize_step(step);
+        }
+    };
+    ($inner:ident, settled) => {
+        fn settled(&mut self) {
+            self.$inner.settled();
         }
     };
     ($inner:ident, release) => {

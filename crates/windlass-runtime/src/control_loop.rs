@@ -11,7 +11,7 @@ use windlass_core::{
 use windlass_value::{BlobHash, Map, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Next, Waiting};
+use crate::adapter::{Adapter, ChildStart, Finalized, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::codec;
 use crate::recovery::{LEVELS_OF_A_LIST, RESOLVED_LEVELS_MAX, holds_stored};
@@ -30,7 +30,7 @@ pub struct ControlLoop<A> {
     /// A list that the next tick's commands go into: it was made once.
     spare: Vec<Command>,
     /// Jobs whose results are in ticks that are not durable yet.
-    finalized: Vec<u64>,
+    finalized: Vec<Finalized>,
     /// Somebody wants the loop to let go, and said so while it was computing.
     closing: bool,
     /// Who wants the state as it stands: they get it when all that led to it is durable.
@@ -187,8 +187,9 @@ impl<A: Adapter> ControlLoop<A> {
         let more = self.state.jobs.len() <= 1 && self.adapter.more_comes(!self.buffer.is_empty());
         let mut tick = Tick { at, seed, kind, more };
         self.slim(&mut tick.kind);
-        if let TickKind::StepResult { job, .. } = &tick.kind {
-            self.finalized.push(*job);
+        if let TickKind::StepResult { job, dispatch, .. } = tick.kind {
+            let counts = self.state.jobs.get(&job).is_some_and(|open| open.is_out(dispatch));
+            self.finalized.push(Finalized { job, dispatch, counts });
         }
         let mut resume = Resume::with(std::mem::take(&mut self.spare));
         match reduce(&self.program, &mut self.state, &tick, &mut self.blobs, &mut resume)? {
@@ -291,8 +292,8 @@ impl<A: Adapter> ControlLoop<A> {
             // Whoever asked may have gone.
             let _ = asked.send(codec::state_bytes(&self.state).0);
         }
-        for job in self.finalized.drain(..) {
-            self.adapter.finalize_step(job);
+        for step in self.finalized.drain(..) {
+            self.adapter.finalize_step(step);
         }
         // Nothing is owed by what is carried out: the list is used again.
         let mut owed = std::mem::take(&mut self.owed);
@@ -305,6 +306,7 @@ impl<A: Adapter> ControlLoop<A> {
         }
         owed.shrink_to(LISTED_AT_ONCE);
         self.owed = owed;
+        self.adapter.settled();
         Ok(())
     }
 

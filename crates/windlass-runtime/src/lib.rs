@@ -31,5 +31,5 @@ pub use engine::{
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
-pub use tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
-pub use workers::{RunWorkers, WorkerPool};
+pub use tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
+pub use workers::{Away, RunWorkers, WorkerPool};

@@ -7,18 +7,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Notify, mpsc};
+use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Resumed, TaskOutcome, TickKind, TriedBefore};
 use windlass_value::{Duration, Timestamp, Value};
+
+use crate::workers::Away;
 
 /// Something a task can call. It gets plain values, never text to be run, and gives one outcome.
 pub trait Tool: Send + Sync {
     fn call(&self, call: ToolCall) -> ToolFuture;
+
+    /// Whether this call is done by somebody outside this process. Then nobody here shows life for it, calls it off or
+    /// looks at its time: the tool does, with [`ToolCall::away`].
+    fn shows_alive(&self, _call: &ToolCall) -> bool {
+        false
+    }
 }
 
 pub type ToolFuture = Pin<Box<dyn Future<Output = TaskOutcome> + Send>>;
 
+/// What tools are told of the definition that calls them.
+#[derive(Debug, Default)]
+pub struct CalledBy {
+    pub name: Arc<str>,
+    /// Its jobs are for workers that have all of these.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl CalledBy {
+    /// Labels are texts in the plan's facts, under `labels`.
+    pub(crate) fn plan(plan: &Plan) -> CalledBy {
+        let labels = plan.metadata.get("labels").and_then(Value::as_map);
+        let labels = labels.into_iter().flat_map(|labels| labels.iter());
+        let text = |value: &Value| value.as_str().map(Arc::from);
+        let labels = labels.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect();
+        CalledBy { name: plan.name.clone(), labels }
+    }
+}
+
 /// One attempt of one effect.
 pub struct ToolCall {
+    /// The name it was called by.
+    pub tool: Arc<str>,
+    pub definition: Arc<CalledBy>,
+    /// The pipeline's number in the run.
+    pub job: u64,
+    /// Goes up whenever something of the job is handed out. Who speaks with another one is refused.
+    pub epoch: u32,
     pub input: Value,
     /// The same on every repeat after a crash or a lost reply. Over HTTP it travels as `Idempotency-Key`.
     pub key: Arc<str>,
@@ -39,6 +74,8 @@ pub struct ToolCall {
     pub cancelled: Cancelled,
     /// For what is to be seen outside while the tool works.
     pub publish: Publish,
+    /// For a tool that shows life itself: its hold on the job.
+    pub away: Option<Away>,
 }
 
 /// A worker's way to have events published before its result, in order. What comes after the result is refused, and told
@@ -69,6 +106,14 @@ impl Publish {
         (Publish::new(&reports, 0, 0), heard)
     }
 
+    /// How far the task is, as an event `task.progress`.
+    pub fn progress(&self, data: Value) {
+        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+            // A closed mailbox means that the run has left this process.
+            let _ = reports.send(TickKind::Progress { job: *job, dispatch: Some(*dispatch), data });
+        }
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
         if let Some(Speaker { reports, job, dispatch }) = &self.0 {
@@ -83,6 +128,10 @@ impl ToolCall {
     /// A call that belongs to no run and that nobody cancels, for tests of tools.
     pub fn alone(input: Value) -> ToolCall {
         ToolCall {
+            tool: "tool".into(),
+            definition: Arc::default(),
+            job: 0,
+            epoch: 0,
             input,
             key: "key".into(),
             attempt: 1,
@@ -95,6 +144,7 @@ impl ToolCall {
             tried: None,
             cancelled: Cancelled::never(),
             publish: Publish::nowhere(),
+            away: None,
         }
     }
 }
@@ -138,7 +188,11 @@ impl Cancelled {
 
 /// The tools an engine has, by name.
 #[derive(Clone, Default)]
-pub struct Tools(BTreeMap<Arc<str>, Arc<dyn Tool>>);
+pub struct Tools {
+    named: BTreeMap<Arc<str>, Arc<dyn Tool>>,
+    /// Whatever else is called.
+    others: Option<Arc<dyn Tool>>,
+}
 
 impl Tools {
     pub fn new() -> Tools {
@@ -146,8 +200,20 @@ impl Tools {
     }
 
     #[must_use]
-    pub fn with(mut self, name: &str, tool: impl Tool + 'static) -> Tools {
-        self.0.insert(name.into(), Arc::new(tool));
+    pub fn with(self, name: &str, tool: impl Tool + 'static) -> Tools {
+        self.with_shared(name, Arc::new(tool))
+    }
+
+    #[must_use]
+    pub fn with_shared(mut self, name: &str, tool: Arc<dyn Tool>) -> Tools {
+        self.named.insert(name.into(), tool);
+        self
+    }
+
+    /// With one that is called by any name that no other has.
+    #[must_use]
+    pub fn with_others(mut self, tool: Arc<dyn Tool>) -> Tools {
+        self.others = Some(tool);
         self
     }
 
@@ -162,11 +228,11 @@ impl Tools {
     }
 
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.0.get(name)
+        self.named.get(name).or(self.others.as_ref())
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|name| &**name)
+        self.named.keys().map(|name| &**name)
     }
 }
 

@@ -9,14 +9,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use windlass_core::{ErrorInfo, Job, TaskOutcome, TickKind};
 use windlass_value::{Duration, Value};
 
+use crate::adapter::Finalized;
 use crate::codec;
 use crate::taken::Taken;
-use crate::tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
+use crate::tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools, no_such_tool};
 
 /// How long a worker may be silent before its task is handed to another, unless the engine is told otherwise.
 pub(crate) const LEASE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -52,27 +53,44 @@ impl WorkerPool {
 pub struct RunWorkers {
     pool: WorkerPool,
     run: Arc<str>,
+    definition: Arc<CalledBy>,
     reports: mpsc::UnboundedSender<TickKind>,
-    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
     /// What another run has done for this one already.
     taken: Option<Arc<Taken>>,
+    leases: Leases,
+    /// Jobs whose workers are outside this process, and want to hear when what they have reported is durable.
+    away: BTreeMap<u64, (u32, oneshot::Sender<bool>)>,
+    /// It is durable; what follows from it is being carried out.
+    durable: Vec<(oneshot::Sender<bool>, bool)>,
 }
+
+type Leases = Arc<Mutex<BTreeMap<u64, Lease>>>;
 
 struct Lease {
     dispatch: u32,
-    alive_at: Instant,
+    /// None: whoever has it is outside this process, and others mind whether he lives.
+    alive_at: Option<Instant>,
     cancelled: Cancelled,
     task: Option<tokio::task::AbortHandle>,
 }
 
 impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
-        RunWorkers { pool, run, reports, leases: Arc::default(), taken: None }
+        let (definition, leases) = (Arc::default(), Arc::default());
+        let (away, durable) = (BTreeMap::new(), Vec::new());
+        RunWorkers { pool, run, definition, reports, taken: None, leases, away, durable }
     }
 
     #[must_use]
     pub(crate) fn with(mut self, taken: Option<Arc<Taken>>) -> RunWorkers {
         self.taken = taken;
+        self
+    }
+
+    /// For runs of this definition.
+    #[must_use]
+    pub fn called_by(mut self, definition: CalledBy) -> RunWorkers {
+        self.definition = Arc::new(definition);
         self
     }
 
@@ -91,7 +109,7 @@ impl RunWorkers {
     }
 
     /// Gives a job to a worker. Stored inputs have been loaded by the caller.
-    pub fn run(&self, job: Job, input: Value) {
+    pub fn run(&mut self, job: Job, input: Value) {
         let (number, dispatch) = (job.job, job.dispatch);
         if let Some(outcome) = self.taken.as_ref().and_then(|taken| taken.job(&job)) {
             return say(&self.reports, number, dispatch, outcome);
@@ -102,6 +120,10 @@ impl RunWorkers {
         };
         let cancelled = Cancelled::never();
         let call = ToolCall {
+            tool: job.tool,
+            definition: self.definition.clone(),
+            job: number,
+            epoch: dispatch,
             input,
             key: codec::effect_key(&self.run, &job.key).into(),
             attempt: job.attempt,
@@ -114,7 +136,12 @@ impl RunWorkers {
             resumed: job.resumed,
             tried: job.tried,
             publish: Publish::new(&self.reports, number, dispatch),
+            away: None,
         };
+        if tool.shows_alive(&call) {
+            let tool = tool.clone();
+            return self.send_away(&*tool, call);
+        }
         let work = match self.pool.slots.clone().try_acquire_owned() {
             Err(_) => Work::Waits(tool.clone(), call),
             Ok(slot) => match begin(&**tool, call) {
@@ -122,13 +149,56 @@ impl RunWorkers {
                 ControlFlow::Continue(called) => Work::Called(called, slot),
             },
         };
-        let lease = Lease { dispatch, alive_at: Instant::now(), cancelled: cancelled.clone(), task: None };
+        let lease = Lease { dispatch, alive_at: Some(Instant::now()), cancelled: cancelled.clone(), task: None };
         self.leases().insert(number, lease);
         let (slots, leases, reports) = (self.pool.slots.clone(), self.leases.clone(), self.reports.clone());
         let held = Held { leases, job: number, dispatch, heartbeat: self.pool.lease / HEARTBEATS };
         let task = tokio::spawn(hold(work, job.timeout, cancelled, slots, held, reports)).abort_handle();
         if let Some(lease) = self.leases().get_mut(&number) {
             lease.task = Some(task);
+        }
+    }
+
+    /// Somebody outside this process does it. It takes no slot: nothing is at work here.
+    fn send_away(&mut self, tool: &dyn Tool, mut call: ToolCall) {
+        let (job, dispatch, cancelled) = (call.job, call.epoch, call.cancelled.clone());
+        let (sender, settled) = oneshot::channel();
+        let (leases, reports) = (self.leases.clone(), self.reports.clone());
+        call.away = Some(Away { job, dispatch, leases: leases.clone(), reports: reports.clone(), settled });
+        if self.away.len() >= 2 * self.leases().len().max(32) {
+            // Those that were lost, and that nobody was given again.
+            self.away.retain(|_, (_, sender)| !sender.is_closed());
+        }
+        // Before the call, which may be over at once.
+        self.away.insert(job, (dispatch, sender));
+        self.leases().insert(job, Lease { dispatch, alive_at: None, cancelled, task: None });
+        match begin(tool, call) {
+            ControlFlow::Break(outcome) => report(&leases, &reports, job, dispatch, outcome),
+            ControlFlow::Continue(called) => {
+                let held = async move { report(&leases, &reports, job, dispatch, called.await) };
+                let task = tokio::spawn(held).abort_handle();
+                if let Some(lease) = self.leases().get_mut(&job) {
+                    lease.task = Some(task);
+                }
+            }
+        }
+    }
+
+    /// A report has been reduced and is durable.
+    pub(crate) fn finalize(&mut self, step: Finalized) {
+        // Workers in this process need not hear of it.
+        if self.away.get(&step.job).is_some_and(|(dispatch, _)| *dispatch == step.dispatch)
+            && let Some((_, sender)) = self.away.remove(&step.job)
+        {
+            self.durable.push((sender, step.counts));
+        }
+    }
+
+    /// What followed from it has been handed out.
+    pub(crate) fn settled(&mut self) {
+        for (sender, counts) in self.durable.drain(..) {
+            // Whoever has reported may have gone.
+            let _ = sender.send(counts);
         }
     }
 
@@ -142,7 +212,7 @@ impl RunWorkers {
     pub fn expire(&self) -> Vec<TickKind> {
         let mut lost = Vec::new();
         self.leases().retain(|job, lease| {
-            let alive = lease.alive_at.elapsed() < self.pool.lease;
+            let alive = lease.alive_at.is_none_or(|at| at.elapsed() < self.pool.lease);
             if !alive {
                 if let Some(task) = &lease.task {
                     task.abort();
@@ -166,9 +236,41 @@ impl Drop for RunWorkers {
     }
 }
 
+/// The hold on a job of somebody outside this process.
+pub struct Away {
+    job: u64,
+    dispatch: u32,
+    leases: Leases,
+    reports: mpsc::UnboundedSender<TickKind>,
+    settled: oneshot::Receiver<bool>,
+}
+
+impl Away {
+    /// Whoever had it has been silent for too long, or gives it back: the same task, with the same key and the next epoch,
+    /// is for another. The call goes no further.
+    pub fn lose(&self) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        if leases.get(&self.job).is_some_and(|lease| lease.dispatch == self.dispatch)
+            && let Some(lease) = leases.remove(&self.job)
+        {
+            if let Some(task) = &lease.task {
+                task.abort();
+            }
+            // A closed mailbox means that the run has left this process.
+            let _ = self.reports.send(TickKind::LeaseLost { job: self.job, dispatch: self.dispatch });
+        }
+    }
+
+    /// What was reported is durable, and the job's next task has been handed out if there is one yet. Whether it counted;
+    /// None if the run has left this process before.
+    pub async fn settled(self) -> Option<bool> {
+        self.settled.await.ok()
+    }
+}
+
 /// A worker's hold on a job.
 struct Held {
-    leases: Arc<Mutex<BTreeMap<u64, Lease>>>,
+    leases: Leases,
     job: u64,
     dispatch: u32,
     heartbeat: std::time::Duration,
@@ -179,7 +281,7 @@ impl Held {
     fn show_alive(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lease) = leases.get_mut(&self.job).filter(|lease| lease.dispatch == self.dispatch) {
-            lease.alive_at = Instant::now();
+            lease.alive_at = Some(Instant::now());
         }
     }
 }

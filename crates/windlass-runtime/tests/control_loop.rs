@@ -12,7 +12,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Command, Event, Job, Output, Program, RunResult, START_EVENT, State, Status, TaskOutcome};
 use windlass_core::{Tick, TickKind};
 use windlass_expr::wdl::Wdl;
-use windlass_runtime::adapter::{Adapter, Next, Waiting};
+use windlass_runtime::adapter::{Adapter, Finalized, Next, Waiting};
 use windlass_runtime::adapters::{Local, Mail, Mailbox, Replay};
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::{
@@ -130,9 +130,9 @@ impl<A: Adapter> Adapter for Spy<A> {
         self.inner.write_to_event_stream(event);
     }
 
-    fn finalize_step(&mut self, job: u64) {
-        self.log.add(Step::Finalized(job));
-        self.inner.finalize_step(job);
+    fn finalize_step(&mut self, step: Finalized) {
+        self.log.add(Step::Finalized(step.job));
+        self.inner.finalize_step(step);
     }
 
     fn ended(&mut self, result: &RunResult) {

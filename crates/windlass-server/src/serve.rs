@@ -42,12 +42,14 @@ pub async fn serve(app: App) -> std::io::Result<Running> {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel();
     let drain = app.options.drain;
-    let engine = app.engine.clone();
+    let (engine, dispatcher) = (app.engine.clone(), app.dispatcher.clone());
     let routes = router(app);
     let served = tokio::spawn(async move {
-        let until_stopped = async {
+        let until_stopped = async move {
             // A dropped sender stops it too.
             let _ = stopped.await;
+            // Workers that wait for jobs are answered: nobody waits for them.
+            dispatcher.close();
         };
         let graceful = axum::serve(listener, routes).with_graceful_shutdown(until_stopped);
         let served = graceful.await;

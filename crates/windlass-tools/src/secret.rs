@@ -107,6 +107,11 @@ impl Redaction {
         Redaction(Arc::new(Needles { forms: all, texts, digits, short }))
     }
 
+    /// There is nothing to be struck out.
+    pub fn is_empty(&self) -> bool {
+        self.0.texts.is_empty() && self.0.short.is_empty()
+    }
+
     /// The text without secrets.
     pub fn text(&self, text: &str) -> String {
         let struck = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
@@ -126,7 +131,7 @@ impl Redaction {
     }
 
     /// The value without secrets.
-    pub(crate) fn value(&self, value: &Value) -> Value {
+    pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::Str(text) if self.is_in(text) => Value::from(self.text(text)),
             Value::List(items) => Value::list(items.iter().map(|item| self.value(item)).collect()),
@@ -140,7 +145,7 @@ impl Redaction {
     }
 
     /// All of an outcome that somebody can see or that is written down.
-    pub(crate) fn outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
+    pub fn outcome(&self, outcome: TaskOutcome) -> TaskOutcome {
         let again = outcome.again.map(|again| Again { input: self.value(&again.input), ..again });
         TaskOutcome {
             output: self.value(&outcome.output),

@@ -103,7 +103,7 @@ impl<A: Adapter> Durable<A> {
 }
 
 impl<A: Adapter> Adapter for Durable<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, replied, ended);
+    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, replied, ended);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.post.note(tick, output);

@@ -18,7 +18,7 @@ impl<A: Adapter> IdleRelease<A> {
 }
 
 impl<A: Adapter> Adapter for IdleRelease<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, on_tick, flush, wants_flush, load_blob, run_worker, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, release, replied, ended, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, on_tick, flush, wants_flush, load_blob, run_worker, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, release, replied, ended, close);
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
         let soon = self.inner.get_now() + windlass_value::Duration(self.after.as_micros() as u64);

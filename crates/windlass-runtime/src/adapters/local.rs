@@ -9,7 +9,7 @@ use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
-use crate::adapter::{Adapter, ChildStart, Next, Waiting};
+use crate::adapter::{Adapter, ChildStart, Finalized, Next, Waiting};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::codec;
@@ -200,6 +200,14 @@ impl Adapter for Local {
 
     fn cancel_worker(&mut self, job: u64) {
         self.workers.cancel(job);
+    }
+
+    fn finalize_step(&mut self, step: Finalized) {
+        self.workers.finalize(step);
+    }
+
+    fn settled(&mut self) {
+        self.workers.settled();
     }
 
     fn start_child(&mut self, child: ChildStart) {

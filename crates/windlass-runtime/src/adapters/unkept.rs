@@ -22,7 +22,7 @@ impl<A: Adapter> Unkept<A> {
 }
 
 impl<A: Adapter> Adapter for Unkept<A> {
-    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, release, replied, ended);
+    forward!(inner: run_worker, get_now, entropy, wait_receive, more_comes, cancel_worker, end_lease, start_child, cancel_child, write_to_event_stream, send_event, finalize_step, settled, release, replied, ended);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.post.note(tick, output);

@@ -20,6 +20,7 @@ use crate::forward;
 use crate::recovery::RunImage;
 use crate::report::FinalReport;
 use crate::taken::Taken;
+use crate::tool::CalledBy;
 use crate::workers::RunWorkers;
 use crate::{RuntimeError, codec};
 
@@ -63,6 +64,7 @@ impl Inner {
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone());
+        let workers = workers.called_by(CalledBy::plan(&program.plan));
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
         let local = local.feeding(feed).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
@@ -194,7 +196,7 @@ struct Hosted<A> {
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, settled, release, close);
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.flush(state, blobs).await?;

@@ -2,6 +2,7 @@
 //! of authorisation walk.
 
 mod ops;
+mod workers;
 
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -15,5 +16,20 @@ struct Document;
 
 /// Every route with its description.
 pub fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi()).routes(routes!(ops::health)).routes(routes!(ops::openapi))
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(ops::health))
+        .routes(routes!(ops::openapi))
+        .merge(of_workers())
+}
+
+fn of_workers() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(workers::lease))
+        .routes(routes!(workers::heartbeat))
+        .routes(routes!(workers::progress))
+        .routes(routes!(workers::complete))
+        .routes(routes!(workers::fail))
+        .routes(routes!(workers::leave))
+        .routes(routes!(workers::list))
+        .routes(routes!(workers::drain))
 }

@@ -1,5 +1,22 @@
 //! Jobs for workers on other machines.
+//!
+//! - `wire` what is said · `queue` who waits, in which order · `registry` who is there · `dispatcher` who has what ·
+//!   `speech` what workers say of what they have · `remote` the engine's end: a tool whose calls wait here.
+//!
+//! All of it is in memory. What is durable is in the runs' journals: a job, its key and its epoch. After a restart the runs
+//! bring their jobs back here with the next epoch, and workers that still have them say so.
 
-/// Where jobs wait for a worker, and who has which.
-#[derive(Default)]
-pub struct Dispatcher {}
+mod dispatcher;
+mod queue;
+mod registry;
+mod remote;
+mod speech;
+mod wire;
+
+pub use dispatcher::{Dispatcher, Refused};
+pub use registry::WorkerKey;
+pub use remote::{RemoteTool, routed};
+pub use wire::{
+    Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Job, Labels, Lease, Leased, Leave, Progress, QueueInfo,
+    Report, Taken, WorkerInfo, WorkerState, Workers,
+};

@@ -1,0 +1,173 @@
+//! Workers on other machines: what they ask for and report, and who they are.
+
+use axum::Json as Answer;
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::auth::{Allowed, Control, Identity, Read, Work};
+use crate::problem::codes;
+use crate::workers::{
+    Ask, Complete, Fail, Heard, Heartbeat, Leased, Leave, Progress, Refused, Taken, WorkerKey, Workers,
+};
+use crate::{App, Problem};
+
+/// The longest id or name of a worker.
+const NAME_MAX: usize = 128;
+/// The most jobs, tools and labels that a worker may name.
+const LIST_MAX: usize = 10_000;
+
+/// Jobs for a worker; waits up to `wait_ms` while there are none.
+#[utoipa::path(post, path = "/api/v1/worker/lease", tag = "workers", request_body = Ask,
+    responses((status = 200, body = Leased), (status = 400, body = Problem)))]
+pub async fn lease(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(ask): Json<Ask>,
+) -> Result<Answer<Leased>, Problem> {
+    let who = key(&allowed.who, &ask.worker)?;
+    if ask.tools.len().max(ask.labels.len()) > LIST_MAX || ask.name.len() > NAME_MAX {
+        return Err(Problem::bad_request(format!("a worker has at most {LIST_MAX} tools and labels")));
+    }
+    Ok(Answer(app.dispatcher.lease(&who, &allowed.who.name, &ask).await))
+}
+
+/// A worker lives and has these jobs. What it is told of them it does at once.
+#[utoipa::path(post, path = "/api/v1/worker/heartbeat", tag = "workers", request_body = Heartbeat,
+    responses((status = 200, body = Heard)))]
+pub async fn heartbeat(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(beat): Json<Heartbeat>,
+) -> Result<Answer<Heard>, Problem> {
+    let who = key(&allowed.who, &beat.worker)?;
+    if beat.jobs.len() > LIST_MAX {
+        return Err(Problem::bad_request(format!("a worker has at most {LIST_MAX} jobs")));
+    }
+    Ok(Answer(app.dispatcher.heartbeat(&who, &beat).await))
+}
+
+/// An event of a task that is being done. It counts as life.
+#[utoipa::path(post, path = "/api/v1/worker/progress", tag = "workers", request_body = Progress,
+    responses((status = 204), (status = 409, body = Problem)))]
+pub async fn progress(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(mut progress): Json<Progress>,
+) -> Result<StatusCode, Problem> {
+    let who = key(&allowed.who, &progress.worker)?;
+    if let Some(problem) = progress.problem() {
+        return Err(Problem::bad_request(problem));
+    }
+    app.dispatcher.progress(&who, &progress).map_err(|refused| problem(refused, progress.job, progress.epoch))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A task has succeeded. Answered when that is durable, with the pipeline's next task if this worker can do it.
+#[utoipa::path(post, path = "/api/v1/worker/complete", tag = "workers", request_body = Complete,
+    responses((status = 200, body = Taken), (status = 409, body = Problem), (status = 503, body = Problem)))]
+pub async fn complete(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(complete): Json<Complete>,
+) -> Result<Answer<Taken>, Problem> {
+    let (report, outcome) = complete.into_parts();
+    let who = key(&allowed.who, &report.worker)?;
+    let taken = app.dispatcher.report(&who, &report, outcome).await;
+    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.epoch))
+}
+
+/// A task has failed. Answered like `complete`: what is next may be the same task again.
+#[utoipa::path(post, path = "/api/v1/worker/fail", tag = "workers", request_body = Fail,
+    responses((status = 200, body = Taken), (status = 409, body = Problem), (status = 503, body = Problem)))]
+pub async fn fail(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(fail): Json<Fail>,
+) -> Result<Answer<Taken>, Problem> {
+    let (report, outcome) = fail.into_parts();
+    let who = key(&allowed.who, &report.worker)?;
+    let taken = app.dispatcher.report(&who, &report, outcome).await;
+    taken.map(|next| Answer(Taken { next })).map_err(|refused| problem(refused, report.job, report.epoch))
+}
+
+/// A worker goes. What it still has is for others at once.
+#[utoipa::path(post, path = "/api/v1/worker/leave", tag = "workers", request_body = Leave,
+    responses((status = 204)))]
+pub async fn leave(
+    allowed: Allowed<Work>,
+    State(app): State<App>,
+    Json(leave): Json<Leave>,
+) -> Result<StatusCode, Problem> {
+    app.dispatcher.leave(&key(&allowed.who, &leave.worker)?);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Who works for this server, on what, and what waits for a worker.
+#[utoipa::path(get, path = "/api/v1/workers", tag = "workers", responses((status = 200, body = Workers)))]
+pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Answer<Workers> {
+    Answer(app.dispatcher.list())
+}
+
+#[derive(Deserialize)]
+pub struct OfWorker {
+    worker: String,
+}
+
+/// Asks a worker to stop when it has done what it has.
+#[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(("worker" = String, Path)),
+    responses((status = 202), (status = 404, body = Problem)))]
+pub async fn drain(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    Path(OfWorker { worker }): Path<OfWorker>,
+) -> Result<StatusCode, Problem> {
+    match app.dispatcher.drain(&worker) {
+        true => Ok(StatusCode::ACCEPTED),
+        false => {
+            Err(Problem::not_found("there is no such worker").hint("GET /api/v1/workers lists those that are known"))
+        }
+    }
+}
+
+fn key(who: &Identity, worker: &str) -> Result<WorkerKey, Problem> {
+    let fits = !worker.is_empty() && worker.len() <= NAME_MAX && worker.bytes().all(|byte| byte.is_ascii_graphic());
+    match fits {
+        true => Ok(WorkerKey { token: who.id.as_str().into(), worker: worker.into() }),
+        false => Err(Problem::bad_request(format!("`worker` must be 1 to {NAME_MAX} letters, digits and signs"))),
+    }
+}
+
+fn problem(refused: Refused, job: u64, epoch: u32) -> Problem {
+    match refused {
+        Refused::Stale => {
+            let detail = format!("this worker does not hold job {job} under epoch {epoch}; nothing was changed");
+            let hint = "stop it and say nothing more of it; `heartbeat` with its `key` may give it back";
+            Problem::new(StatusCode::CONFLICT, codes::STALE_LEASE, detail).hint(hint)
+        }
+        Refused::Leaving => {
+            let detail = "the server lets go of the run just now: whether the report counts is not known";
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
+            problem.hint("`heartbeat` with the job and its `key` until it is renewed or lost, then report again")
+        }
+    }
+}
+
+/// A body that must be JSON of this form.
+pub struct Json<T>(T);
+
+const BODY_MAX: usize = 16 * 1024 * 1024;
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Json<T>, Problem> {
+        let bytes = to_bytes(request.into_body(), BODY_MAX).await.map_err(|_| {
+            let detail = format!("the body has more than {BODY_MAX} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+        })?;
+        serde_json::from_slice(&bytes).map(Json).map_err(|error| Problem::bad_request(error.to_string()))
+    }
+}

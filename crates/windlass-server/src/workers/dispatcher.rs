@@ -1,0 +1,405 @@
+//! Where jobs wait for a worker, and who has which.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use windlass_core::TaskOutcome;
+use windlass_runtime::{Away, Publish, ToolCall, real_now};
+use windlass_tools::Redaction;
+use windlass_value::Timestamp;
+
+use super::queue::{JobId, Kind, Place, Queues};
+use super::registry::{Registry, Worker, WorkerKey};
+use super::wire::{HeldInfo, Job, WorkerInfo, Workers};
+
+/// A worker with jobs says this often within a lease that it is alive.
+const HEARTBEATS: u32 = 6;
+
+/// How long a worker may be silent, unless the server is told otherwise.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// Why something that a worker says does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The job is not, or no longer, held by this worker under this epoch. It stops.
+    Stale,
+    /// The server lets go of the run just now. What was reported may not be durable: it is to be said again.
+    Leaving,
+}
+
+pub struct Dispatcher {
+    pub(super) state: Mutex<State>,
+    pub(super) lease: Duration,
+    /// Until then workers from before the server's start may say what they have.
+    pub(super) rejoin_until: Instant,
+    /// What must not come out of a worker's words.
+    pub(super) secrets: Redaction,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub jobs: HashMap<JobId, Entry>,
+    pub queues: Queues,
+    pub workers: Registry,
+    /// Jobs whose report is becoming durable: what comes next is for the same worker, if it can do it.
+    pub reported: HashMap<JobId, Reported>,
+    /// Workers that wait for a job, in the order they came.
+    pub polls: BTreeMap<u64, Poll>,
+    pub polls_made: u64,
+    pub closing: bool,
+    /// Jobs that have been here, as long as there may be some from before the server's start.
+    pub brought_back: HashSet<JobId>,
+}
+
+/// A task that has not been reported.
+pub(super) struct Entry {
+    pub job: Arc<Job>,
+    pub kind: Kind,
+    pub stage: Stage,
+    pub queued_at: Timestamp,
+    pub cancelled: bool,
+    pub publish: Publish,
+    pub away: Option<Away>,
+    pub result: Option<oneshot::Sender<TaskOutcome>>,
+    /// Wakes the engine's end: there is another time to look at.
+    pub changed: Arc<Notify>,
+}
+
+pub(super) enum Stage {
+    /// Somebody may have it from before the server's start.
+    Kept(Instant),
+    Queued(Place),
+    Held(Held),
+}
+
+pub(super) struct Held {
+    pub worker: WorkerKey,
+    pub since: Timestamp,
+    pub until: Instant,
+    /// The task's own time is over.
+    pub deadline: Option<Instant>,
+}
+
+pub(super) struct Reported {
+    pub worker: WorkerKey,
+    pub epoch: u32,
+    pub next: Option<u32>,
+}
+
+pub(super) struct Poll {
+    pub worker: WorkerKey,
+    pub wake: Arc<Notify>,
+    /// It has been woken for a job and has not looked yet.
+    pub woken: bool,
+}
+
+impl Default for Dispatcher {
+    fn default() -> Dispatcher {
+        Dispatcher::new(LEASE)
+    }
+}
+
+impl Dispatcher {
+    /// Made before the engine, whose remote tools wait in it.
+    pub fn new(lease: Duration) -> Dispatcher {
+        let rejoin_until = Instant::now() + lease / HEARTBEATS * 2;
+        Dispatcher { state: Mutex::default(), lease, rejoin_until, secrets: Redaction::default() }
+    }
+
+    /// Strikes these out of all that workers say.
+    #[must_use]
+    pub fn striking(self, secrets: Redaction) -> Dispatcher {
+        Dispatcher { secrets, ..self }
+    }
+
+    pub fn lease_ms(&self) -> u64 {
+        self.lease.as_millis() as u64
+    }
+
+    pub fn heartbeat_ms(&self) -> u64 {
+        (self.lease / HEARTBEATS).as_millis() as u64
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server goes down: nobody gets anything more, and nobody is told to stop because of it.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closing = true;
+        state.polls.values().for_each(|poll| poll.wake.notify_one());
+        state.workers.iter().for_each(|(_, worker)| worker.told.notify_waiters());
+    }
+
+    /// Whether workers from before the server's start may yet say what they have.
+    pub(super) fn may_rejoin(&self) -> bool {
+        Instant::now() < self.rejoin_until
+    }
+
+    /// Whether somebody may have the job from before the server's start: since then it has not been here.
+    fn is_from_before(&self, state: &mut State, id: &JobId) -> bool {
+        match self.may_rejoin() {
+            true => state.brought_back.insert(id.clone()),
+            false => {
+                state.brought_back = HashSet::new();
+                false
+            }
+        }
+    }
+
+    /// The workers that are known, and what waits for one.
+    pub fn list(&self) -> Workers {
+        let state = self.state();
+        let items = state.workers.iter().map(|(key, worker)| self.info(&state, key, worker)).collect();
+        Workers { items, queued: state.queues.list() }
+    }
+
+    fn info(&self, state: &State, key: &WorkerKey, worker: &Worker) -> WorkerInfo {
+        let now = Instant::now();
+        let held = worker.held.iter().filter_map(|id| {
+            let entry = state.jobs.get(id)?;
+            let Stage::Held(held) = &entry.stage else { return None };
+            let left = held.until.saturating_duration_since(now).as_micros() as u64;
+            Some(HeldInfo {
+                run: id.run.clone(),
+                job: id.job,
+                epoch: entry.job.epoch,
+                path: entry.job.path.clone(),
+                tool: entry.job.tool.clone(),
+                since: held.since.to_string(),
+                until: (real_now() + windlass_value::Duration(left)).to_string(),
+            })
+        });
+        WorkerInfo {
+            worker: key.worker.clone(),
+            name: worker.name.clone(),
+            token: worker.token_name.clone(),
+            tools: worker.tools.iter().cloned().collect(),
+            labels: worker.labels.clone(),
+            only_labelled: worker.only_labelled,
+            slots: worker.slots as u32,
+            state: worker.state(self.lease),
+            seen_at: worker.seen_at.to_string(),
+            held: held.collect(),
+        }
+    }
+
+    /// Asks the worker to stop when it has done what it has. False: there is no such worker.
+    pub fn drain(&self, worker: &str) -> bool {
+        let mut state = self.state();
+        let keys: Vec<WorkerKey> =
+            state.workers.iter().filter(|(key, _)| &*key.worker == worker).map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            if let Some(worker) = state.workers.get_mut(key) {
+                worker.drain = true;
+                worker.told.notify_waiters();
+            }
+            state.wake_polls_of(key);
+        }
+        !keys.is_empty()
+    }
+}
+
+/// The engine's end.
+impl Dispatcher {
+    /// A job comes in.
+    pub(super) fn offer(&self, call: ToolCall) -> Offer {
+        let (result, given) = oneshot::channel();
+        let changed = Arc::new(Notify::new());
+        let id = JobId { run: call.run.clone(), job: call.job };
+        let offer = Offer { id: id.clone(), epoch: call.epoch, result: given, changed: changed.clone() };
+        let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
+        let job = Job {
+            run: call.run,
+            job: call.job,
+            epoch: call.epoch,
+            tool: call.tool,
+            input: call.input,
+            key: call.key,
+            attempt: call.attempt,
+            path: call.path,
+            timeout_ms: call.timeout.map(|timeout| timeout.0 / 1_000),
+            definition: call.definition.name.clone(),
+            labels: call.definition.labels.clone(),
+            goes_on: call.goes_on,
+            at: call.at,
+            resumed: call.resumed,
+            tried: call.tried,
+        };
+        let mut guard = self.state();
+        let state = &mut *guard;
+        // Whoever had it under an older epoch has it no longer.
+        state.drop_entry(&id);
+        let from_before = self.is_from_before(state, &id);
+        let queued_at = real_now();
+        let stage = match state.goes_on_with(&id, &kind) {
+            Some(worker) => {
+                if let Some(reported) = state.reported.get_mut(&id) {
+                    reported.next = Some(job.epoch);
+                }
+                Stage::Held(state.hold(&id, &job, worker, self.lease))
+            }
+            None if job.epoch > 0 && from_before => Stage::Kept(self.rejoin_until),
+            None => Stage::Queued(state.queues.push(&kind, &id, queued_at)),
+        };
+        if matches!(stage, Stage::Queued(_)) {
+            state.wake_one(&kind);
+        }
+        let (publish, away) = (call.publish, call.away);
+        let entry = Entry {
+            job: Arc::new(job),
+            kind,
+            stage,
+            queued_at,
+            cancelled: false,
+            publish,
+            away,
+            result: Some(result),
+            changed,
+        };
+        state.jobs.insert(id, entry);
+        offer
+    }
+
+    /// What is to be done about a job by now.
+    pub(super) fn look(&self, id: &JobId, epoch: u32) -> Look {
+        let now = Instant::now();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.epoch == epoch) else { return Look::Gone };
+        match &entry.stage {
+            Stage::Queued(_) => Look::Waits,
+            Stage::Kept(until) if *until > now => Look::Until(*until),
+            Stage::Kept(_) => {
+                entry.stage = Stage::Queued(state.queues.push(&entry.kind, id, entry.queued_at));
+                let kind = entry.kind.clone();
+                state.wake_one(&kind);
+                Look::Waits
+            }
+            Stage::Held(held) if held.deadline.is_some_and(|deadline| deadline <= now) => {
+                state.drop_entry(id);
+                Look::TimedOut
+            }
+            Stage::Held(held) if held.until <= now => match state.drop_entry(id).and_then(|entry| entry.away) {
+                Some(away) => Look::Lost(away),
+                None => Look::Gone,
+            },
+            Stage::Held(held) => Look::Until(held.deadline.map_or(held.until, |deadline| deadline.min(held.until))),
+        }
+    }
+
+    /// Nobody wants the result any more. True: nobody has it, so that is the end of it.
+    pub(super) fn cancel(&self, id: &JobId, epoch: u32) -> bool {
+        let mut state = self.state();
+        let Some(entry) = state.jobs.get_mut(id).filter(|entry| entry.job.epoch == epoch) else { return false };
+        entry.cancelled = true;
+        let Stage::Held(held) = &entry.stage else {
+            state.drop_entry(id);
+            return true;
+        };
+        let worker = held.worker.clone();
+        if let Some(worker) = state.workers.get(&worker) {
+            worker.told.notify_waiters();
+        }
+        false
+    }
+
+    /// The call has ended, or its run has left this process.
+    pub(super) fn forget(&self, id: &JobId, epoch: u32) {
+        let mut state = self.state();
+        if state.jobs.get(id).is_some_and(|entry| entry.job.epoch == epoch) {
+            state.drop_entry(id);
+        }
+    }
+}
+
+/// A job that was put in, seen from the engine.
+pub(super) struct Offer {
+    pub id: JobId,
+    pub epoch: u32,
+    pub result: oneshot::Receiver<TaskOutcome>,
+    pub changed: Arc<Notify>,
+}
+
+pub(super) enum Look {
+    /// For a worker, as long as it takes.
+    Waits,
+    Until(Instant),
+    TimedOut,
+    Lost(Away),
+    /// It has been reported, or another epoch is there.
+    Gone,
+}
+
+impl State {
+    /// Takes a job out. A worker that had it hears of it.
+    pub fn drop_entry(&mut self, id: &JobId) -> Option<Entry> {
+        let entry = self.jobs.remove(id)?;
+        match &entry.stage {
+            Stage::Kept(_) => {}
+            Stage::Queued(place) => self.queues.remove(&entry.kind, id, *place),
+            Stage::Held(held) => {
+                let worker = held.worker.clone();
+                self.let_go(id, &worker);
+                if let Some(worker) = self.workers.get(&worker) {
+                    worker.told.notify_waiters();
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    /// The worker has a slot more.
+    pub fn let_go(&mut self, id: &JobId, worker: &WorkerKey) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.held.remove(id);
+            self.wake_polls_of(worker);
+        }
+    }
+
+    /// Who goes on with the job, because he has just reported of it and can do this too.
+    fn goes_on_with(&self, id: &JobId, kind: &Kind) -> Option<WorkerKey> {
+        let reported = self.reported.get(id).filter(|_| !self.closing)?;
+        let worker = self.workers.get(&reported.worker)?;
+        (worker.takes_more() && worker.fits(kind)).then(|| reported.worker.clone())
+    }
+
+    pub fn hold(&mut self, id: &JobId, job: &Job, worker: WorkerKey, lease: Duration) -> Held {
+        if let Some(known) = self.workers.get_mut(&worker) {
+            known.held.insert(id.clone());
+        }
+        let now = Instant::now();
+        let deadline = job.timeout_ms.map(|ms| now + Duration::from_millis(ms));
+        Held { worker, since: real_now(), until: now + lease, deadline }
+    }
+
+    /// A job waits: one of those who can do it looks.
+    pub fn wake_one(&mut self, kind: &Kind) {
+        let workers = &self.workers;
+        let can = |poll: &&mut Poll| {
+            !poll.woken && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))
+        };
+        if let Some(poll) = self.polls.values_mut().find(can) {
+            poll.woken = true;
+            poll.wake.notify_one();
+        }
+    }
+
+    /// Somebody who was woken is gone without having looked.
+    pub fn wake_for_all(&mut self) {
+        for kind in self.queues.kinds().cloned().collect::<Vec<_>>() {
+            self.wake_one(&kind);
+        }
+    }
+
+    pub fn wake_polls_of(&mut self, worker: &WorkerKey) {
+        for poll in self.polls.values_mut().filter(|poll| poll.worker == *worker) {
+            poll.woken = true;
+            poll.wake.notify_one();
+        }
+    }
+}

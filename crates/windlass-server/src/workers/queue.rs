@@ -1,0 +1,191 @@
+//! Jobs that wait for a worker: one queue for each kind of worker, in it the runs take turns.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use windlass_value::Timestamp;
+
+use super::wire::{Labels, QueueInfo};
+
+/// A job of a run.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(super) struct JobId {
+    pub run: Arc<str>,
+    pub job: u64,
+}
+
+/// What a worker must have to take the jobs of a queue.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Kind {
+    pub tool: Arc<str>,
+    pub labels: Labels,
+}
+
+/// A place in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place(i64);
+
+#[derive(Default)]
+pub(super) struct Queues {
+    queues: BTreeMap<Kind, Queue>,
+    /// Places go up at the end and down at the front.
+    last: i64,
+    first: i64,
+    /// Queues too take turns.
+    served: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Whose turn it is. A run that has nothing left is passed over once.
+    turns: VecDeque<Arc<str>>,
+    runs: HashMap<Arc<str>, BTreeMap<i64, Waiting>>,
+    length: usize,
+    served: u64,
+}
+
+struct Waiting {
+    job: u64,
+    since: Timestamp,
+}
+
+impl Queues {
+    pub fn push(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+        self.last += 1;
+        self.put(kind, id, since, self.last)
+    }
+
+    /// Before all others of its run: it was given out and never arrived.
+    pub fn push_front(&mut self, kind: &Kind, id: &JobId, since: Timestamp) -> Place {
+        self.first -= 1;
+        self.put(kind, id, since, self.first)
+    }
+
+    fn put(&mut self, kind: &Kind, id: &JobId, since: Timestamp, place: i64) -> Place {
+        let queue = match self.queues.get_mut(kind) {
+            Some(queue) => queue,
+            None => self.queues.entry(kind.clone()).or_default(),
+        };
+        let run = queue.runs.entry(id.run.clone()).or_insert_with(|| {
+            queue.turns.push_back(id.run.clone());
+            BTreeMap::new()
+        });
+        run.insert(place, Waiting { job: id.job, since });
+        queue.length += 1;
+        Place(place)
+    }
+
+    pub fn remove(&mut self, kind: &Kind, id: &JobId, place: Place) {
+        let Some(queue) = self.queues.get_mut(kind) else { return };
+        if let Some(run) = queue.runs.get_mut(&id.run)
+            && run.remove(&place.0).is_some()
+        {
+            queue.length -= 1;
+            if queue.length == 0 {
+                self.queues.remove(kind);
+            }
+        }
+    }
+
+    /// The next job for a worker that can do such kinds; of all queues the one that was served longest ago.
+    pub fn pop(&mut self, fits: impl Fn(&Kind) -> bool) -> Option<JobId> {
+        let fitting = self.queues.iter().filter(|(kind, _)| fits(kind));
+        let kind = fitting.min_by_key(|(_, queue)| queue.served).map(|(kind, _)| kind.clone())?;
+        self.served += 1;
+        let queue = self.queues.get_mut(&kind)?;
+        queue.served = self.served;
+        let id = queue.pop();
+        if queue.length == 0 {
+            self.queues.remove(&kind);
+        }
+        id
+    }
+
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.queues.keys()
+    }
+
+    pub fn list(&self) -> Vec<QueueInfo> {
+        let info = |(kind, queue): (&Kind, &Queue)| {
+            let oldest = queue.runs.values().filter_map(|run| run.values().next()).map(|waiting| waiting.since).min();
+            QueueInfo {
+                tool: kind.tool.clone(),
+                labels: kind.labels.clone(),
+                jobs: queue.length,
+                oldest_at: oldest.unwrap_or_default().to_string(),
+            }
+        };
+        self.queues.iter().map(info).collect()
+    }
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<JobId> {
+        while let Some(run) = self.turns.pop_front() {
+            let Some(waiting) = self.runs.get_mut(&run) else { continue };
+            match waiting.pop_first() {
+                Some((_, next)) => {
+                    self.length -= 1;
+                    if waiting.is_empty() {
+                        self.runs.remove(&run);
+                    } else {
+                        self.turns.push_back(run.clone());
+                    }
+                    return Some(JobId { run, job: next.job });
+                }
+                None => {
+                    self.runs.remove(&run);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(tool: &str) -> Kind {
+        Kind { tool: tool.into(), labels: Labels::new() }
+    }
+
+    fn id(run: &str, job: u64) -> JobId {
+        JobId { run: run.into(), job }
+    }
+
+    fn all(queues: &mut Queues, fits: impl Fn(&Kind) -> bool) -> Vec<String> {
+        std::iter::from_fn(|| queues.pop(&fits)).map(|id| format!("{}{}", id.run, id.job)).collect()
+    }
+
+    #[test]
+    fn runs_take_turns() {
+        let mut queues = Queues::default();
+        let jobs = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)];
+        jobs.iter().for_each(|(run, job)| drop(queues.push(&kind("x"), &id(run, *job), Timestamp(0))));
+        assert_eq!(all(&mut queues, |_| true), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert_eq!(queues.kinds().count(), 0, "nothing is kept of what is empty");
+    }
+
+    #[test]
+    fn kinds_take_turns_and_those_that_do_not_fit_stay() {
+        let mut queues = Queues::default();
+        for (tool, job) in [("x", 1), ("x", 2), ("y", 3), ("z", 4)] {
+            queues.push(&kind(tool), &id("r", job), Timestamp(0));
+        }
+        assert_eq!(all(&mut queues, |kind| &*kind.tool != "z"), ["r1", "r3", "r2"]);
+        assert_eq!(queues.list().iter().map(|queue| queue.jobs).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn what_is_taken_out_is_gone_and_what_comes_back_is_first() {
+        let mut queues = Queues::default();
+        queues.push(&kind("x"), &id("r", 1), Timestamp(0));
+        let place = queues.push(&kind("x"), &id("r", 2), Timestamp(0));
+        queues.push(&kind("x"), &id("r", 3), Timestamp(0));
+        queues.remove(&kind("x"), &id("r", 2), place);
+        queues.remove(&kind("x"), &id("r", 2), place);
+        queues.push_front(&kind("x"), &id("r", 9), Timestamp(0));
+        assert_eq!(all(&mut queues, |_| true), ["r9", "r1", "r3"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The workers that have said something lately.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use windlass_runtime::real_now;
+use windlass_value::Timestamp;
+
+use super::queue::{JobId, Kind};
+use super::wire::{Ask, Labels, WorkerState};
+
+/// Reports that a worker may repeat because their answer was lost.
+const DONE_MAX: usize = 64;
+
+/// Workers that are remembered. A new one takes the place of the one that was silent longest and has nothing.
+const WORKERS_MAX: usize = 10_000;
+
+/// How many leases after its last word a worker that has nothing is forgotten.
+const FORGOTTEN_AFTER: u32 = 20;
+
+/// One life of a worker: an id that it has made itself, under the token that it shows.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct WorkerKey {
+    pub token: Arc<str>,
+    pub worker: Arc<str>,
+}
+
+pub(super) struct Worker {
+    pub name: String,
+    /// What its token is called.
+    pub token_name: String,
+    pub tools: BTreeSet<Arc<str>>,
+    pub labels: Labels,
+    pub only_labelled: bool,
+    pub slots: usize,
+    /// It has said that it takes no more.
+    pub draining: bool,
+    /// Somebody wants it to stop.
+    pub drain: bool,
+    pub held: BTreeSet<JobId>,
+    /// Of its newest reports, what came of them.
+    pub done: VecDeque<Done>,
+    /// Requests of it that wait for something.
+    pub waiting: usize,
+    pub seen: Instant,
+    pub seen_at: Timestamp,
+    /// Wakes its heartbeats.
+    pub told: Arc<Notify>,
+}
+
+pub(super) struct Done {
+    pub id: JobId,
+    pub epoch: u32,
+    /// It went on with this.
+    pub next: Option<u32>,
+}
+
+impl Worker {
+    fn new() -> Worker {
+        Worker {
+            name: String::new(),
+            token_name: String::new(),
+            tools: BTreeSet::new(),
+            labels: Labels::new(),
+            only_labelled: false,
+            slots: 0,
+            draining: false,
+            drain: false,
+            held: BTreeSet::new(),
+            done: VecDeque::new(),
+            waiting: 0,
+            seen: Instant::now(),
+            seen_at: real_now(),
+            told: Arc::default(),
+        }
+    }
+
+    /// Whether it can do such jobs.
+    pub fn fits(&self, kind: &Kind) -> bool {
+        let labelled = !kind.labels.is_empty() || !self.only_labelled;
+        let has = |(name, value): (&Arc<str>, &Arc<str>)| self.labels.get(name) == Some(value);
+        labelled && self.tools.contains(&kind.tool) && kind.labels.iter().all(has)
+    }
+
+    pub fn takes_more(&self) -> bool {
+        !self.draining && !self.drain
+    }
+
+    pub fn free(&self) -> usize {
+        if self.takes_more() { self.slots.saturating_sub(self.held.len()) } else { 0 }
+    }
+
+    pub fn state(&self, lease: Duration) -> WorkerState {
+        match () {
+            () if self.waiting == 0 && self.seen.elapsed() >= lease => WorkerState::Lost,
+            () if !self.takes_more() => WorkerState::Draining,
+            () => WorkerState::Active,
+        }
+    }
+
+    pub fn note(&mut self, done: Done) {
+        if self.done.len() >= DONE_MAX {
+            self.done.pop_front();
+        }
+        self.done.push_back(done);
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Registry(BTreeMap<WorkerKey, Worker>);
+
+impl Registry {
+    pub fn get(&self, key: &WorkerKey) -> Option<&Worker> {
+        self.0.get(key)
+    }
+
+    pub fn get_mut(&mut self, key: &WorkerKey) -> Option<&mut Worker> {
+        self.0.get_mut(key)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&WorkerKey, &Worker)> {
+        self.0.iter()
+    }
+
+    pub fn remove(&mut self, key: &WorkerKey) -> Option<Worker> {
+        self.0.remove(key)
+    }
+
+    /// The worker has said something. One that was not known is from now on: it may have outlived the server.
+    pub fn seen(&mut self, key: &WorkerKey, lease: Duration) -> &mut Worker {
+        if !self.0.contains_key(key) {
+            self.forget_silent(lease);
+        }
+        let worker = self.0.entry(key.clone()).or_insert_with(Worker::new);
+        (worker.seen, worker.seen_at) = (Instant::now(), real_now());
+        worker
+    }
+
+    pub fn introduce(&mut self, key: &WorkerKey, token_name: &str, ask: &Ask, lease: Duration) -> &mut Worker {
+        let worker = self.seen(key, lease);
+        worker.name.clone_from(&ask.name);
+        token_name.clone_into(&mut worker.token_name);
+        worker.tools = ask.tools.iter().map(|tool| tool.as_str().into()).collect();
+        worker.labels.clone_from(&ask.labels);
+        worker.only_labelled = ask.only_labelled;
+        worker.slots = ask.slots as usize;
+        worker
+    }
+
+    fn forget_silent(&mut self, lease: Duration) {
+        let idle = |worker: &Worker| worker.held.is_empty() && worker.waiting == 0;
+        self.0.retain(|_, worker| !idle(worker) || worker.seen.elapsed() < lease * FORGOTTEN_AFTER);
+        while self.0.len() >= WORKERS_MAX {
+            let oldest = self.0.iter().filter(|(_, worker)| idle(worker)).min_by_key(|(_, worker)| worker.seen);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
+            self.0.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The engine's end of a remote worker: a tool whose calls wait for one.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+use windlass_core::{ErrorInfo, TaskOutcome};
+use windlass_runtime::{Cancelled, Tool, ToolCall, ToolFuture, Tools};
+
+use super::dispatcher::{Dispatcher, Look, Offer};
+
+/// A tool that runs here, elsewhere, or both.
+pub struct RemoteTool {
+    here: Option<Arc<dyn Tool>>,
+    dispatcher: Arc<Dispatcher>,
+}
+
+/// The tools of a server: what is at hand is done here unless the definition has labels; all else is for workers.
+pub fn routed(here: &Tools, dispatcher: &Arc<Dispatcher>) -> Tools {
+    let route = |here: Option<Arc<dyn Tool>>| Arc::new(RemoteTool { here, dispatcher: dispatcher.clone() });
+    let names: Vec<&str> = here.names().collect();
+    let tools = names.iter().fold(Tools::new(), |tools, name| tools.with_shared(name, route(here.get(name).cloned())));
+    tools.with_others(route(None))
+}
+
+impl RemoteTool {
+    fn local(&self, call: &ToolCall) -> Option<&Arc<dyn Tool>> {
+        self.here.as_ref().filter(|_| call.definition.labels.is_empty())
+    }
+}
+
+impl Tool for RemoteTool {
+    fn call(&self, call: ToolCall) -> ToolFuture {
+        if let Some(here) = self.local(&call) {
+            return here.call(call);
+        }
+        let cancelled = call.cancelled.clone();
+        // At once, not when it is looked at first: whoever has just reported gets the next task with the answer.
+        let offer = self.dispatcher.offer(call);
+        Box::pin(Waiting { dispatcher: self.dispatcher.clone(), offer, cancelled }.outcome())
+    }
+
+    fn shows_alive(&self, call: &ToolCall) -> bool {
+        self.local(call).is_none()
+    }
+}
+
+/// A call that waits for its outcome. Dropped, it takes its job out.
+struct Waiting {
+    dispatcher: Arc<Dispatcher>,
+    offer: Offer,
+    cancelled: Cancelled,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.dispatcher.forget(&self.offer.id, self.offer.epoch);
+    }
+}
+
+impl Waiting {
+    async fn outcome(mut self) -> TaskOutcome {
+        let mut called_off = false;
+        loop {
+            let until = match self.dispatcher.look(&self.offer.id, self.offer.epoch) {
+                Look::Waits | Look::Gone => None,
+                Look::Until(at) => Some(at),
+                Look::TimedOut => {
+                    return failure("timeout", "timeout", "the task took longer than its timeout allows");
+                }
+                Look::Lost(away) => {
+                    away.lose();
+                    return std::future::pending().await;
+                }
+            };
+            let offer = &mut self.offer;
+            tokio::select! {
+                biased;
+                outcome = &mut offer.result => match outcome {
+                    Ok(outcome) => return outcome,
+                    // Taken out by somebody who has said so to the engine.
+                    Err(_) => return std::future::pending().await,
+                },
+                () = self.cancelled.wait(), if !called_off => {
+                    called_off = true;
+                    if self.dispatcher.cancel(&offer.id, offer.epoch) {
+                        return failure("Cancelled", "cancelled", "the task was called off before a worker had it");
+                    }
+                }
+                () = offer.changed.notified() => {}
+                () = at(until) => {}
+            }
+        }
+    }
+}
+
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
+    TaskOutcome::failure(ErrorInfo::new(code, kind, message))
+}

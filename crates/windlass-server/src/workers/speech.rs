@@ -1,0 +1,403 @@
+//! What workers say, and what they are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use windlass_core::{Awaited, TaskOutcome};
+use windlass_runtime::Away;
+
+use super::dispatcher::{Dispatcher, Poll, Refused, Reported, Stage, State};
+use super::queue::JobId;
+use super::registry::{Done, WorkerKey};
+use super::wire::{Ask, Heard, Heartbeat, Job, Lease, Leased, Progress, Report};
+
+/// The longest that a request for jobs is kept waiting.
+const POLL_MAX: Duration = Duration::from_secs(30);
+
+impl Dispatcher {
+    /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
+    pub async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
+        let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(POLL_MAX);
+        self.state().workers.introduce(who, token_name, ask, self.lease);
+        let poll = Polling::begin(self, who);
+        let (jobs, drain) = loop {
+            let (jobs, drain, closing) = self.take(who, ask.free, poll.number);
+            if !jobs.is_empty() || drain || closing || Instant::now() >= deadline {
+                break (jobs, drain);
+            }
+            tokio::select! {
+                () = poll.wake.notified() => {}
+                () = sleep_until(deadline) => {}
+            }
+        };
+        Leased { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
+    }
+
+    /// What there is for a worker now; whether it is to stop; whether the server stops.
+    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> (Vec<Job>, bool, bool) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if let Some(poll) = state.polls.get_mut(&poll) {
+            poll.woken = false;
+        }
+        let worker = state.workers.seen(who, self.lease);
+        let (drain, closing) = (worker.drain, state.closing);
+        let most = worker.free().min(wanted.map_or(usize::MAX, |wanted| wanted as usize));
+        let mut jobs = Vec::new();
+        while jobs.len() < most && !closing {
+            let workers = &state.workers;
+            let fits = |kind: &_| workers.get(who).is_some_and(|worker| worker.fits(kind));
+            let Some(id) = state.queues.pop(fits) else { break };
+            jobs.extend(state.give(&id, who, self.lease));
+        }
+        (jobs, drain, closing)
+    }
+
+    /// The worker lives, and has these. Waits while there is nothing to tell it.
+    pub async fn heartbeat(&self, who: &WorkerKey, beat: &Heartbeat) -> Heard {
+        let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
+        let told = self.state().workers.seen(who, self.lease).told.clone();
+        let _waiting = Present::begin(self, who);
+        loop {
+            let mut notified = std::pin::pin!(told.notified());
+            // From here on nothing is missed.
+            notified.as_mut().enable();
+            let (heard, closing) = self.beat(who, beat);
+            if !heard.is_empty() || closing || Instant::now() >= deadline {
+                return heard;
+            }
+            tokio::select! {
+                () = notified => {}
+                () = sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    fn beat(&self, who: &WorkerKey, beat: &Heartbeat) -> (Heard, bool) {
+        let may_rejoin = self.may_rejoin();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let worker = state.workers.seen(who, self.lease);
+        worker.draining |= beat.draining;
+        let mut heard = Heard { drain: worker.drain, ..Heard::default() };
+        for lease in &beat.jobs {
+            let id = JobId { run: lease.run.clone(), job: lease.job };
+            match state.stands(&id, lease, who) {
+                Stands::Its => {
+                    let now = Instant::now();
+                    let Some(entry) = state.jobs.get_mut(&id) else { continue };
+                    if let Stage::Held(held) = &mut entry.stage {
+                        held.until = now + self.lease;
+                    }
+                    if entry.job.epoch != lease.epoch {
+                        // The answer that said so was lost.
+                        heard.renewed.push(Lease { epoch: entry.job.epoch, ..lease.clone() });
+                    }
+                    if entry.cancelled {
+                        heard.cancelled.push(Lease { epoch: entry.job.epoch, ..lease.clone() });
+                    }
+                }
+                Stands::Nobodys(epoch) if !state.closing => {
+                    state.take_back(&id, who, self.lease);
+                    heard.renewed.push(Lease { epoch, ..lease.clone() });
+                }
+                // Its run may not have been brought back yet, or is being let go of with all others.
+                Stands::Unknown if may_rejoin || state.closing => {}
+                Stands::Nobodys(_) | Stands::Reporting => {}
+                Stands::Unknown | Stands::Anothers => heard.lost.push(lease.clone()),
+            }
+        }
+        (heard, state.closing)
+    }
+
+    /// Something to be seen outside. It counts as life.
+    pub fn progress(&self, who: &WorkerKey, progress: &Progress) -> Result<(), Refused> {
+        let data = self.secrets.value(&progress.data);
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.workers.seen(who, self.lease);
+        let id = JobId { run: progress.run.clone(), job: progress.job };
+        let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.epoch == progress.epoch).ok_or(Refused::Stale)?;
+        let Stage::Held(held) = &mut entry.stage else { return Err(Refused::Stale) };
+        if held.worker != *who {
+            return Err(Refused::Stale);
+        }
+        held.until = Instant::now() + self.lease;
+        match progress.r#type.as_deref() {
+            None => entry.publish.progress(data),
+            Some(kind) => entry.publish.send(kind, data),
+        }
+        Ok(())
+    }
+
+    /// The end of a task. Returns when it is durable, with what comes next under the same lease.
+    pub async fn report(&self, who: &WorkerKey, report: &Report, outcome: TaskOutcome) -> Result<Option<Job>, Refused> {
+        let id = JobId { run: report.run.clone(), job: report.job };
+        let away = match self.accept(who, &id, report.epoch, outcome)? {
+            Accepted::Again(next) => return Ok(next.map(|job| (*job).clone())),
+            Accepted::Now(away) => away,
+        };
+        let mut handing = Handing { dispatcher: self, id, epoch: report.epoch, told: false };
+        match away.settled().await {
+            Some(true) => Ok(handing.next(who)),
+            Some(false) => Err(Refused::Stale),
+            None => Err(Refused::Leaving),
+        }
+    }
+
+    fn accept(
+        &self,
+        who: &WorkerKey,
+        id: &JobId,
+        epoch: u32,
+        outcome: TaskOutcome,
+    ) -> Result<Accepted, Refused> {
+        let outcome = self.struck(outcome);
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.workers.seen(who, self.lease);
+        let its = state.jobs.get(id).is_some_and(|entry| {
+            entry.job.epoch == epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+        });
+        if !its {
+            return state.said_before(who, id, epoch).ok_or(Refused::Stale);
+        }
+        let entry = state.jobs.remove(id).ok_or(Refused::Stale)?;
+        let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(Refused::Stale) };
+        // It keeps its slot until it knows whether it goes on.
+        state.reported.insert(id.clone(), Reported { worker: who.clone(), epoch, next: None });
+        // A run that has just left this process says so through `away`.
+        let _ = result.send(outcome);
+        Ok(Accepted::Now(away))
+    }
+
+    /// All of it without secrets of this server. A worker has struck out its own.
+    fn struck(&self, mut outcome: TaskOutcome) -> TaskOutcome {
+        if self.secrets.is_empty() {
+            return outcome;
+        }
+        let (mut beside, mut awaits) = (outcome.beside.take(), outcome.awaits.take());
+        for sent in beside.iter_mut().flat_map(|beside| &mut beside.sends) {
+            sent.payload = self.secrets.value(&sent.payload);
+        }
+        for change in beside.iter_mut().flat_map(|beside| &mut beside.changes) {
+            change.value = self.secrets.value(&change.value);
+        }
+        if let Some(Awaited::Kept(value) | Awaited::Child { input: value, .. }) =
+            awaits.as_mut().map(|awaits| &mut awaits.awaited)
+        {
+            *value = self.secrets.value(value);
+        }
+        TaskOutcome { beside, awaits, ..self.secrets.outcome(outcome) }
+    }
+
+    /// The worker goes: all that it has is for others, now.
+    pub fn leave(&self, who: &WorkerKey) {
+        let mut state = self.state();
+        let held = state.workers.get(who).map(|worker| worker.held.clone()).unwrap_or_default();
+        let lost: Vec<Away> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
+        state.workers.remove(who);
+        drop(state);
+        lost.iter().for_each(Away::lose);
+    }
+}
+
+enum Accepted {
+    Now(Away),
+    /// It was said before, and the answer was lost.
+    Again(Option<Arc<Job>>),
+}
+
+/// How a lease that a worker speaks of stands.
+enum Stands {
+    Its,
+    /// It waits for a worker, and is what this one has been doing.
+    Nobodys(u32),
+    Reporting,
+    Anothers,
+    Unknown,
+}
+
+impl State {
+    fn stands(&self, id: &JobId, lease: &Lease, who: &WorkerKey) -> Stands {
+        let Some(entry) = self.jobs.get(id) else {
+            return match self.reported.get(id).is_some_and(|reported| reported.worker == *who) {
+                true => Stands::Reporting,
+                false => Stands::Unknown,
+            };
+        };
+        let job = &entry.job;
+        let same = || {
+            lease.epoch < job.epoch
+                && lease.key.as_deref() == Some(&*job.key)
+                && lease.attempt.is_none_or(|attempt| attempt == job.attempt)
+        };
+        match &entry.stage {
+            Stage::Held(held) if held.worker == *who && (lease.epoch == job.epoch || same()) => Stands::Its,
+            Stage::Held(held) if held.worker == *who && self.reported.contains_key(id) => Stands::Reporting,
+            Stage::Held(_) => Stands::Anothers,
+            Stage::Queued(_) | Stage::Kept(_) if same() => Stands::Nobodys(job.epoch),
+            Stage::Queued(_) | Stage::Kept(_) => Stands::Anothers,
+        }
+    }
+
+    /// The worker has been at it all the time, and goes on under the new epoch.
+    fn take_back(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) {
+        let Some(entry) = self.jobs.get(id) else { return };
+        if let Stage::Queued(place) = entry.stage {
+            let kind = entry.kind.clone();
+            self.queues.remove(&kind, id, place);
+        }
+        self.give(id, who, lease);
+    }
+
+    /// The worker has it from now on.
+    fn give(&mut self, id: &JobId, who: &WorkerKey, lease: Duration) -> Option<Job> {
+        let job = self.jobs.get(id)?.job.clone();
+        let held = self.hold(id, &job, who.clone(), lease);
+        let entry = self.jobs.get_mut(id)?;
+        entry.stage = Stage::Held(held);
+        entry.changed.notify_one();
+        Some((*job).clone())
+    }
+
+    fn said_before(&self, who: &WorkerKey, id: &JobId, epoch: u32) -> Option<Accepted> {
+        let done = &self.workers.get(who)?.done;
+        let done = done.iter().rev().find(|done| done.id == *id && done.epoch == epoch)?;
+        let next = self.jobs.get(id).filter(|entry| {
+            Some(entry.job.epoch) == done.next && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
+        });
+        Some(Accepted::Again(next.map(|entry| entry.job.clone())))
+    }
+}
+
+/// A report on its way to being durable. Whoever waits for the answer may go away: what comes next is for others then.
+struct Handing<'a> {
+    dispatcher: &'a Dispatcher,
+    id: JobId,
+    epoch: u32,
+    told: bool,
+}
+
+impl Handing<'_> {
+    fn next(&mut self, who: &WorkerKey) -> Option<Job> {
+        self.told = true;
+        let mut state = self.dispatcher.state();
+        let next = state.reported.get(&self.id).filter(|reported| reported.epoch == self.epoch)?.next;
+        let entry = state.jobs.get(&self.id).filter(|entry| Some(entry.job.epoch) == next);
+        let job = entry.filter(|entry| matches!(&entry.stage, Stage::Held(held) if held.worker == *who));
+        let job = job.map(|entry| (*entry.job).clone());
+        let done = Done { id: self.id.clone(), epoch: self.epoch, next: job.as_ref().map(|job| job.epoch) };
+        state.workers.get_mut(who)?.note(done);
+        job
+    }
+}
+
+impl Drop for Handing<'_> {
+    fn drop(&mut self) {
+        let mut guard = self.dispatcher.state();
+        let state = &mut *guard;
+        if state.reported.get(&self.id).is_none_or(|reported| reported.epoch != self.epoch) {
+            return;
+        }
+        let Some(reported) = state.reported.remove(&self.id) else { return };
+        let goes_on = state.jobs.get_mut(&self.id).filter(|entry| Some(entry.job.epoch) == reported.next);
+        match goes_on {
+            Some(_) if self.told => {}
+            Some(entry) => {
+                // Nobody has heard of it: it keeps its epoch.
+                entry.stage = Stage::Queued(state.queues.push_front(&entry.kind, &self.id, entry.queued_at));
+                entry.changed.notify_one();
+                let kind = entry.kind.clone();
+                state.let_go(&self.id, &reported.worker);
+                state.wake_one(&kind);
+            }
+            None => state.let_go(&self.id, &reported.worker),
+        }
+    }
+}
+
+/// A worker that waits for jobs.
+struct Polling<'a> {
+    dispatcher: &'a Dispatcher,
+    number: u64,
+    wake: Arc<Notify>,
+    _present: Present<'a>,
+}
+
+impl<'a> Polling<'a> {
+    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> Polling<'a> {
+        let wake = Arc::new(Notify::new());
+        let number = {
+            let mut state = dispatcher.state();
+            state.polls_made += 1;
+            let number = state.polls_made;
+            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false });
+            number
+        };
+        Polling { dispatcher, number, wake, _present: Present::begin(dispatcher, who) }
+    }
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        let mut state = self.dispatcher.state();
+        if state.polls.remove(&self.number).is_some_and(|poll| poll.woken) {
+            state.wake_for_all();
+        }
+    }
+}
+
+/// A worker whose request waits is there.
+struct Present<'a> {
+    dispatcher: &'a Dispatcher,
+    who: WorkerKey,
+}
+
+impl<'a> Present<'a> {
+    fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> Present<'a> {
+        dispatcher.state().workers.seen(who, dispatcher.lease).waiting += 1;
+        Present { dispatcher, who: who.clone() }
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.dispatcher.state().workers.get_mut(&self.who) {
+            worker.waiting = worker.waiting.saturating_sub(1);
+            worker.seen = Instant::now();
+        }
+    }
+}
+
+/// What nobody but the engine says.
+const RESERVED: [&str; 15] = [
+    "workflow", "playbook", "run", "step", "task", "loop", "job", "event", "message", "mail", "ctx", "input", "budget",
+    "approval", "trigger",
+];
+
+/// Longest type of an event, and most bytes of its data.
+const TYPE_MAX: usize = 64;
+const DATA_MAX: usize = 64 * 1024;
+
+impl Progress {
+    /// What is wrong with it, if something is. `task.progress` may be said as such.
+    pub fn problem(&mut self) -> Option<String> {
+        if self.r#type.as_deref() == Some("task.progress") {
+            self.r#type = None;
+        }
+        if self.data.size_up_to(DATA_MAX) > DATA_MAX {
+            return Some(format!("`data` has more than {DATA_MAX} bytes"));
+        }
+        let kind = self.r#type.as_deref()?;
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+        if kind.is_empty() || kind.len() > TYPE_MAX || !kind.bytes().all(plain) {
+            return Some(format!("`type` must be 1 to {TYPE_MAX} of a-z, 0-9, `.`, `_`, `-`"));
+        }
+        let family = kind.split('.').next().unwrap_or_default();
+        let reserved = RESERVED.contains(&family);
+        reserved.then(|| format!("types that begin with `{family}` are the engine's own"))
+    }
+}
