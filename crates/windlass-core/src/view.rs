@@ -7,7 +7,7 @@ use windlass_value::{Timestamp, Value};
 
 use crate::plan::{Check, NodeKind, TurnPath};
 use crate::reduce::usage;
-use crate::state::{Body, Frame, FrameId, JUDGE, State, WaitFrame};
+use crate::state::{Body, Form, Frame, FrameId, JUDGE, State, WaitFrame};
 use crate::{Program, Reason};
 
 /// A live node, without the machinery around it.
@@ -26,6 +26,8 @@ pub struct FrameView {
     pub looping: Option<LoopView>,
     /// What the jobs inside have used so far, if it counts that; else null.
     pub usage: Value,
+    /// What it asks of people, with the name of the signal that answers it.
+    pub asks: Option<(Arc<str>, Box<Form>)>,
     pub children: Vec<FrameView>,
 }
 
@@ -86,6 +88,10 @@ fn views(
         turn_path,
         looping: loop_view(program, frame).or_else(|| hidden_loop(program, state, frame)),
         usage: frame.account.as_ref().map_or(Value::Null, |account| usage(&account.usage)),
+        asks: match &frame.body {
+            Body::Wait(WaitFrame::Signal { name, form: Some(form), .. }) => Some((name.clone(), form.clone())),
+            _ => None,
+        },
         children: children.collect(),
     }]
 }

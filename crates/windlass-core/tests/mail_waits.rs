@@ -275,7 +275,7 @@ fn what_may_still_write_is_waited_for() {
     // A delay, a retry, somebody outside, a child run: each may lead to mail.
     let kinds: [fn(&mut Builder) -> NodeKind; 3] = [
         |_| NodeKind::Wait(Wait::Delay(Amount::Fixed(secs(9)))),
-        |_| NodeKind::Wait(Wait::Signal { name: "go".into(), requirements: None, deadline: None }),
+        |_| NodeKind::Wait(Wait::Signal { name: "go".into(), requirements: None, deadline: None, form: None }),
         |b| NodeKind::Call(Call { definition: b.expr("\"child\""), input: b.expr("1") }),
     ];
     for (at, kind) in kinds.into_iter().enumerate() {

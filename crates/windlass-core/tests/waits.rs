@@ -29,6 +29,7 @@ fn signal(requirements: Option<&str>, deadline: Option<u64>) -> Program {
         name: "go".into(),
         requirements: requirements.map(|text| b.expr(text)),
         deadline: deadline.map(|after| Amount::Fixed(secs(after))),
+        form: None,
     })
 }
 
@@ -109,6 +110,7 @@ fn an_answer_is_accepted_once_even_while_the_end_is_being_worked_out() {
             name: "go".into(),
             requirements: None,
             deadline: Some(Amount::Fixed(secs(5))),
+            form: None,
         });
         let output = b.expr(r#"[{"$node": "first"}]"#);
         b.at(first).output = Some(output);
@@ -138,7 +140,7 @@ fn a_kept_signal_that_does_not_fit_stays_for_somebody_else() {
     b.sequence(None, "root", |b, id| {
         let picky = b.node(id, "picky", |b, _| {
             let requirements = Some(b.expr(r#"{"k": 1}"#));
-            NodeKind::Wait(Wait::Signal { name: "go".into(), requirements, deadline: None })
+            NodeKind::Wait(Wait::Signal { name: "go".into(), requirements, deadline: None, form: None })
         });
         vec![b.effect(id, "work", "0"), picky, b.signal(id, "any", "go")]
     });

@@ -135,6 +135,7 @@ impl Compiler<'_> {
             | ActionType::Decrement
             | ActionType::Increment
             | ActionType::Set => self.change_variable(current, kind),
+            ActionType::Approval => self.approval(current),
             ActionType::Compose => self.compose(current),
             ActionType::DoUntil | ActionType::Until | ActionType::While => self.condition_loop(current, kind),
             ActionType::Foreach => self.foreach(current),

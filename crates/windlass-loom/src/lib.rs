@@ -11,6 +11,7 @@
 
 mod actions;
 mod activities;
+mod approvals;
 mod blocks;
 mod bounds;
 mod branches;

@@ -24,13 +24,16 @@ fn is_month(unit: &str) -> bool {
 impl Compiler<'_> {
     pub fn wait(&mut self, current: &mut Current) -> Option<NodeKind> {
         let scope = current.place.scope;
-        let (key, node) = match current.fields.take_any(&["interval", "until"], &mut self.diagnostics) {
+        let (key, node) = match current.fields.take_any(&["interval", "until", "signal"], &mut self.diagnostics) {
             Some(found) => found,
             None => {
                 current.fields.missing("interval", &mut self.diagnostics);
                 return None;
             }
         };
+        if key.text.eq_ignore_ascii_case("signal") {
+            return self.wait_for_signal(current, node);
+        }
         if key.text.eq_ignore_ascii_case("interval") {
             if node.get("unit").and_then(Node::as_str).is_some_and(is_month) {
                 return self.months(node, scope).map(|until| NodeKind::Wait(Wait::Until(until)));

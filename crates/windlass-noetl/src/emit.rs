@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_core::Status;
 use windlass_core::plan::{
     Action, Amount, ArcOn, Call, Collect, Directive, Effect, Exhausted, Join, Loop, LoopLimits, NetArc,
-    Node as PlanNode, NodeId, NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Write,
-    WriteOp,
+    Node as PlanNode, NodeId, NodeKind, Pipeline, Place, Rule as PlanRule, Source, Task as PlanTask, Timeout, Wait,
+    Write, WriteOp,
 };
 use windlass_syntax::{Span, did_you_mean, list_of};
 use windlass_value::{Level, Mode, Value};
@@ -204,6 +204,7 @@ impl Compiler<'_> {
 
     fn plan_task(&mut self, task: Task, at: u32, around: &Around) -> PlanTask {
         let rules = self.plan_rules(&task, at, around);
+        let mut timeout = task.timeout;
         let action = match task.work {
             Work::Evaluate(value) => Action::Evaluate(value),
             Work::Effect { tool, input } => Action::Effect(Effect::new(tool, input)),
@@ -213,15 +214,23 @@ impl Compiler<'_> {
                 self.plan.nodes[node.0 as usize].kind = NodeKind::Call(Call { definition, input });
                 Action::Node(node)
             }
+            Work::Ask { name, form, deadline } => {
+                // Whoever is asked sees it.
+                let deadline = deadline.or(timeout.take());
+                let wait = Wait::Signal { name, requirements: None, deadline, form: Some(form) };
+                let node = self.hidden(format!("{}#{}", around.step, task.label), "approval", around.node, task.span);
+                self.plan.nodes[node.0 as usize].kind = NodeKind::Wait(wait);
+                Action::Node(node)
+            }
         };
         let timeout = match &action {
             // A child run has no try of its own to cut: its node has the time.
             Action::Node(node) => {
-                let timeout = task.timeout.map(|after| Timeout { after, status: Status::TimedOut });
+                let timeout = timeout.map(|after| Timeout { after, status: Status::TimedOut });
                 self.plan.nodes[node.0 as usize].timeout = timeout;
                 None
             }
-            _ => task.timeout,
+            _ => timeout,
         };
         PlanTask { label: task.label, action, rules, retry: task.retry, timeout, hidden: task.hidden }
     }
@@ -317,6 +326,7 @@ fn label_of(tasks: &[Task], loops: bool) -> &'static str {
         (false, []) => "route",
         (false, [task]) => match &task.work {
             Work::Call { .. } => "playbook",
+            Work::Ask { .. } => "approval",
             Work::Evaluate(_) => "noop",
             Work::Effect { .. } => "tool",
         },

@@ -60,8 +60,20 @@ pub(crate) struct Task {
 
 pub(crate) enum Work {
     Evaluate(ExprId),
-    Effect { tool: Name, input: ExprId },
-    Call { definition: ExprId, input: ExprId },
+    Effect {
+        tool: Name,
+        input: ExprId,
+    },
+    Call {
+        definition: ExprId,
+        input: ExprId,
+    },
+    /// Waits for somebody's answer.
+    Ask {
+        name: Arc<str>,
+        form: ExprId,
+        deadline: Option<Amount<Duration>>,
+    },
 }
 
 pub(crate) struct Rule {

@@ -105,7 +105,7 @@ impl Compiler<'_> {
         let work = match work {
             Work::Effect { tool, .. } => Work::Effect { tool, input },
             Work::Call { definition, .. } => Work::Call { definition, input },
-            Work::Evaluate(value) => Work::Evaluate(value),
+            work @ (Work::Evaluate(_) | Work::Ask { .. }) => work,
         };
         Some((work, Some(next_input)))
     }

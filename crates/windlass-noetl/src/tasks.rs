@@ -117,7 +117,10 @@ impl<'a> Compiler<'a> {
         if kind_name != "rust" && (kind_name != "playbook" || named) {
             object.ignore(&["name"]);
         }
-        object.ignore(&["desc", "description", "title"]);
+        object.ignore(&["desc", "description"]);
+        if kind_name != "approval" {
+            object.ignore(&["title"]);
+        }
         self.old_task_keys(&mut object);
         let spec = object.take("spec").map(|spec| self.task_spec(spec)).unwrap_or_default();
         let mut rules = spec.rules;

@@ -114,6 +114,7 @@ async fn virtual_time_looks_into_the_inbox_before_it_skips() {
         name: "answer".into(),
         requirements: None,
         deadline: Some(windlass_core::plan::Amount::Fixed(windlass_value::Duration::from_secs(3_600))),
+        form: None,
     };
     let plan = steps("s").effect("hold", "gate", r#""go""#).step("wait", windlass_core::plan::NodeKind::Wait(wait));
     let (hash, _) = engine.add_plan(plan.gives(&[("answer", "@outputs('wait')")])).expect("a plan");

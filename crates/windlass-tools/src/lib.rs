@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod approval;
 pub mod chat;
 mod credentials;
 #[cfg(feature = "duckdb")]

@@ -51,35 +51,68 @@ impl Schema {
         self.problems_within(TIME_MAX, arguments, most).await
     }
 
+    /// The same, each with the place that it is about; at most `most`. An error says why it could not be found out.
+    pub async fn misfits(&self, value: &Value, most: usize) -> Result<Vec<Misfit>, String> {
+        self.look(TIME_MAX, value, move |validator, json| misfits(validator, json, most)).await
+    }
+
     async fn problems_within(&self, limit: Duration, arguments: &Value, most: usize) -> Option<String> {
+        let found = self.look(limit, arguments, move |validator, json| problems(validator, json, most)).await;
+        found.unwrap_or_else(Some)
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        arguments: &Value,
+        look: impl FnOnce(&Validator, &Json) -> T + Send + 'static,
+    ) -> Result<T, String> {
         let Ok(json) = serde_json::to_value(arguments) else {
-            return Some("they cannot be checked".to_owned());
+            return Err("they cannot be checked".to_owned());
         };
         if RUNNING_LATE.load(Ordering::SeqCst) >= LOST_MAX {
-            return Some("they cannot be checked, because other checks do not end".to_owned());
+            return Err("they cannot be checked, because other checks do not end".to_owned());
         }
         let validator = self.0.clone();
         let (done, found) = oneshot::channel();
         let late = Late::default();
         let own = late.clone();
         let check = move || {
-            let problems = problems(&validator, &json, most);
+            let looked = look(&validator, &json);
             own.end();
             // Nobody waits any more: then nobody wants to know.
-            let _ = done.send(problems);
+            let _ = done.send(looked);
         };
         if std::thread::Builder::new().name("schema check".to_owned()).stack_size(STACK).spawn(check).is_err() {
-            return Some("they cannot be checked: there is no thread for it".to_owned());
+            return Err("they cannot be checked: there is no thread for it".to_owned());
         }
         match tokio::time::timeout(limit, found).await {
-            Ok(Ok(problems)) => problems,
-            Ok(Err(_)) => Some("they could not be checked".to_owned()),
+            Ok(Ok(looked)) => Ok(looked),
+            Ok(Err(_)) => Err("they could not be checked".to_owned()),
             Err(_) => {
                 late.begin();
-                Some(format!("whether they fit could not be found out within {limit:?}"))
+                Err(format!("whether they fit could not be found out within {limit:?}"))
             }
         }
     }
+}
+
+/// One thing that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Where in the value, as a JSON pointer; empty for the whole.
+    pub pointer: String,
+    pub message: String,
+}
+
+fn misfits(validator: &Validator, json: &Json, most: usize) -> Vec<Misfit> {
+    let found = validator.iter_errors(json).take(most);
+    let misfit = |error: ValidationError<'_>| {
+        let found = short(&error.instance().to_string(), FOUND_CHARS);
+        let message = short(&error.masked_with(found).to_string(), PROBLEM_CHARS);
+        Misfit { pointer: error.instance_path().to_string(), message }
+    };
+    found.map(misfit).collect()
 }
 
 /// Counts a check as late from when nobody waits for it until it ends.

@@ -14,11 +14,17 @@ pub enum Wait {
     Until(ExprId),
     /// An outside event of this name.
     Signal {
+        /// With a form it may be empty: then it is the address of the wait itself, its path, and every turn of a loop has its
+        /// own.
         name: Arc<str>,
         /// An object; the event's payload must have equal properties.
         requirements: Option<ExprId>,
         /// Without an answer in this time, the wait ends as timed out.
         deadline: Option<Amount<Duration>>,
+        /// What somebody is asked, as an object: `title`, `message`, `schema` (of the answer), `assignees`. Evaluated when the
+        /// wait begins.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<ExprId>,
     },
     /// All mail of the innermost node with a mailbox around it, or its own: a list, oldest first.
     Mail {

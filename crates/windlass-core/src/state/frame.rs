@@ -346,8 +346,24 @@ pub struct Results {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum WaitFrame {
     Time,
-    Signal { name: Arc<str>, requirements: Value },
+    Signal {
+        name: Arc<str>,
+        requirements: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Box<Form>>,
+    },
     Mail(MailWait),
+}
+
+/// What somebody is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Form {
+    /// The wait's path; with `#` and a number if that path was there before, so that no two waits of a run have the same.
+    pub address: Arc<str>,
+    /// `{title, message, schema, assignees}`, as far as they were given.
+    pub asks: Value,
+    pub since: Timestamp,
+    pub deadline: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -16,8 +16,8 @@ use windlass_value::{Duration, RunView, Timestamp, Value};
 
 pub use fork::{Forked, Unset};
 pub use frame::{
-    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Frame, GraphFrame, Held, Items, JUDGE, LoopFrame,
-    Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
+    Account, Awaiting, Body, ChildState, Closing, FanOut, Firing, Form, Frame, GraphFrame, Held, Items, JUDGE,
+    LoopFrame, Member, NetFrame, PipelineFrame, PlaceFrame, Results, Standing, Token, Used, WaitFrame,
 };
 pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
@@ -93,6 +93,22 @@ pub struct State {
     /// It was made from another run, and has not said so yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked: Option<Box<Forked>>,
+    #[serde(default, skip_serializing_if = "Forms::is_unused")]
+    pub forms: Forms,
+}
+
+/// The open waits that ask somebody something.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Forms {
+    pub open: BTreeSet<FrameId>,
+    /// Goes up whenever one opens or closes.
+    pub changes: u64,
+}
+
+impl Forms {
+    fn is_unused(&self) -> bool {
+        self.changes == 0
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -309,7 +325,16 @@ impl State {
             settled: false,
             mail: MailState::default(),
             forked: None,
+            forms: Forms::default(),
         }
+    }
+
+    /// What the run asks of people now, with the name of the signal that answers it.
+    pub fn open_forms(&self) -> impl Iterator<Item = (&Arc<str>, &Form)> {
+        self.forms.open.iter().filter_map(|id| match self.frames.get(*id).map(|frame| &frame.body) {
+            Some(Body::Wait(WaitFrame::Signal { name, form: Some(form), .. })) => Some((name, &**form)),
+            _ => None,
+        })
     }
 
     /// When the earliest timer is due.

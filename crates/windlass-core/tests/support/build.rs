@@ -94,7 +94,7 @@ impl Builder {
     }
 
     pub fn signal(&mut self, parent: Option<NodeId>, name: &str, signal: &str) -> NodeId {
-        let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None };
+        let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None, form: None };
         self.node(parent, name, |_, _| NodeKind::Wait(wait))
     }
 

@@ -116,6 +116,11 @@ fn check_indexes(state: &State) {
             assert!(waits, "`{name}` is waited for by something else");
         }
     }
+    let asks = |body: &Body| matches!(body, Body::Wait(WaitFrame::Signal { form: Some(_), .. }));
+    assert!(state.forms.open.iter().all(|id| asks(&frame(state, *id).body)), "a form of something else");
+    let waiting: BTreeSet<_> = state.waits.values().flatten().copied().collect();
+    let lost = |id: &&FrameId| asks(&frame(state, **id).body) && !state.forms.open.contains(*id);
+    assert_eq!(waiting.iter().find(lost), None, "a form that is lost");
     assert!(state.signals.values().all(|kept| !kept.is_empty()), "an empty queue of signals is kept");
     for (call, open) in &state.calls {
         let own = match &frame(state, open.frame).body {

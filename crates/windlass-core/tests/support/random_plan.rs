@@ -304,6 +304,8 @@ impl Maker {
 
     fn wait(&mut self, around: &Around) -> NodeKind {
         let requires = Value::object([("k", self.rng.below(2))]);
+        // Without a throw of the dice: plans that were found to be interesting stay what they are.
+        let form = self.b.plan.nodes.len().is_multiple_of(3).then(|| self.b.value("go on?".into()));
         NodeKind::Wait(match self.rng.below(3) {
             0 => Wait::Delay(Amount::Fixed(Duration::from_ms(self.rng.below(3_000)))),
             1 if self.wild() => Wait::Until(self.value(around)),
@@ -311,6 +313,7 @@ impl Maker {
                 name: (*self.rng.pick(&["ping", "pong"])).into(),
                 requirements: self.rng.chance(40).then(|| self.b.value(requires)),
                 deadline: (self.wild() && self.rng.chance(40)).then(|| Amount::Fixed(secs(self.rng.below(3)))),
+                form,
             },
         })
     }

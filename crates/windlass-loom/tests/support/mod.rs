@@ -57,6 +57,16 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
         NodeKind::Wait(Wait::Until(at)) => {
             let _ = write!(out, " until {}", expression(plan, *at));
         }
+        NodeKind::Wait(Wait::Signal { name, deadline, form, .. }) => {
+            let name = if name.is_empty() { "its path" } else { name };
+            let _ = write!(out, " signal {name}");
+            if let Some(deadline) = deadline {
+                let _ = write!(out, " within {}", amount(plan, deadline));
+            }
+            if let Some(form) = form {
+                let _ = write!(out, " asks {}", expression(plan, *form));
+            }
+        }
         NodeKind::Loop(looping) => looped(plan, looping, out),
         NodeKind::Call(call) => {
             let _ = write!(out, " calls {}({})", expression(plan, call.definition), expression(plan, call.input));

@@ -1,5 +1,6 @@
 //! Kinds of tasks, and from their inputs to what a tool is given.
 
+mod approval;
 mod calls;
 mod http;
 mod python;
@@ -27,10 +28,11 @@ pub(crate) enum ToolKind {
     Playbook,
     Rust,
     Artifact,
+    Approval,
 }
 
 /// Kinds as playbooks write them.
-const KINDS: [(&str, ToolKind); 10] = [
+const KINDS: [(&str, ToolKind); 11] = [
     ("http", ToolKind::Http),
     ("postgres", ToolKind::Postgres),
     ("sqlite", ToolKind::Sqlite),
@@ -41,6 +43,7 @@ const KINDS: [(&str, ToolKind); 10] = [
     ("playbook", ToolKind::Playbook),
     ("rust", ToolKind::Rust),
     ("artifact", ToolKind::Artifact),
+    ("approval", ToolKind::Approval),
 ];
 
 /// Kinds that exist elsewhere, and what to do instead.
@@ -93,6 +96,7 @@ impl Compiler<'_> {
             ToolKind::Playbook => self.playbook_call(inputs),
             ToolKind::Rust => self.rust(inputs),
             ToolKind::Artifact => self.artifact(inputs),
+            ToolKind::Approval => self.approval(inputs),
             ToolKind::Http => self.http(inputs, span),
             ToolKind::Python => self.python(inputs, span),
             ToolKind::Shell => self.shell(inputs, span),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use windlass_core::plan::{
     Action, Amount, ArcOn, Check, Directive, ExprId, Join, Loop, Net, NodeId, NodeKind, Pipeline, Plan, Retry, Rule,
-    Source, Task, Write,
+    Source, Task, Wait, Write,
 };
 use windlass_value::{Mode, to_json};
 
@@ -38,6 +38,17 @@ fn node(plan: &Plan, id: NodeId, depth: usize, out: &mut String) {
         }
         NodeKind::Call(call) => {
             let _ = writeln!(out, " calls {}({})", expression(plan, call.definition), expression(plan, call.input));
+        }
+        NodeKind::Wait(Wait::Signal { name, deadline, form, .. }) => {
+            let name = if name.is_empty() { "its path" } else { name };
+            let _ = write!(out, " signal {name}");
+            if let Some(deadline) = deadline {
+                let _ = write!(out, " within {}", amount(plan, deadline));
+            }
+            if let Some(form) = form {
+                let _ = write!(out, " asks {}", expression(plan, *form));
+            }
+            out.push('\n');
         }
         other => panic!("a playbook has no {other:?}"),
     }

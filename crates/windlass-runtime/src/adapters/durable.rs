@@ -38,7 +38,7 @@ impl<A: Adapter> Durable<A> {
         buffer.extend(turns);
         Durable {
             inner,
-            post: Post::new(options, state.ticks),
+            post: Post::new(options, state.ticks).going_on(state),
             pending: Vec::new(),
             pending_since: None,
             turns: buffer,

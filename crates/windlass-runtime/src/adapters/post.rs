@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::state::Phase;
+use windlass_core::state::{Form, Phase};
 use windlass_core::{Command, EffectKey, Limits, Output, State, Status, TaskOutcome, Tick, TickKind};
-use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, Verdict};
+use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, Verdict, WaitRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -40,6 +40,8 @@ pub(super) struct Post {
     pub committed: u64,
     consumed: Vec<Arc<str>>,
     status: Option<RunStatus>,
+    /// The count of changes of the run's forms that the store knows of, if it knows them all.
+    forms: Option<u64>,
     /// Messages for other runs that go with the next commit.
     messages: Vec<InboxRow>,
     /// Children that are no longer wanted, of which the next commit tells.
@@ -57,11 +59,18 @@ impl Post {
             committed,
             consumed: Vec::new(),
             status: None,
+            forms: Some(0),
             messages: Vec::new(),
             unwanted: Vec::new(),
             let_go: false,
             begun: false,
         }
+    }
+
+    /// For a run that goes on from a state. If it was made from that of another run, the store does not know its forms.
+    pub fn going_on(mut self, state: &State) -> Post {
+        self.forms = Some(state.forms.changes).filter(|_| state.forms.open.is_empty());
+        self
     }
 
     /// Messages of the store as ticks. They are consumed in the transaction of their tick.
@@ -100,6 +109,7 @@ impl Post {
     /// There is something that the store has not been told.
     pub fn owes(&self, state: &State) -> bool {
         self.status != Some(standing(state))
+            || self.forms != Some(state.forms.changes)
             || !(self.consumed.is_empty() && self.messages.is_empty() && self.unwanted.is_empty())
     }
 
@@ -108,6 +118,7 @@ impl Post {
         RunBatch {
             create: self.options.create.take(),
             status: self.status_change(state),
+            waits: self.waits(state),
             blobs,
             consumed: std::mem::take(&mut self.consumed),
             send: self.news(state),
@@ -133,6 +144,22 @@ impl Post {
         self.status = Some(status);
         let result = state.result().map(|_| codec::encode(&FinalReport::of(&self.options.program, state)));
         Some(StatusChange { status, at: state.now, result })
+    }
+
+    /// All open forms, if they are not those that the store knows.
+    fn waits(&mut self, state: &State) -> Option<Vec<WaitRow>> {
+        let now = Some(state.forms.changes);
+        if std::mem::replace(&mut self.forms, now) == now {
+            return None;
+        }
+        let row = |(name, form): (&Arc<str>, &Form)| WaitRow {
+            name: name.clone(),
+            path: form.address.clone(),
+            body: codec::encode(&form.asks),
+            since: form.since,
+            deadline: form.deadline,
+        };
+        Some(state.open_forms().map(row).collect())
     }
 
     /// What other runs must hear, in the same transaction.

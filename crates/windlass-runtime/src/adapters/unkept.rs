@@ -16,8 +16,8 @@ pub struct Unkept<A> {
 }
 
 impl<A: Adapter> Unkept<A> {
-    pub fn new(inner: A, options: PostOptions) -> Unkept<A> {
-        Unkept { inner, post: Post::new(options, 0) }
+    pub fn new(inner: A, options: PostOptions, state: &State) -> Unkept<A> {
+        Unkept { inner, post: Post::new(options, 0).going_on(state) }
     }
 }
 

@@ -94,7 +94,10 @@ impl Inner {
                     loaded,
                 )
             }
-            Keep::Nothing => self.host(run.clone(), epoch, above, virtual_time, Unkept::new(local, options), loaded),
+            Keep::Nothing => {
+                let unkept = Unkept::new(local, options, &loaded.state);
+                self.host(run.clone(), epoch, above, virtual_time, unkept, loaded)
+            }
         };
         match begun.await {
             Ok(()) => Ok(()),

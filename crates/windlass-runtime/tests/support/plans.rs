@@ -52,7 +52,7 @@ impl Steps {
     }
 
     pub fn signal(self, name: &str, signal: &str) -> Steps {
-        let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None };
+        let wait = Wait::Signal { name: signal.into(), requirements: None, deadline: None, form: None };
         self.step(name, NodeKind::Wait(wait))
     }
 

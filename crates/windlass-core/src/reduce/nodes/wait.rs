@@ -1,11 +1,13 @@
 //! Waiting for time or for somebody. A wait costs a row in the state and nothing else.
 
+use std::sync::Arc;
+
 use windlass_value::{Timestamp, Value};
 
 use crate::plan::Wait;
 use crate::reduce::ticks::meets;
 use crate::reduce::{Reducer, Stop};
-use crate::state::{Body, FrameId, Timer, WaitFrame};
+use crate::state::{Body, Form, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, Status};
 
 impl Reducer<'_> {
@@ -16,16 +18,24 @@ impl Reducer<'_> {
             Wait::Mail { blocks, settles } => return self.enter_mail(id, *blocks, settles.as_ref()),
             Wait::Delay(amount) => (WaitFrame::Time, Some(self.now() + self.duration(amount, scope)?)),
             Wait::Until(expression) => (WaitFrame::Time, Some(point_in_time(&self.eval(*expression, scope)?)?)),
-            Wait::Signal { name, requirements, deadline } => {
+            Wait::Signal { name, requirements, deadline, form } => {
                 let requirements = requirements.map(|required| self.eval(required, scope)).transpose()?;
                 let deadline = deadline.as_ref().map(|amount| self.duration(amount, scope)).transpose()?;
+                let asks = form.map(|form| self.eval(form, scope).and_then(|asks| self.whole(asks))).transpose()?;
                 let requirements = requirements.unwrap_or_default();
-                (WaitFrame::Signal { name: name.clone(), requirements }, deadline.map(|after| self.now() + after))
+                let until = deadline.map(|after| self.now() + after);
+                let form = asks.map(|asks| self.form(id, asks, until)).transpose()?;
+                let address = form.as_ref().map(|form| form.address.clone()).filter(|_| name.is_empty());
+                let name = address.unwrap_or_else(|| name.clone());
+                (WaitFrame::Signal { name, requirements, form }, until)
             }
         };
         self.tell_started(id);
+        if let WaitFrame::Signal { name, form: Some(form), .. } = &body {
+            self.tell_asked(id, name, form);
+        }
         let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
-        let signal = if let WaitFrame::Signal { name, requirements } = &body {
+        let signal = if let WaitFrame::Signal { name, requirements, .. } = &body {
             Some((name.clone(), requirements.clone()))
         } else {
             None
@@ -40,7 +50,43 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    pub(super) fn await_signal(&mut self, id: FrameId, name: std::sync::Arc<str>, requirements: &Value) {
+    /// With the content of properties that are stored elsewhere.
+    fn whole(&self, asks: Value) -> Result<Value, Stop> {
+        let asks = self.resolve(&asks)?;
+        let Some(map) = asks.as_map() else { return Ok(asks) };
+        let parts = map.iter().map(|(name, part)| Ok((name.clone(), self.resolve(part)?)));
+        Ok(Value::object(parts.collect::<Result<Vec<_>, Stop>>()?))
+    }
+
+    /// What is asked must be small enough for whoever lists what all runs ask.
+    fn form(&mut self, id: FrameId, asks: Value, deadline: Option<Timestamp>) -> Result<Box<Form>, ErrorInfo> {
+        let most = self.program.limits.inline_bytes_max;
+        if asks.size_up_to(most) > most {
+            let message = format!("what is asked has more than {most} bytes");
+            let hint = "say where to look, instead of showing all of it";
+            return Err(ErrorInfo::new("FormTooLarge", "expression", message).hint(hint));
+        }
+        let path = self.path(id);
+        let address = match self.entered_before(id) {
+            None => path,
+            Some(generation) => format!("{path}#{generation}").into(),
+        };
+        Ok(Box::new(Form { address, asks, since: self.now(), deadline }))
+    }
+
+    fn tell_asked(&mut self, id: FrameId, name: &Arc<str>, form: &Form) {
+        self.state.forms.open.insert(id);
+        self.state.forms.changes += 1;
+        let mut fields = vec![
+            ("name", Value::Str(name.clone())),
+            ("address", Value::Str(form.address.clone())),
+            ("form", form.asks.clone()),
+        ];
+        fields.extend(form.deadline.map(|deadline| ("deadline", Value::from(deadline.to_string()))));
+        self.publish_at(id, "approval.requested", fields);
+    }
+
+    pub(super) fn await_signal(&mut self, id: FrameId, name: Arc<str>, requirements: &Value) {
         let kept = self.state.signals.get_mut(&name).and_then(|kept| {
             let at = kept.iter().position(|payload| meets(payload, requirements))?;
             kept.remove(at)
@@ -70,10 +116,12 @@ impl Reducer<'_> {
         let Some(Body::Wait(wait)) = self.state.frames.get(id).map(|frame| &frame.body) else { return };
         match wait {
             WaitFrame::Time => self.end_with(id, Status::Succeeded, Value::Null, None),
-            WaitFrame::Signal { name, .. } => {
-                let message = format!("nobody sent `{name}` in time");
-                let error =
-                    ErrorInfo::new("WaitTimedOut", "timeout", message).hint("send it with `windlass signal RUN NAME`");
+            WaitFrame::Signal { name, form, .. } => {
+                let (message, hint) = match form {
+                    None => (format!("nobody sent `{name}` in time"), "send it with `windlass signal RUN NAME`"),
+                    Some(_) => (format!("nobody answered `{name}` in time"), "answer with `windlass approve RUN NAME`"),
+                };
+                let error = ErrorInfo::new("WaitTimedOut", "timeout", message).hint(hint);
                 self.end_with(id, Status::TimedOut, Value::Null, Some(error));
             }
             WaitFrame::Mail(wait) => self.held_long_enough(id, *wait),
@@ -92,7 +140,12 @@ impl Reducer<'_> {
     /// What a frame that ends leaves behind in the state's indexes.
     pub(in crate::reduce) fn forget(&mut self, id: FrameId, body: &Body) {
         match body {
-            Body::Wait(WaitFrame::Signal { name, .. }) => self.forget_wait(id, name),
+            Body::Wait(WaitFrame::Signal { name, .. }) => {
+                self.forget_wait(id, name);
+                if self.state.forms.open.remove(&id) {
+                    self.state.forms.changes += 1;
+                }
+            }
             Body::Wait(WaitFrame::Mail(wait)) => self.forget_mail_wait(id, *wait),
             Body::Call { call } => {
                 self.state.calls.remove(call);

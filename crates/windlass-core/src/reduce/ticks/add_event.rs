@@ -120,7 +120,9 @@ impl Reducer<'_> {
     fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
-            if !self.offer_to_nets(name, payload, Some(to)) {
+            if let Some(frame) = self.asking(name, to).filter(|frame| self.accepts(*frame, payload)) {
+                self.signalled(frame, payload.clone());
+            } else if !self.offer_to_nets(name, payload, Some(to)) {
                 self.tell_unhandled(name, format!("no step `{to}` accepts it"));
             }
             return;
@@ -137,6 +139,16 @@ impl Reducer<'_> {
         if !self.offer_to_nets(name, payload, None) {
             self.keep_for_later(name, payload);
         }
+    }
+
+    /// The wait with a form at this address.
+    fn asking(&self, name: &str, address: &str) -> Option<FrameId> {
+        let waiting = self.state.waits.get(name).into_iter().flatten().copied();
+        let mut forms = waiting.filter(|frame| match self.state.frames.get(*frame).map(|frame| &frame.body) {
+            Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
+            _ => false,
+        });
+        forms.next()
     }
 
     /// For a wait that is yet to begin.

@@ -1,0 +1,83 @@
+//! `approval`, and `wait` for a signal: waits for somebody.
+
+use std::sync::Arc;
+
+use windlass_core::plan::{Amount, ExprId, NodeKind, Wait};
+use windlass_syntax::{Kind, Node, Object, expect_text};
+use windlass_value::Duration;
+
+use crate::actions::Current;
+use crate::codes;
+use crate::compiler::Compiler;
+use crate::expr;
+
+/// What people see, and what they may answer.
+const FORM: &[&str] = &["title", "message", "schema", "assignees"];
+
+impl Compiler<'_> {
+    /// The answer is the action's output; whether it is a yes is for the definition to say.
+    pub fn approval(&mut self, current: &mut Current) -> Option<NodeKind> {
+        let signal = current.fields.take("signal", &mut self.diagnostics).map(|node| self.signal_name(node));
+        let mut entries = Vec::new();
+        for name in FORM {
+            let Some(node) = current.fields.take(name, &mut self.diagnostics) else { continue };
+            self.check_form(name, node);
+            entries.push((*name, node.clone()));
+        }
+        if !entries.iter().any(|(name, _)| *name == "title") {
+            current.fields.missing("title", &mut self.diagnostics);
+            return None;
+        }
+        let form = self.value(&Node::object(current.fields.span(), entries), current.place.scope);
+        let name = match signal {
+            Some(name) => name?,
+            None => "".into(),
+        };
+        Some(self.wait_for(current, name, Some(form)))
+    }
+
+    /// `{"signal": {"name": …}}` of a `wait`.
+    pub fn wait_for_signal(&mut self, current: &mut Current, node: &Node) -> Option<NodeKind> {
+        let mut object = Object::read(node, "`signal`", &mut self.diagnostics)?;
+        let name = object.take("name");
+        object.finish(codes::UNKNOWN_KEY, "`signal`", &mut self.diagnostics);
+        let Some(name) = name else {
+            let hint = "write {\"signal\": {\"name\": \"paid\"}}";
+            self.error(codes::MISSING_KEY, node.span, "the signal has no `name`", hint);
+            return None;
+        };
+        let name = self.signal_name(name)?;
+        Some(self.wait_for(current, name, None))
+    }
+
+    /// The time of the action is that of the wait: whoever is asked sees it.
+    fn wait_for(&mut self, current: &mut Current, name: Arc<str>, form: Option<ExprId>) -> NodeKind {
+        let deadline: Option<Amount<Duration>> = current.common.timeout.take().map(|timeout| timeout.after);
+        NodeKind::Wait(Wait::Signal { name, requirements: None, deadline, form })
+    }
+
+    fn signal_name(&mut self, node: &Node) -> Option<Arc<str>> {
+        let text = &expect_text(node, "the name of a signal", &mut self.diagnostics)?.text;
+        if text.trim().is_empty() || expr::is_expression(text) {
+            let message = format!("the name of a signal cannot be {}", node.describe());
+            self.error(codes::BAD_VALUE, node.span, message, "write it down, such as \"paid\"");
+            return None;
+        }
+        Some(text.trim().into())
+    }
+
+    fn check_form(&mut self, name: &str, node: &Node) {
+        let computed = matches!(&node.kind, Kind::Str(text) if expr::is_expression(&text.text));
+        let (fits, hint) = match name {
+            "schema" => (node.as_map().is_some(), "a JSON Schema: {\"type\": \"object\", \"properties\": {…}}"),
+            "assignees" => (node.as_list().is_some(), "a list of names: [\"anna\", \"bert\"]"),
+            _ => {
+                (matches!(node.kind, Kind::Str(_)), "a text, which may hold expressions: \"Pay @{variables('sum')}?\"")
+            }
+        };
+        if !fits && !computed {
+            let message = format!("`{name}` of an approval cannot be {}", node.describe());
+            self.error(codes::WRONG_KIND, node.span, message, hint);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Answers to what runs ask of people. Whoever takes them, on the command line or over the network, checks them here.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use windlass_runtime::{Answer, Request, RuntimeError, codec, request};
+use windlass_store::{OpenWait, Store};
+use windlass_value::{Timestamp, Value};
+
+use crate::schema::{Misfit, Schema};
+
+/// Problems of one answer that are told.
+const MISFITS_TOLD: usize = 20;
+
+/// What a run asks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Approval {
+    /// The page mark of listings.
+    pub position: i64,
+    pub run: Arc<str>,
+    pub definition: String,
+    /// The name of the signal that answers it: the address, unless the definition gives another.
+    pub name: Arc<str>,
+    /// Where in the run. No two of a run have the same.
+    pub path: Arc<str>,
+    /// `{title, message, schema, assignees}`, as far as they were given.
+    pub form: Value,
+    pub since: Timestamp,
+    pub deadline: Option<Timestamp>,
+}
+
+#[derive(Debug, Error)]
+pub enum Refused {
+    #[error("the answer does not fit what is asked: {}", told(.0))]
+    Misfits(Vec<Misfit>),
+    #[error("whether the answer fits cannot be found out: {0}")]
+    Unchecked(String),
+    #[error("run `{0}` does not ask for `{1}`")]
+    NotAsked(String, String),
+    #[error("run `{0}` asks for `{1}` at several places: {2}")]
+    Several(String, String, String),
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}
+
+fn told(misfits: &[Misfit]) -> String {
+    let one = |misfit: &Misfit| match misfit.pointer.is_empty() {
+        true => misfit.message.clone(),
+        false => format!("{}: {}", misfit.pointer, misfit.message),
+    };
+    misfits.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// What runs ask, or one of them, in the order in which they began to. `after` is the position of the last one seen.
+pub fn approvals(store: &dyn Store, run: Option<&str>, after: i64, limit: u32) -> Result<Vec<Approval>, RuntimeError> {
+    store.waits(run, after, limit)?.into_iter().map(read).collect()
+}
+
+fn read(open: OpenWait) -> Result<Approval, RuntimeError> {
+    let OpenWait { position, run, definition, wait } = open;
+    let form = codec::decode(&wait.body, "what a run asks")?;
+    let (name, path) = (wait.name, wait.path);
+    Ok(Approval { position, run, definition, name, path, form, since: wait.since, deadline: wait.deadline })
+}
+
+/// The one that is meant: by its path, or by a name that only one has. Without a name it must be the only one.
+pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval, Refused> {
+    let mut open = approvals(store, Some(run), 0, u32::MAX)?;
+    if let Some(at) = open.iter().position(|approval| name == Some(&*approval.path)) {
+        return Ok(open.swap_remove(at));
+    }
+    open.retain(|approval| name.is_none_or(|name| *approval.name == *name));
+    let wanted = name.unwrap_or("anything").to_owned();
+    match (open.pop(), open.is_empty()) {
+        (Some(approval), true) => Ok(approval),
+        (None, _) => Err(Refused::NotAsked(run.to_owned(), wanted)),
+        (Some(last), false) => {
+            let paths = open.iter().chain([&last]).map(|approval| format!("`{}`", approval.path)).collect::<Vec<_>>();
+            Err(Refused::Several(run.to_owned(), wanted, paths.join(", ")))
+        }
+    }
+}
+
+impl Approval {
+    /// What is wrong with an answer, if anything is.
+    pub async fn check(&self, data: &Value) -> Result<(), Refused> {
+        let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
+        let schema = Schema::compile(schema, None)
+            .map_err(|why| Refused::Unchecked(format!("the schema of the question cannot be used: {why}")))?;
+        match schema.misfits(data, MISFITS_TOLD).await {
+            Ok(misfits) if misfits.is_empty() => Ok(()),
+            Ok(misfits) => Err(Refused::Misfits(misfits)),
+            Err(why) => Err(Refused::Unchecked(why)),
+        }
+    }
+
+    /// Checks the answer and gives it. One question has one answer, whoever gives it and however often: a second one is
+    /// `Repeated`. It never counts for a later question.
+    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, Refused> {
+        self.check(&data).await?;
+        let id = format!("approve:{}@{}", self.path, self.since.0);
+        let wish = Request::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data };
+        Ok(request(store, &self.run, &id, wish)?)
+    }
+}
