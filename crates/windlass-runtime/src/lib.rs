@@ -15,6 +15,7 @@ mod error;
 mod recovery;
 mod references;
 mod report;
+pub mod show;
 mod tool;
 mod workers;
 
@@ -24,7 +25,7 @@ pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
     Answer, Engine, EngineOptions, EventReader, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions,
-    TriggerOptions, Triggered, new_run_id, open_below, request,
+    TriggerOptions, Triggered, input_hash, is_run_id, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};

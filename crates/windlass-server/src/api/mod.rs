@@ -2,6 +2,7 @@
 //! of authorisation walk.
 
 mod ops;
+pub mod take;
 
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
