@@ -3,62 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::{Event, Limits};
-use windlass_runtime::codec::{self, TickEntry};
+use windlass_core::Limits;
+use windlass_runtime::show::{Piece, Seen, StoredEvents, live_owner, report_of};
 use windlass_runtime::{FinalReport, RuntimeError};
-use windlass_store::{Store, StoreRead, StoreScan};
+use windlass_store::{Store, StoreScan};
 
 use crate::failure::Failure;
 use crate::host::Interrupts;
-use crate::image::{self, Seen};
+use crate::image;
 use crate::progress::Progress;
-
-/// Journal rows read at once.
-const ROWS_AT_ONCE: u32 = 64;
 
 /// Between two looks at the store. The look itself is one cheap question.
 pub const POLL: Duration = Duration::from_millis(25);
 
 /// Even if the store says that nothing was written: an owner that dies writes nothing.
 const LOOK_EVERY: u32 = 40;
-
-/// A run's events in order, each once.
-pub struct EventReader {
-    run: Arc<str>,
-    /// The last number that was given out.
-    seen: u64,
-}
-
-/// Some events, or the range that retention has dropped.
-pub enum Piece {
-    Event(Event),
-    Trimmed { from: u64, to: u64 },
-}
-
-impl EventReader {
-    pub fn new(run: Arc<str>, seen: u64) -> EventReader {
-        EventReader { run, seen }
-    }
-
-    /// The next events that are durable; none when there are no more at the moment.
-    pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<Piece>, RuntimeError> {
-        let mut pieces = Vec::new();
-        for row in store.journal_by_event(&self.run, self.seen + 1, ROWS_AT_ONCE)? {
-            let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
-            for event in entries.into_iter().flat_map(|entry| entry.events) {
-                if event.seq <= self.seen {
-                    continue;
-                }
-                if event.seq > self.seen + 1 {
-                    pieces.push(Piece::Trimmed { from: self.seen + 1, to: event.seq - 1 });
-                }
-                self.seen = event.seq;
-                pieces.push(Piece::Event(event));
-            }
-        }
-        Ok(pieces)
-    }
-}
 
 /// Tells whether it is worth looking again.
 #[derive(Default)]
@@ -93,19 +52,19 @@ pub async fn follow(
 ) -> Result<Followed, Failure> {
     // Its first events may be dropped by now, and are of no interest any more.
     let begun = look(store, run, limits, progress);
-    let mut events = EventReader::new(run.clone(), begun.as_ref().map_or(0, |begun| begun.image.state.events));
+    let mut events = StoredEvents::new(run.clone(), begun.as_ref().map_or(0, |begun| begun.image.state.events));
     progress.seed(begun.as_ref());
     let mut changes = Changes::default();
     let followed = loop {
         if changes.any(store)? {
             show(&mut events, store, progress)?;
             let row = store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-            if let Some(report) = image::report_of(&row)? {
+            if let Some(report) = report_of(&row)? {
                 // Events written between the two looks.
                 show(&mut events, store, progress)?;
                 break Followed::Ended(Box::new(report));
             }
-            if image::live_owner(store, &row)?.is_none() {
+            if live_owner(store, &row)?.is_none() {
                 break Followed::Orphaned;
             }
         }
@@ -124,7 +83,7 @@ pub fn look(store: &dyn Store, run: &str, limits: &Limits, progress: &Progress) 
     if progress.is_quiet() { None } else { image::load(store, run, limits).ok() }
 }
 
-fn show(events: &mut EventReader, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {
+fn show(events: &mut StoredEvents, store: &dyn Store, progress: &mut Progress) -> Result<(), Failure> {
     if progress.is_quiet() {
         return Ok(());
     }

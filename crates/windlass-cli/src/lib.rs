@@ -3,7 +3,7 @@
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
 //!   and environment · `stores` opening a store, finding a run · `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `host`,
 //!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
-//!   `places`, `kinds`, `loop_facts`, `out`, `text` what people see.
+//!   `kinds`, `out`, `text` what people see.
 
 mod agents;
 mod args;
@@ -18,9 +18,7 @@ mod host;
 mod image;
 mod inputs;
 mod kinds;
-mod loop_facts;
 mod out;
-mod places;
 mod progress;
 mod project;
 mod report;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, LoopSummary, Reason, Status};
+use windlass_runtime::show::{LoopFacts, error_of_run, loop_facts, span_of, turns_most};
 use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve};
 use windlass_store::StoreRead;
 use windlass_value::{Map, Value, to_json_pretty};
 
 use crate::args::Global;
 use crate::failure::{Exit, Failure};
-use crate::loop_facts::{self, Facts};
 use crate::out::{self, Paint};
-use crate::places;
 use crate::stores;
 use crate::text;
 use crate::troubles;
@@ -22,7 +21,7 @@ pub struct Ended<'a> {
     pub run: &'a Arc<str>,
     pub plan: &'a Plan,
     pub report: FinalReport,
-    facts: Facts,
+    facts: LoopFacts,
     /// What did not go as it should without failing the run.
     troubles: Vec<String>,
     /// Nothing of it is kept: there is nothing to look at later.
@@ -39,12 +38,12 @@ impl<'a> Ended<'a> {
     ) -> Result<Ended<'a>, RuntimeError> {
         let mut report = report.clone();
         report.output = resolve(store, &report.output)?;
-        report.error = report.error.map(|error| of_run(error, run));
+        report.error = report.error.map(|error| error_of_run(error, run));
         for (_, step) in &mut report.steps {
             step.output = resolve(store, &step.output)?;
-            step.error = step.error.take().map(|error| of_run(error, run));
+            step.error = step.error.take().map(|error| error_of_run(error, run));
         }
-        let facts = loop_facts::of(store, run, plan, &report)?;
+        let facts = loop_facts(store, run, plan, &report)?;
         let troubles = troubles::of(store, run, plan, &report)?;
         Ok(Ended { run, plan, report, facts, troubles, ephemeral: false })
     }
@@ -169,7 +168,7 @@ impl<'a> Ended<'a> {
     fn error(&self, error: &ErrorInfo, global: &Global) -> String {
         let mut lines = vec![format!("error: {} [{}]", error.message, error.code)];
         if !error.path.is_empty() {
-            let line = places::line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
+            let line = line_of(self.plan, &error.path).map(|line| format!(", line {line} of the definition"));
             lines.push(format!("  where: {}{}", error.path, line.unwrap_or_default()));
         }
         lines.extend(error.hint.as_ref().map(|hint| format!("  hint: {hint}")));
@@ -181,14 +180,9 @@ impl<'a> Ended<'a> {
     }
 }
 
-/// An error with what to type for this run: the engine writes `RUN`.
-pub fn of_run(error: ErrorInfo, run: &str) -> ErrorInfo {
-    let hint = error.hint.as_ref().map(|hint| hint_of_run(hint, run).into());
-    ErrorInfo { hint, ..error }
-}
-
-pub fn hint_of_run(hint: &str, run: &str) -> String {
-    hint.replace(" RUN", &format!(" {run}"))
+fn line_of(plan: &Plan, path: &str) -> Option<usize> {
+    let before = plan.source.get(..span_of(plan, path)?.start as usize)?;
+    Some(before.matches('\n').count() + 1)
 }
 
 /// Letters of one output that people get to see.
@@ -224,7 +218,7 @@ fn shown(shown: String) -> String {
 }
 
 /// One line a step, loops as `15/100 condition`.
-pub fn steps_table(plan: &Plan, facts: &Facts, steps: &[(Arc<str>, StepReport)], paint: Paint) -> Option<String> {
+pub fn steps_table(plan: &Plan, facts: &LoopFacts, steps: &[(Arc<str>, StepReport)], paint: Paint) -> Option<String> {
     let width = steps.iter().map(|(name, _)| name.chars().count()).max()?;
     let line = |(name, step): &(Arc<str>, StepReport)| {
         let status = step.status.as_str();
@@ -239,11 +233,11 @@ pub fn steps_table(plan: &Plan, facts: &Facts, steps: &[(Arc<str>, StepReport)],
     Some(steps.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn turns_line(plan: &Plan, facts: &Facts, name: &str, looping: &LoopSummary) -> String {
+fn turns_line(plan: &Plan, facts: &LoopFacts, name: &str, looping: &LoopSummary) -> String {
     let fact = facts.get(name);
     let most = match looping.reason {
         Reason::Items | Reason::Count => Some(looping.turns),
-        _ => fact.and_then(|fact| fact.most).or_else(|| loop_facts::turns_most(plan, name)),
+        _ => fact.and_then(|fact| fact.most).or_else(|| turns_most(plan, name)),
     };
     let cut_off = fact.map_or(0, |fact| fact.cut_off).min(looping.turns);
     if looping.failed == 0 && cut_off == 0 {

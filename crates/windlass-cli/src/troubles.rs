@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::plan::Plan;
+use windlass_runtime::show::{Piece, StoredEvents};
 use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::StoreRead;
 use windlass_value::Value;
 
-use crate::follow::{EventReader, Piece};
 use crate::progress::agents;
 use crate::text;
 
@@ -54,7 +54,7 @@ pub fn of(
 
 fn told(store: &dyn StoreRead, run: &Arc<str>) -> Result<Found, RuntimeError> {
     let mut found = Found::default();
-    let mut events = EventReader::new(run.clone(), 0);
+    let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..LOOK_PAGES {
         let pieces = events.read(store)?;
         if pieces.is_empty() {

@@ -16,6 +16,7 @@ mod nearest;
 mod recovery;
 mod references;
 mod report;
+pub mod show;
 mod taken;
 mod tool;
 mod workers;
@@ -26,7 +27,7 @@ pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
     Answer, Engine, EngineOptions, EventReader, Keep, Request, Restart, Restarted, RunEnd, RunHandle, RunOptions,
-    StartOptions, TriggerOptions, Triggered, new_run_id, open_below, request,
+    StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};

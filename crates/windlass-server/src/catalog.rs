@@ -1,5 +1,394 @@
 //! Registered definitions and their versions.
+//!
+//! The store has them as records; what starts need is at hand as well. A run is pinned to its plan, so nothing here changes
+//! what has begun.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use windlass_core::Program;
+use windlass_core::plan::Plan;
+use windlass_runtime::{Engine, RuntimeError, real_now};
+use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
+use windlass_syntax::Report;
+use windlass_value::{BlobHash, Timestamp};
+
+use crate::{Catalog, Compiler, Draft, Registered};
+
+pub const DEFINITION: &str = "definition";
+pub const VERSION: &str = "version";
+pub const PLAN: &str = "plan";
+
+/// Records read at once.
+const RECORDS_AT_ONCE: u32 = 500;
+
+/// How often a registration is tried that others come before.
+const TRIES: usize = 20;
+
+/// One definition, with the version that starts take.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    pub name: Arc<str>,
+    pub current: Version,
+    /// How many versions there are.
+    pub versions: u64,
+    /// Whether its triggers may start runs.
+    pub enabled: bool,
+    pub triggers: Vec<(Arc<str>, Arc<str>)>,
+    revision: u64,
+}
+
+/// One version of a definition, as it was registered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Version {
+    pub version: u64,
+    /// The hash of its plan.
+    pub hash: String,
+    pub dialect: Arc<str>,
+    pub registered_at: Timestamp,
+    /// The name of whoever did it.
+    pub by: Arc<str>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Version {
+    pub fn plan(&self) -> BlobHash {
+        hash_of(&self.hash).unwrap_or(BlobHash([0; 32]))
+    }
+}
+
+/// A record of the kind [`DEFINITION`].
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    current: u64,
+    versions: u64,
+    enabled: bool,
+    /// Names and kinds.
+    triggers: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A record of the kind [`PLAN`].
+#[derive(Serialize, Deserialize)]
+struct OfPlan {
+    name: Arc<str>,
+    version: u64,
+}
+
+/// What became of a registration.
+pub struct Registration {
+    pub definition: Definition,
+    pub program: Arc<Program>,
+    pub warnings: Vec<Report>,
+    /// It is not what starts took before.
+    pub new: bool,
+}
+
+/// Why a definition could not be registered.
+pub enum Unregistered {
+    /// It has these problems.
+    Invalid(Vec<Report>),
+    Refused(RuntimeError),
+}
+
+impl<E: Into<RuntimeError>> From<E> for Unregistered {
+    fn from(error: E) -> Unregistered {
+        Unregistered::Refused(error.into())
+    }
+}
 
 /// What is registered, in the store and at hand.
+pub struct Definitions {
+    known: RwLock<Known>,
+    changed: watch::Sender<u64>,
+}
+
 #[derive(Default)]
-pub struct Definitions {}
+struct Known {
+    definitions: BTreeMap<Arc<str>, Arc<Definition>>,
+    plans: BTreeMap<BlobHash, (Arc<str>, u64)>,
+}
+
+impl Default for Definitions {
+    fn default() -> Definitions {
+        Definitions { known: RwLock::default(), changed: watch::Sender::new(0) }
+    }
+}
+
+impl Definitions {
+    /// All that the store has. Plans are loaded when they are asked for.
+    pub fn load(engine: &Engine) -> Result<Definitions, StoreError> {
+        let store = engine.store().as_ref();
+        let definitions = Definitions::default();
+        let mut known = Known::default();
+        each_record(store, PLAN, |record| {
+            if let (Some(hash), Ok(of)) = (hash_of(&record.key), serde_json::from_slice::<OfPlan>(&record.body)) {
+                known.plans.insert(hash, (of.name, of.version));
+            }
+            Ok(())
+        })?;
+        each_record(store, DEFINITION, |record| {
+            let definition = definition_of(store, &record)?;
+            engine.name_plan(&definition.name, definition.current.plan());
+            known.definitions.insert(definition.name.clone(), Arc::new(definition));
+            Ok(())
+        })?;
+        *definitions.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(definitions)
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn get(&self, name: &str) -> Option<Arc<Definition>> {
+        self.known().definitions.get(name).cloned()
+    }
+
+    /// In order of their names, those after one of them.
+    pub fn after(&self, after: &str, fits: impl Fn(&Definition) -> bool, limit: usize) -> Vec<Arc<Definition>> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let known = self.known();
+        let rest = known.definitions.range::<str, _>((Excluded(after), Unbounded));
+        rest.map(|(_, definition)| definition).filter(|definition| fits(definition)).take(limit).cloned().collect()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Definition>> {
+        self.known().definitions.values().cloned().collect()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.known().definitions.keys().map(ToString::to_string).collect()
+    }
+
+    /// Which version of which definition a plan is.
+    pub fn of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
+        self.known().plans.get(plan).cloned()
+    }
+
+    /// Goes up with every change: whoever listens to triggers looks again.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// One version, from the store.
+    pub fn version(&self, store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
+        match self.get(name).filter(|definition| definition.current.version == version) {
+            Some(definition) => Ok(Some(definition.current.clone())),
+            None => version_of(store, name, version),
+        }
+    }
+
+    /// Versions of a definition, newest first, those before one of them.
+    pub fn versions(&self, store: &dyn Store, name: &str, before: u64, limit: u32) -> Result<Vec<Version>, StoreError> {
+        let newest = self.get(name).map_or(0, |definition| definition.versions);
+        let below = newest.min(before.saturating_sub(1));
+        let numbers = (1..=below).rev().take(limit as usize);
+        numbers.filter_map(|number| version_of(store, name, number).transpose()).collect()
+    }
+
+    /// Registers what the compiler makes of a draft. Blocking: compiles and writes.
+    pub fn register(
+        &self,
+        engine: &Engine,
+        compiler: &dyn Compiler,
+        draft: &Draft,
+        labels: BTreeMap<String, String>,
+        by: &str,
+    ) -> Result<Registration, Unregistered> {
+        let view = View { definitions: self, engine };
+        let compiled = compiler.compile(draft, &view).map_err(Unregistered::Invalid)?;
+        let (hash, program) = engine.add_plan(compiled.plan)?;
+        let (definition, new) = self.keep(engine.store().as_ref(), &program.plan, hash, labels, by)?;
+        Ok(Registration { definition, program, warnings: compiled.warnings, new })
+    }
+
+    /// Makes a plan the one that starts of its name take. The same plan again is the same version.
+    fn keep(
+        &self,
+        store: &dyn Store,
+        plan: &Plan,
+        hash: BlobHash,
+        labels: BTreeMap<String, String>,
+        by: &str,
+    ) -> Result<(Definition, bool), StoreError> {
+        for _ in 0..TRIES {
+            let now = real_now();
+            let before = store.record(DEFINITION, &plan.name)?;
+            let before = before.map(|record| definition_of(store, &record)).transpose()?;
+            let known = store.record(PLAN, &hash.to_string())?;
+            let known: Option<OfPlan> = known.and_then(|record| serde_json::from_slice(&record.body).ok());
+            if let Some(same) = before.as_ref().filter(|before| before.current.hash == hash.to_string()) {
+                self.learn(same.clone(), hash);
+                return Ok((same.clone(), false));
+            }
+            let versions = before.as_ref().map_or(0, |before| before.versions);
+            let mut changes = Vec::new();
+            let version = match &known {
+                // What was registered before is that version again.
+                Some(known) => version_of(store, &plan.name, known.version)?,
+                None => None,
+            };
+            let version = match version {
+                Some(version) => version,
+                None => {
+                    let version = Version {
+                        version: versions + 1,
+                        hash: hash.to_string(),
+                        dialect: plan.dialect.clone(),
+                        registered_at: now,
+                        by: by.into(),
+                        labels: labels.clone(),
+                    };
+                    let of = OfPlan { name: plan.name.clone(), version: version.version };
+                    let key = version_key(&plan.name, version.version);
+                    changes.push(RecordChange::put(VERSION, &key, json(&version), now).expecting(0));
+                    changes.push(RecordChange::put(PLAN, &hash.to_string(), json(&of), now));
+                    version
+                }
+            };
+            let triggers: Vec<_> = plan.triggers.iter().map(|one| (one.name.clone(), one.kind.clone())).collect();
+            let kept = Kept {
+                current: version.version,
+                versions: versions.max(version.version),
+                enabled: before.as_ref().is_none_or(|before| before.enabled),
+                triggers: triggers.clone(),
+            };
+            let expected = before.as_ref().map_or(0, |before| before.revision);
+            changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
+            if store.change_records(changes)? {
+                let revision = store.record(DEFINITION, &plan.name)?.map_or(0, |record| record.revision);
+                let Kept { versions, enabled, .. } = kept;
+                let name = plan.name.clone();
+                let definition = Definition { name, current: version, versions, enabled, triggers, revision };
+                self.learn(definition.clone(), hash);
+                return Ok((definition, true));
+            }
+        }
+        let why = format!("`{}` was changed by others {TRIES} times meanwhile", plan.name);
+        Err(StoreError::new(StoreErrorKind::Busy, why))
+    }
+
+    /// Lets the triggers of a definition start runs, or not. None: there is no such definition.
+    pub fn enable(&self, store: &dyn Store, name: &str, enabled: bool) -> Result<Option<Definition>, StoreError> {
+        for _ in 0..TRIES {
+            let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
+            let mut definition = definition_of(store, &record)?;
+            let plan = definition.current.plan();
+            if definition.enabled != enabled {
+                definition.enabled = enabled;
+                let kept = Kept {
+                    current: definition.current.version,
+                    versions: definition.versions,
+                    enabled,
+                    triggers: definition.triggers.clone(),
+                };
+                let change = RecordChange::put(DEFINITION, name, json(&kept), real_now());
+                if !store.change_records(vec![change.expecting(record.revision)])? {
+                    continue;
+                }
+            }
+            self.learn(definition.clone(), plan);
+            return Ok(Some(definition));
+        }
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
+    }
+
+    fn learn(&self, definition: Definition, plan: BlobHash) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.plans.insert(plan, (definition.name.clone(), definition.current.version));
+        known.definitions.insert(definition.name.clone(), Arc::new(definition));
+        drop(known);
+        self.changed.send_modify(|number| *number += 1);
+    }
+
+    /// What compilers may look at.
+    pub fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
+        View { definitions: self, engine }
+    }
+}
+
+struct View<'a> {
+    definitions: &'a Definitions,
+    engine: &'a Engine,
+}
+
+impl Catalog for View<'_> {
+    fn newest(&self, name: &str) -> Option<Registered> {
+        let definition = self.definitions.get(name)?;
+        let plan = definition.current.plan();
+        let program = self.engine.program(&plan).ok()?;
+        Some(Registered {
+            name: definition.name.clone(),
+            version: definition.current.version,
+            dialect: definition.current.dialect.clone(),
+            plan,
+            source: program.plan.source.clone(),
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.definitions.names()
+    }
+}
+
+fn each_record(
+    store: &dyn Store,
+    kind: &str,
+    mut seen: impl FnMut(RecordRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut after = String::new();
+    loop {
+        let page = store.records(kind, &after, RECORDS_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.key.clone();
+        page.into_iter().try_for_each(&mut seen)?;
+    }
+}
+
+fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, StoreError> {
+    let kept: Kept = serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
+    let current = version_of(store, &record.key, kept.current)?
+        .ok_or_else(|| unreadable(record, &format!("its version {} is missing", kept.current)))?;
+    Ok(Definition {
+        name: record.key.as_str().into(),
+        current,
+        versions: kept.versions,
+        enabled: kept.enabled,
+        triggers: kept.triggers,
+        revision: record.revision,
+    })
+}
+
+fn version_of(store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {
+    let Some(record) = store.record(VERSION, &version_key(name, version))? else { return Ok(None) };
+    serde_json::from_slice(&record.body).map(Some).map_err(|error| unreadable(&record, &error.to_string()))
+}
+
+fn unreadable(record: &RecordRow, why: &str) -> StoreError {
+    let what = format!("the {} `{}` cannot be read: {why}", record.kind, record.key.replace('\0', " "));
+    StoreError::new(StoreErrorKind::Damaged, what)
+}
+
+fn version_key(name: &str, version: u64) -> String {
+    format!("{name}\0{version:010}")
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    // Writing into memory cannot fail, and every type here can be written.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// A hash from its text.
+pub fn hash_of(text: &str) -> Option<BlobHash> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
+    }
+    Some(BlobHash(bytes))
+}

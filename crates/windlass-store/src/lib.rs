@@ -70,6 +70,16 @@ pub trait StoreRead: Send + Sync {
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError>;
     /// History of one loop, rows that touch turns `from..`, in order, at most `limit` rows.
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError>;
+    /// The same without what is in the rows, for counting and for finding one; only rows of failed turns if that is asked
+    /// for.
+    fn turn_heads(
+        &self,
+        run: &str,
+        loop_path: &str,
+        from: u64,
+        only_failed: bool,
+        limit: u32,
+    ) -> Result<Vec<TurnHead>, StoreError>;
     /// The paths of all loops of a run that have history.
     fn loops(&self, run: &str) -> Result<Vec<String>, StoreError>;
 }

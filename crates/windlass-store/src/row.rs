@@ -178,6 +178,21 @@ pub struct TurnRow {
     pub body: Vec<u8>,
 }
 
+/// Which turns such a row holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnHead {
+    pub first: u64,
+    pub last: u64,
+    pub failed: bool,
+}
+
+impl TurnHead {
+    /// How many turns that are.
+    pub fn turns(&self) -> u64 {
+        self.last.saturating_sub(self.first) + 1
+    }
+}
+
 /// What a run waits for somebody to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitRow {

@@ -1,6 +1,7 @@
 //! `windlass doctor`
 
 use windlass_core::Limits;
+use windlass_runtime::show::live_owner;
 use windlass_store::{RunFilter, RunRow, RunStatus, Store};
 use windlass_value::Value;
 
@@ -45,7 +46,7 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
     if row.status == RunStatus::Quarantined {
         return finding("it is set aside: its journal and its program disagree".to_owned(), "replay");
     }
-    if image::live_owner(store, row)?.is_some() {
+    if live_owner(store, row)?.is_some() {
         return Ok(None);
     }
     let state = match image::program(store, row, limits)

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use windlass_core::Event;
+use windlass_runtime::show::{Piece, StoredEvents, event_value, live_owner};
 use windlass_store::Store;
-use windlass_value::{Map, Timestamp, Value, to_json};
+use windlass_value::{Map, Value, to_json};
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::follow::{Changes, EventReader, POLL, Piece};
+use crate::follow::{Changes, POLL};
 use crate::out;
-use crate::{image, report, stores, text};
+use crate::{stores, text};
 
 pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     let run = stores::find(&*store, &args.run)?.run;
-    let mut reader = EventReader::new(run.clone(), args.from);
+    let mut reader = StoredEvents::new(run.clone(), args.from);
     if !args.follow {
         while print_some(global, &run, &mut reader, &*store)? {}
         return Ok(Exit::Good);
@@ -24,7 +25,7 @@ pub fn events(global: &Global, args: &args::Events) -> Result<Exit, Failure> {
 }
 
 /// Until the run has ended and everything it said was shown.
-fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut EventReader) -> Result<Exit, Failure> {
+fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut StoredEvents) -> Result<Exit, Failure> {
     let mut changes = Changes::default();
     let mut warned = false;
     loop {
@@ -35,7 +36,7 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Event
             if row.status.is_final() {
                 return Ok(Exit::Good);
             }
-            if !warned && image::live_owner(store, &row)?.is_none() {
+            if !warned && live_owner(store, &row)?.is_none() {
                 warned = true;
                 out::note(&format!("nobody runs it now: {}", stores::command(global, &format!("resume {run}"))));
             }
@@ -45,58 +46,13 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Event
 }
 
 /// False when there was nothing to print.
-fn print_some(global: &Global, run: &str, reader: &mut EventReader, store: &dyn Store) -> Result<bool, Failure> {
+fn print_some(global: &Global, run: &str, reader: &mut StoredEvents, store: &dyn Store) -> Result<bool, Failure> {
     let pieces = reader.read(store)?;
-    let line = |piece: &Piece| if global.json { to_json(&to_value(run, piece)) } else { human(piece) };
+    let line = |piece: &Piece| if global.json { to_json(&event_value(run, piece)) } else { human(piece) };
     if !pieces.is_empty() {
         out::print(&pieces.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(!pieces.is_empty())
-}
-
-/// The contract's object: the five fixed fields, then the event's own beside them.
-fn to_value(run: &str, piece: &Piece) -> Value {
-    match piece {
-        Piece::Event(event) => flat(run, event.seq, event.at, &event.kind, &event.path, &event.data),
-        Piece::Trimmed { from, to } => {
-            let range = Value::object([("from", Value::from(*from)), ("to", Value::from(*to))]);
-            flat(run, *to, Timestamp::default(), "events.trimmed", "", &range)
-        }
-    }
-}
-
-fn flat(run: &str, seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
-    let mut map = Map::new();
-    map.insert("seq", seq);
-    map.insert("at", at.to_string());
-    map.insert("type", kind);
-    map.insert("path", path);
-    map.insert("workflowId", run);
-    for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
-        // What a step publishes by itself cannot pass for one of the fixed fields.
-        if !map.contains_key(key) {
-            map.insert(key.clone(), with_hint(run, key, value));
-        }
-    }
-    Value::map(map)
-}
-
-/// An error's hint is for this run, also where the error is inside an outcome.
-fn with_hint(run: &str, key: &str, value: &Value) -> Value {
-    let inner = match (key, value) {
-        ("outcome", Value::Map(_)) => "error",
-        (key, Value::Map(_)) if ERRORS.contains(&key) => "hint",
-        _ => return value.clone(),
-    };
-    let Some((mut map, found)) = value.as_map().cloned().zip(value.get(inner)) else { return value.clone() };
-    map.insert(
-        inner,
-        match found.as_str() {
-            Some(hint) if inner == "hint" => Value::from(report::hint_of_run(hint, run)),
-            _ => with_hint(run, inner, found),
-        },
-    );
-    Value::map(map)
 }
 
 fn human(piece: &Piece) -> String {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use windlass_core::plan::Plan;
 use windlass_draw::{Drawing, Format, RunDrawing};
+use windlass_runtime::show::{Piece, StoredEvents, now_of};
 use windlass_runtime::{RuntimeError, codec};
 use windlass_store::Store;
 
@@ -11,10 +12,9 @@ use crate::args::{self, Global, GraphFormat};
 use crate::config::Settings;
 use crate::definition;
 use crate::failure::{Exit, Failure};
-use crate::follow::{EventReader, Piece};
 use crate::out::{self, Paint};
 use crate::project::Project;
-use crate::{image, stores};
+use crate::stores;
 
 pub fn graph(global: &Global, args: &args::Graph) -> Result<Exit, Failure> {
     let drawing = match (&args.run, &args.file) {
@@ -55,7 +55,7 @@ fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
     let plan = store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
     let plan: Plan = codec::decode(&plan.body, "a plan")?;
     let mut drawing = RunDrawing::new(&plan).named(&*row.run);
-    let mut events = EventReader::new(row.run.clone(), 0);
+    let mut events = StoredEvents::new(row.run.clone(), 0);
     let mut newest = row.created_at;
     loop {
         let pieces = events.read(store)?;
@@ -72,5 +72,5 @@ fn of_run(store: &dyn Store, wanted: &str) -> Result<Drawing, Failure> {
             }
         }
     }
-    Ok(drawing.as_of(image::now_of(&row, newest)).finish())
+    Ok(drawing.as_of(now_of(&row, newest)).finish())
 }

@@ -1,12 +1,13 @@
 //! `windlass list`
 
+use windlass_runtime::show::now_of;
 use windlass_store::{RunFilter, RunRow, RunStatus};
 use windlass_syntax::nearest;
 use windlass_value::{Duration, Value};
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{image, out, stores, text};
+use crate::{out, stores, text};
 
 pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
     let status = args.status.as_deref().map(status_of).transpose()?;
@@ -68,7 +69,7 @@ fn show(rows: &[RunRow]) -> String {
 fn duration(row: &RunRow) -> Duration {
     match row.status.is_final() {
         true => row.changed_at.since(row.created_at),
-        false => image::now_of(row, row.changed_at).since(row.created_at),
+        false => now_of(row, row.changed_at).since(row.created_at),
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::{Program, State, frame_tree};
+use windlass_runtime::show::tree_value;
 use windlass_runtime::{RunImage, RuntimeError, codec, new_state, replay_from, steps_of};
 use windlass_store::{RunRow, SnapshotRow, Store};
 use windlass_value::{BlobHash, Map, Value};
 
-use super::tree;
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
@@ -137,7 +137,7 @@ impl Replayed {
             ("timers", Value::from(state.timers.len())),
             ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
             ("variables", Value::map(variables)),
-            ("current", tree::to_value(&frame_tree(program, state), state.now)),
+            ("current", tree_value(&frame_tree(program, state), state.now)),
             ("steps", Value::object(steps)),
         ])
     }

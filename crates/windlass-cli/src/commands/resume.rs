@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
+use windlass_runtime::show::report_of;
 use windlass_runtime::{Request, RuntimeError, new_run_id, open_below, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
@@ -21,7 +22,7 @@ pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_resume(args), ..Settings::load(global)? };
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
-    if let Some(report) = image::report_of(&row)? {
+    if let Some(report) = report_of(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         tell_id(global, &row.run)?;
         out::note(&format!(

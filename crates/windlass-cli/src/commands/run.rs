@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::{RuntimeError, StartOptions};
+use windlass_runtime::{RuntimeError, StartOptions, is_run_id};
 use windlass_store::{MemoryStore, RunStatus, Store};
 use windlass_value::Value;
 
@@ -43,12 +43,8 @@ pub fn run(global: &Global, args: &args::Run) -> Result<Exit, Failure> {
 
 /// Ids stand in paths, commands and keys: no blanks, nothing that could hide.
 pub fn check_id(id: Option<&str>) -> Result<(), Failure> {
-    let fits = |id: &str| {
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-        !id.is_empty() && id.len() <= 128 && id != "last" && id.chars().all(plain)
-    };
     match id {
-        Some(id) if !fits(id) => Err(Failure::usage(format!("`{id}` cannot be the id of a run"))
+        Some(id) if !is_run_id(id) => Err(Failure::usage(format!("`{id}` cannot be the id of a run"))
             .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run")),
         _ => Ok(()),
     }

@@ -1,16 +1,18 @@
 //! `windlass status RUN`
 
 use windlass_core::{FrameView, frame_tree};
+use windlass_runtime::show::{
+    LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+};
 use windlass_runtime::{resolve, steps_of};
-use windlass_store::{RunStatus, Store};
+use windlass_store::Store;
 use windlass_value::{Map, Timestamp, Value};
 
 use super::tree;
 use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure, owner_name};
-use crate::image::{self, Seen};
-use crate::loop_facts::Facts;
+use crate::image;
 use crate::out::{self, Paint};
 use crate::report::{self, Ended};
 use crate::{stores, text};
@@ -20,7 +22,7 @@ pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
     // An ended run needs no state: its row tells everything.
     let row = stores::find(&*store, &args.run)?;
-    if let Some(report) = image::report_of(&row)? {
+    if let Some(report) = report_of(&row)? {
         let program = image::program(&*store, &row, &settings.limits)?;
         let ended = Ended::new(&*store, &row.run, &program.plan, &report)?;
         return show_ended(global, &ended, text::span(row.changed_at.since(row.created_at)));
@@ -65,21 +67,13 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn of(store: &dyn Store, seen: &'a Seen) -> Result<View<'a>, Failure> {
         let state = &seen.image.state;
-        let status = match seen.row.status {
-            RunStatus::Quarantined => "quarantined",
-            _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
-            _ if state.paused => "paused",
-            _ if state.root.is_none() => "pending",
-            RunStatus::Waiting => "waiting",
-            _ if state.is_idle() => "waiting",
-            _ => "running",
-        };
-        let owner = image::live_owner(store, &seen.row)?;
+        let status = status_of(&seen.row, state);
+        let owner = live_owner(store, &seen.row)?;
         let mut frames = frame_tree(&seen.program, state);
         if state.paused {
-            tree::pause(&mut frames);
+            pause_tree(&mut frames);
         }
-        Ok(View { seen, status, owner, frames, now: image::now_of(&seen.row, state.now) })
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now) })
     }
 
     fn show(&self, global: &Global) -> String {
@@ -104,7 +98,7 @@ impl<'a> View<'a> {
             lines.extend(tree::lines(&self.seen.program.plan, &self.frames, self.now, paint));
         }
         let steps = steps_of(&self.seen.program, state);
-        if let Some(table) = report::steps_table(&self.seen.program.plan, &Facts::new(), &steps, paint) {
+        if let Some(table) = report::steps_table(&self.seen.program.plan, &LoopFacts::new(), &steps, paint) {
             lines.extend([String::new(), table]);
         }
         lines.join("\n")
@@ -145,7 +139,7 @@ impl<'a> View<'a> {
         let mut shown = Map::new();
         for (name, mut step) in steps {
             step.output = resolve(store, &step.output)?;
-            step.error = step.error.map(|error| report::of_run(error, &row.run));
+            step.error = step.error.map(|error| error_of_run(error, &row.run));
             shown.insert(name, step.to_value());
         }
         Ok(Value::object([
@@ -157,7 +151,7 @@ impl<'a> View<'a> {
             ("waits", Value::list(state.waits.keys().map(|name| Value::from(name.clone())).collect())),
             ("ticks", Value::from(state.ticks)),
             ("usage", self.usage()),
-            ("current", tree::to_value(&self.frames, self.now)),
+            ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ]))
     }

@@ -2,7 +2,8 @@
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{FrameView, LoopView};
-use windlass_value::{Map, Timestamp, Value};
+use windlass_runtime::show::running_turns;
+use windlass_value::Timestamp;
 
 use crate::out::Paint;
 use crate::text;
@@ -21,16 +22,6 @@ fn first_loop(view: &FrameView) -> Option<&FrameView> {
 
 fn innermost(view: &FrameView) -> &FrameView {
     view.children.first().map_or(view, innermost)
-}
-
-/// What goes on in a run that is paused does not run.
-pub fn pause(views: &mut [FrameView]) {
-    for view in views {
-        if view.doing == "running" {
-            view.doing = "paused";
-        }
-        pause(&mut view.children);
-    }
 }
 
 pub fn lines(plan: &Plan, views: &[FrameView], now: Timestamp, paint: Paint) -> Vec<String> {
@@ -64,15 +55,11 @@ fn line(plan: &Plan, view: &FrameView, now: Timestamp, paint: Paint) -> String {
 
 /// A loop that goes turn by turn shows the turn it is in, counted from 1; another one what has ended and what runs.
 pub fn count_of(plan: &Plan, view: &FrameView, looping: &LoopView) -> String {
-    let live = running(looping);
+    let live = running_turns(looping);
     if live == 0 || (live == 1 && goes_turn_by_turn(plan, view)) {
         return text::of(looping.begun, looping.most);
     }
     format!("{} ({live} {})", text::of(looping.ended, looping.most), view.doing)
-}
-
-fn running(looping: &LoopView) -> u64 {
-    looping.begun.saturating_sub(looping.ended)
 }
 
 fn goes_turn_by_turn(plan: &Plan, view: &FrameView) -> bool {
@@ -92,43 +79,4 @@ fn loop_notes(looping: &LoopView) -> String {
 
 pub fn condition_of(looping: &LoopView) -> Option<String> {
     looping.condition.as_ref().map(|condition| text::short(condition, 200))
-}
-
-/// The tree for programs.
-pub fn to_value(views: &[FrameView], now: Timestamp) -> Value {
-    Value::list(views.iter().map(|view| node_value(view, now)).collect())
-}
-
-fn node_value(view: &FrameView, now: Timestamp) -> Value {
-    let mut map = Map::new();
-    map.insert("name", view.name.clone());
-    map.insert("kind", view.label.clone());
-    map.insert("status", view.doing);
-    map.insert("started_at", view.started_at.to_string());
-    map.insert("duration_ms", now.since(view.started_at).as_ms());
-    map.insert("attempt", view.attempt);
-    if let Some(turn) = view.turn {
-        map.insert("turn", turn);
-    }
-    if let Some(looping) = &view.looping {
-        map.insert("loop", loop_value(looping));
-    }
-    if !view.usage.is_null() {
-        map.insert("usage", view.usage.clone());
-    }
-    map.insert("children", to_value(&view.children, now));
-    Value::map(map)
-}
-
-fn loop_value(looping: &LoopView) -> Value {
-    Value::object([
-        ("iteration", Value::from(looping.begun)),
-        ("ended", Value::from(looping.ended)),
-        ("running", Value::from(running(looping))),
-        ("failed", Value::from(looping.failed)),
-        ("most", Value::from(looping.most)),
-        ("condition", looping.condition.clone().unwrap_or_default()),
-        ("last_result", looping.last.clone()),
-        ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),
-    ])
 }

@@ -1,19 +1,14 @@
 //! `windlass turns RUN [LOOP]`
 
-use std::collections::BTreeMap;
-
-use windlass_core::{Reason, Status, TurnRecord};
-use windlass_runtime::codec::{self, TurnPack};
-use windlass_store::{RunRow, Store, TurnRow};
+use windlass_core::TurnRecord;
+use windlass_runtime::show::{LoopSeen, TurnPage, loops_of, report_of, turn_value, turns_page};
+use windlass_store::{RunRow, Store};
 use windlass_syntax::nearest;
-use windlass_value::{Map, Value};
+use windlass_value::Value;
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{image, out, report, stores, text};
-
-/// Rows read at first; doubled until the page is full.
-const ROWS_AT_FIRST: u32 = 64;
+use crate::{out, stores, text};
 
 pub fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
@@ -26,28 +21,16 @@ pub fn turns(global: &Global, args: &args::Turns) -> Result<Exit, Failure> {
 
 fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failure> {
     let run = &*row.run;
-    // A loop that ends between two turns says why in the run's result only.
-    let report = image::report_of(row)?;
-    let steps = report.iter().flat_map(|report| &report.steps);
-    let ends: BTreeMap<&str, Reason> =
-        steps.filter_map(|(name, step)| Some((&**name, step.looping.as_ref()?.reason))).collect();
-    let mut found = Vec::new();
-    for path in store.loops(run)? {
-        let kept = unpacked(store.turns(run, &path, 0, u32::MAX)?)?;
-        // One that the loop itself has cut off has not failed.
-        let failed = kept.iter().filter(|turn| matches!(turn.status, Status::Failed | Status::TimedOut)).count();
-        let reason = kept.iter().rev().find_map(|turn| turn.reason).or_else(|| ends.get(path.as_str()).copied());
-        let turns = kept.last().map_or(0, |turn| turn.index + 1);
-        found.push((path, turns, kept.len(), failed, reason.map(|reason| reason.as_str())));
-    }
+    let report = report_of(row)?;
+    let found = loops_of(store, run, store.loops(run)?, report.as_ref())?;
     if global.json {
-        let entry = |(path, turns, kept, failed, reason): &(String, u64, usize, usize, Option<&'static str>)| {
+        let entry = |seen: &LoopSeen| {
             Value::object([
-                ("loop", Value::from(path.as_str())),
-                ("turns", Value::from(*turns)),
-                ("kept", Value::from(*kept)),
-                ("failed", Value::from(*failed)),
-                ("reason", Value::from(*reason)),
+                ("loop", Value::from(seen.path.as_str())),
+                ("turns", Value::from(seen.turns)),
+                ("kept", Value::from(seen.kept)),
+                ("failed", Value::from(seen.failed)),
+                ("reason", Value::from(seen.reason.map(|reason| reason.as_str()))),
             ])
         };
         out::print_json(&Value::list(found.iter().map(entry).collect()))?;
@@ -58,27 +41,24 @@ fn loops(global: &Global, store: &dyn Store, row: &RunRow) -> Result<Exit, Failu
         return Ok(Exit::Good);
     }
     let head = ["LOOP", "TURNS", "KEPT", "FAILED", "ENDED BY"].map(str::to_owned).to_vec();
-    let line = |(path, turns, kept, failed, reason): (String, u64, usize, usize, Option<&'static str>)| {
-        vec![path, turns.to_string(), kept.to_string(), failed.to_string(), reason.unwrap_or_default().to_owned()]
+    let line = |seen: LoopSeen| {
+        let reason = seen.reason.map(|reason| reason.as_str().to_owned()).unwrap_or_default();
+        vec![seen.path, seen.turns.to_string(), seen.kept.to_string(), seen.failed.to_string(), reason]
     };
     out::print(&text::table(&std::iter::once(head).chain(found.into_iter().map(line)).collect::<Vec<_>>()))?;
     Ok(Exit::Good)
 }
 
 fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::Turns) -> Result<Exit, Failure> {
-    let mut turns = read(store, run, path, args)?;
+    let TurnPage { turns, not_kept: missing, next } = turns_page(store, run, path, args.from, args.limit, args.failed)?;
     if turns.is_empty() {
         known(store, run, path)?;
     }
-    let more = turns.len() > args.limit;
-    turns.truncate(args.limit);
-    let missing = if args.failed { Vec::new() } else { missing(&turns, args.from) };
-    let next = turns.last().map(|turn| turn.index + 1).filter(|_| more);
     if global.json {
         let object = Value::object([
             ("run", Value::from(run)),
             ("loop", Value::from(path)),
-            ("turns", Value::list(turns.iter().map(|turn| to_value(run, turn)).collect())),
+            ("turns", Value::list(turns.iter().map(|turn| turn_value(run, turn)).collect())),
             ("not_kept", Value::list(missing.iter().map(range_value).collect())),
             ("next", Value::from(next)),
         ]);
@@ -99,56 +79,12 @@ fn page(global: &Global, store: &dyn Store, run: &str, path: &str, args: &args::
     Ok(Exit::Good)
 }
 
-/// The turns that a page jumps over, first and last: dropped to keep histories small, or not ended yet.
-fn missing(turns: &[TurnRecord], from: u64) -> Vec<(u64, u64)> {
-    let mut expected = from;
-    let mut gaps = Vec::new();
-    for turn in turns {
-        if turn.index > expected {
-            gaps.push((expected, turn.index - 1));
-        }
-        expected = turn.index + 1;
-    }
-    gaps
-}
-
 fn range_value(&(from, to): &(u64, u64)) -> Value {
     Value::object([("from", Value::from(from)), ("to", Value::from(to))])
 }
 
 fn range_words(&(from, to): &(u64, u64)) -> String {
     if from == to { format!("turn {from}") } else { format!("turns {from} to {to}") }
-}
-
-/// A page and one more turn, in order of index. Rows hold many turns, and those of failed ones lie beside the others, so
-/// a row's turns are only complete up to where the last row read begins.
-fn read(store: &dyn Store, run: &str, path: &str, args: &args::Turns) -> Result<Vec<TurnRecord>, Failure> {
-    let wanted = args.limit.saturating_add(1);
-    let mut rows_max = ROWS_AT_FIRST;
-    loop {
-        let rows = store.turns(run, path, args.from, rows_max)?;
-        let complete = (rows.len() as u32) < rows_max;
-        let sure_until = if complete { u64::MAX } else { rows.last().map_or(u64::MAX, |row| row.first) };
-        let mut turns = unpacked(rows)?;
-        turns.retain(|turn| {
-            turn.index >= args.from && turn.index < sure_until && (!args.failed || turn.status.is_bad())
-        });
-        if complete || turns.len() >= wanted || rows_max == u32::MAX {
-            turns.truncate(wanted);
-            return Ok(turns);
-        }
-        rows_max = rows_max.saturating_mul(4);
-    }
-}
-
-/// In order, each index once: after a crash a turn may have been written twice, the later one counts.
-fn unpacked(rows: Vec<TurnRow>) -> Result<Vec<TurnRecord>, Failure> {
-    let mut turns = BTreeMap::new();
-    for row in rows {
-        let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
-        turns.extend(pack.into_iter().map(|turn| (turn.index, turn)));
-    }
-    Ok(turns.into_values().collect())
 }
 
 /// A loop that has no history at all is probably a slip.
@@ -180,21 +116,4 @@ fn show(turns: &[TurnRecord]) -> String {
         Some(reason) => format!("{table}\nended by: {}", reason.as_str()),
         None => table,
     }
-}
-
-fn to_value(run: &str, turn: &TurnRecord) -> Value {
-    let mut map = Map::new();
-    map.insert("iteration", turn.index);
-    map.insert("status", turn.status.as_str());
-    map.insert("started_at", turn.started_at.to_string());
-    map.insert("duration", turn.duration.as_ms());
-    map.insert("conditionResult", turn.condition);
-    map.insert("result", turn.result.clone());
-    if let Some(error) = &turn.error {
-        map.insert("error", report::of_run(error.clone(), run).to_value());
-    }
-    if let Some(reason) = turn.reason {
-        map.insert("reason", reason.as_str());
-    }
-    Value::map(map)
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::Event;
+use windlass_runtime::show::turns_of;
 use windlass_value::Value;
 
 use super::loop_of;
-use crate::loop_facts::turns_of;
 use crate::text;
 
 #[derive(Clone, Default)]

@@ -9,9 +9,9 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
+use windlass_runtime::show::Seen;
 use windlass_value::Timestamp;
 
-use crate::image::Seen;
 use bars::Bars;
 use lines::Lines;
 use loops::LoopSeen;

@@ -29,6 +29,7 @@ pub use family::open_below;
 pub use forks::{Restart, Restarted};
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
+pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};
 
 use crate::clock::{Clock, real_now};
@@ -198,11 +199,21 @@ pub struct RunHandle {
     pub run: Arc<str>,
     end: watch::Receiver<RunEnd>,
     pub events: Option<broadcast::Receiver<Event>>,
+    /// The run was made by the call that gave this handle, not before.
+    pub created: bool,
     /// What is in memory of its events stays there as long as somebody has a handle.
     _feed: Arc<Feed>,
 }
 
 impl RunHandle {
+    /// How the run has ended, if it has.
+    pub fn ended(&self) -> Option<Arc<FinalReport>> {
+        match &*self.end.borrow() {
+            RunEnd::Ended(report) => Some(report.clone()),
+            RunEnd::Open | RunEnd::Failed(_) | RunEnd::Left => None,
+        }
+    }
+
     /// Waits until the run has ended, or this engine no longer answers for it.
     pub async fn wait(&mut self) -> Result<Arc<FinalReport>, RuntimeError> {
         let end = self.end.wait_for(|end| !matches!(end, RunEnd::Open)).await.map_err(|_| RuntimeError::Closing)?;
@@ -257,6 +268,16 @@ impl Engine {
     /// Runs that are in memory now.
     pub fn resident(&self) -> usize {
         self.inner.runs().values().filter(|tracked| tracked.mailbox.is_some()).count()
+    }
+
+    /// A plan with its expressions parsed: from memory, or from the store.
+    pub fn program(&self, plan: &BlobHash) -> Result<Arc<Program>, RuntimeError> {
+        self.inner.program(plan)
+    }
+
+    /// Calls of this name mean this plan from now on, which is in the store already.
+    pub fn name_plan(&self, name: &Arc<str>, plan: BlobHash) {
+        self.inner.names().insert(name.clone(), plan);
     }
 
     /// Keeps a plan so that runs can be started with it.
@@ -399,7 +420,13 @@ impl Inner {
             }),
         });
         let events = watched.then(|| tracked.events.get_or_insert_with(|| broadcast::channel(4_096).0).subscribe());
-        RunHandle { run: run.clone(), end: tracked.end.subscribe(), events, _feed: tracked.feed.clone() }
+        RunHandle {
+            run: run.clone(),
+            end: tracked.end.subscribe(),
+            events,
+            created: false,
+            _feed: tracked.feed.clone(),
+        }
     }
 
     /// Waits for a run that another process has.
@@ -560,6 +587,13 @@ impl Inner {
         }
         self.nudge.notify_one();
     }
+}
+
+/// Whether a run may have this id. Ids stand in paths, commands and keys: no blanks, nothing that could hide. `last` means
+/// the newest run.
+pub fn is_run_id(id: &str) -> bool {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+    !id.is_empty() && id.len() <= 128 && id != "last" && id.chars().all(plain)
 }
 
 /// Sorts by time of making; unique without asking anybody.

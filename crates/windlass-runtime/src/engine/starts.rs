@@ -110,7 +110,7 @@ impl Engine {
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
-            Ok(()) => Ok(handle),
+            Ok(()) => Ok(RunHandle { created: true, ..handle }),
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
                 drop(turn);
@@ -141,7 +141,8 @@ impl Engine {
     }
 }
 
-pub(crate) fn input_hash(input: &Value) -> BlobHash {
+/// What the input of a run is compared by.
+pub fn input_hash(input: &Value) -> BlobHash {
     BlobHash(*blake3::hash(&windlass_value::encode(&ordered(input))).as_bytes())
 }
 

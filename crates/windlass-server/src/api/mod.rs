@@ -2,6 +2,7 @@
 //! of authorisation walk.
 
 mod ops;
+pub mod take;
 mod workers;
 
 use utoipa::OpenApi;

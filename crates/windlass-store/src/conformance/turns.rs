@@ -28,6 +28,16 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(store.loops("missing").expect("read").is_empty());
     assert!(read("nowhere", 0, 9).is_empty());
 
+    let heads = |from, failed, limit| -> Vec<(u64, u64, bool)> {
+        let heads = store.turn_heads("r", "sync", from, failed, limit).expect("read");
+        heads.iter().map(|head| (head.first, head.last, head.failed)).collect()
+    };
+    assert_eq!(heads(29, false, 2), [(20, 29, false), (30, 39, true)], "the head of the row that holds turn 29");
+    assert_eq!(heads(0, true, 9), [(30, 39, true)], "only failed ones");
+    assert_eq!(heads(39, true, 9), [(30, 39, true)], "also from its middle");
+    assert!(heads(40, true, 9).is_empty());
+    assert_eq!(heads(0, false, 100).len(), 10);
+
     let trim = TurnTrim { loop_path: "sync".into(), keep_first: 10, before: 75 };
     commit(&store, vec![RunBatch { turn_trims: vec![trim], ..empty("r", 0) }]);
     assert_eq!(firsts(0, 100), [0, 30, 70, 80, 90], "the first, the failed, and what reaches beyond");

@@ -10,7 +10,7 @@ use super::image::{Image, Run};
 use crate::verify::JournalCheck;
 use crate::{
     InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan,
-    TurnRow,
+    TurnHead, TurnRow,
 };
 
 impl MemoryStore {
@@ -93,6 +93,22 @@ impl StoreRead for MemoryStore {
             let start = rows.range(..=from).next_back().map_or(0, |(first, _)| *first);
             let touching = rows.range(start..).map(|(_, row)| row).filter(|row| row.last >= from);
             touching.take(limit as usize).cloned().collect()
+        })
+    }
+
+    fn turn_heads(
+        &self,
+        run: &str,
+        loop_path: &str,
+        from: u64,
+        only_failed: bool,
+        limit: u32,
+    ) -> Result<Vec<TurnHead>, StoreError> {
+        self.read_run(run, |run| {
+            let rows = run.turns.get(loop_path).into_iter().flat_map(|rows| rows.values());
+            let wanted = rows.filter(|row| row.last >= from && (row.failed || !only_failed));
+            let head = |row: &TurnRow| TurnHead { first: row.first, last: row.last, failed: row.failed };
+            wanted.take(limit as usize).map(head).collect()
         })
     }
 

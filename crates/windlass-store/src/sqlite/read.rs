@@ -9,7 +9,7 @@ use super::rows::{
     inbox_row, journal_row, plan_row, run_row, snapshot_row, turn_row,
 };
 use super::trouble::Outcome;
-use crate::{InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnRow};
+use crate::{InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnHead, TurnRow};
 
 impl SqliteStore {
     pub(super) fn all<T>(
@@ -115,6 +115,32 @@ impl StoreRead for SqliteStore {
         self.read(|transaction| {
             let Some(number) = number_of(transaction, run)? else { return Ok(Vec::new()) };
             self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], turn_row)
+        })
+    }
+
+    fn turn_heads(
+        &self,
+        run: &str,
+        loop_path: &str,
+        from: u64,
+        only_failed: bool,
+        limit: u32,
+    ) -> Result<Vec<TurnHead>, StoreError> {
+        // The body comes last in a row: what is not asked for is not read.
+        let failed = if only_failed { "AND failed = 1" } else { "" };
+        let sql = format!(
+            "SELECT first, last, failed FROM turns
+             WHERE run = ?1 AND loop_path = ?2 AND last >= ?3 AND first >= coalesce(
+                 (SELECT first FROM turns WHERE run = ?1 AND loop_path = ?2 AND first <= ?3
+                  ORDER BY first DESC LIMIT 1), 0) {failed}
+             ORDER BY first LIMIT ?4"
+        );
+        self.read(|transaction| {
+            let Some(number) = number_of(transaction, run)? else { return Ok(Vec::new()) };
+            let head = |row: &Row<'_>, _: &std::path::Path| {
+                Ok(TurnHead { first: row.get(0)?, last: row.get(1)?, failed: row.get(2)? })
+            };
+            self.all_in(transaction, &sql, params![number, loop_path, saturated(from), limit], head)
         })
     }
 

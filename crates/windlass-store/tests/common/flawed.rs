@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use windlass_store::{
     Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange,
     RecordRow, Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners,
-    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnRow, Verdict,
+    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -174,6 +174,17 @@ impl StoreRead for FlawedStore {
 
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<TurnRow>> {
         self.inner.turns(run, loop_path, from, limit)
+    }
+
+    fn turn_heads(
+        &self,
+        run: &str,
+        loop_path: &str,
+        from: u64,
+        only_failed: bool,
+        limit: u32,
+    ) -> Outcome<Vec<TurnHead>> {
+        self.inner.turn_heads(run, loop_path, from, only_failed, limit)
     }
 
     fn loops(&self, run: &str) -> Outcome<Vec<String>> {

@@ -1,9 +1,9 @@
-//! From the path of something that ran to its line in the definition.
+//! From the path of something that ran to its place in the definition.
 
 use windlass_core::plan::{Action, Node, NodeKind, Plan, SourceSpan};
 
-/// The line of the step or task that a path such as `pages[3].save` names; none where that is not certain.
-pub fn line_of(plan: &Plan, path: &str) -> Option<usize> {
+/// Where the step or task stands that a path such as `pages[3].save` names; none where that is not certain.
+pub fn span_of(plan: &Plan, path: &str) -> Option<SourceSpan> {
     let named = |name: &str| plan.nodes.iter().any(|node| *node.name == *name);
     let is_turn = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit()) && !named(part);
     let parts = path.split('.').filter(|part| !is_turn(part));
@@ -15,8 +15,7 @@ pub fn line_of(plan: &Plan, path: &str) -> Option<usize> {
     let nodes = || plan.nodes.iter().filter(|node| !node.hidden && *node.name == *last).map(|node| node.span);
     let found = if tasks.is_empty() { nodes().collect() } else { tasks };
     let [span] = found.as_slice() else { return None };
-    let before = plan.source.get(..span.start as usize).filter(|_| span.end > span.start)?;
-    Some(before.matches('\n').count() + 1)
+    Some(*span).filter(|span| span.end > span.start && plan.source.get(..span.start as usize).is_some())
 }
 
 /// It has this name, or is machinery inside of what has it.

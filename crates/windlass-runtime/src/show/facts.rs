@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use windlass_core::plan::{Amount, NodeKind, Plan};
 use windlass_core::{Event, LoopSummary, Reason, Status};
-use windlass_runtime::codec::{self, TurnPack};
-use windlass_runtime::{FinalReport, RuntimeError};
 use windlass_store::StoreRead;
 use windlass_value::Value;
 
-use crate::follow::{EventReader, Piece};
+use super::{Piece, StoredEvents};
+use crate::codec::{self, TurnPack};
+use crate::{FinalReport, RuntimeError};
 
 /// Pages of events looked through for a loop's beginning: nobody waits for a number that is nice to have.
 const LOOK_PAGES: usize = 4;
@@ -19,7 +19,7 @@ const LOOK_PAGES: usize = 4;
 const LAST: u64 = 256;
 
 #[derive(Clone, Copy, Default)]
-pub struct Fact {
+pub struct LoopFact {
     /// The most turns there could be, where that was computed.
     pub most: Option<u64>,
     /// Turns that had begun and were called off with the loop.
@@ -27,10 +27,15 @@ pub struct Fact {
 }
 
 /// By the name of the step.
-pub type Facts = BTreeMap<Arc<str>, Fact>;
+pub type LoopFacts = BTreeMap<Arc<str>, LoopFact>;
 
-pub fn of(store: &dyn StoreRead, run: &Arc<str>, plan: &Plan, report: &FinalReport) -> Result<Facts, RuntimeError> {
-    let mut facts = Facts::new();
+pub fn loop_facts(
+    store: &dyn StoreRead,
+    run: &Arc<str>,
+    plan: &Plan,
+    report: &FinalReport,
+) -> Result<LoopFacts, RuntimeError> {
+    let mut facts = LoopFacts::new();
     let mut unknown = Vec::new();
     let loops = report.steps.iter().filter_map(|(name, step)| Some((name, step.looping.as_ref()?)));
     for (name, looping) in loops {
@@ -65,7 +70,7 @@ fn computed_limits(
     mut wanted: Vec<&Arc<str>>,
 ) -> Result<Vec<(Arc<str>, u64)>, RuntimeError> {
     let mut limits = Vec::new();
-    let mut events = EventReader::new(run.clone(), 0);
+    let mut events = StoredEvents::new(run.clone(), 0);
     for _ in 0..LOOK_PAGES {
         if wanted.is_empty() {
             break;

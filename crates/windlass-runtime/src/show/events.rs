@@ -1,0 +1,128 @@
+//! What a run tells: its events from the store, and as the objects of the contract.
+
+use std::sync::Arc;
+
+use windlass_core::Event;
+use windlass_store::StoreRead;
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::RuntimeError;
+use crate::codec::{self, TickEntry};
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// Where an event says what went wrong.
+const ERRORS: [&str; 2] = ["error", "because"];
+
+/// A run's events in order, each once, as far as the store has them.
+pub struct StoredEvents {
+    run: Arc<str>,
+    /// The last number that was given out.
+    seen: u64,
+}
+
+/// One event, or the range that retention has dropped.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    Event(Event),
+    Trimmed { from: u64, to: u64 },
+}
+
+impl Piece {
+    /// The number up to which a reader that has this one has seen all.
+    pub fn seq(&self) -> u64 {
+        match self {
+            Piece::Event(event) => event.seq,
+            Piece::Trimmed { to, .. } => *to,
+        }
+    }
+}
+
+impl StoredEvents {
+    /// Those after a number, 0 for all.
+    pub fn new(run: Arc<str>, seen: u64) -> StoredEvents {
+        StoredEvents { run, seen }
+    }
+
+    /// The next events that are durable; none when there are no more at the moment.
+    pub fn read(&mut self, store: &dyn StoreRead) -> Result<Vec<Piece>, RuntimeError> {
+        self.read_rows(store, ROWS_AT_ONCE)
+    }
+
+    /// The same from so many rows of the journal.
+    pub fn read_rows(&mut self, store: &dyn StoreRead, rows: u32) -> Result<Vec<Piece>, RuntimeError> {
+        let mut pieces = Vec::new();
+        for row in store.journal_by_event(&self.run, self.seen.saturating_add(1), rows)? {
+            let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+            for event in entries.into_iter().flat_map(|entry| entry.events) {
+                if event.seq <= self.seen {
+                    continue;
+                }
+                if event.seq > self.seen + 1 {
+                    pieces.push(Piece::Trimmed { from: self.seen + 1, to: event.seq - 1 });
+                }
+                self.seen = event.seq;
+                pieces.push(Piece::Event(event));
+            }
+        }
+        Ok(pieces)
+    }
+
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+}
+
+/// The contract's object: the five fixed fields, then the event's own beside them.
+pub fn event_value(run: &str, piece: &Piece) -> Value {
+    match piece {
+        Piece::Event(event) => event_of_run(run, event),
+        Piece::Trimmed { from, to } => {
+            let range = Value::object([("from", Value::from(*from)), ("to", Value::from(*to))]);
+            flat(run, *to, Timestamp::default(), "events.trimmed", "", &range)
+        }
+    }
+}
+
+pub fn event_of_run(run: &str, event: &Event) -> Value {
+    flat(run, event.seq, event.at, &event.kind, &event.path, &event.data)
+}
+
+fn flat(run: &str, seq: u64, at: Timestamp, kind: &str, path: &str, data: &Value) -> Value {
+    let mut map = Map::new();
+    map.insert("seq", seq);
+    map.insert("at", at.to_string());
+    map.insert("type", kind);
+    map.insert("path", path);
+    map.insert("workflowId", run);
+    for (key, value) in data.as_map().into_iter().flat_map(Map::iter) {
+        // What a step publishes by itself cannot pass for one of the fixed fields.
+        if !map.contains_key(key) {
+            map.insert(key.clone(), with_hint(run, key, value));
+        }
+    }
+    Value::map(map)
+}
+
+/// An error's hint is for this run, also where the error is inside an outcome.
+fn with_hint(run: &str, key: &str, value: &Value) -> Value {
+    let inner = match (key, value) {
+        ("outcome", Value::Map(_)) => "error",
+        (key, Value::Map(_)) if ERRORS.contains(&key) => "hint",
+        _ => return value.clone(),
+    };
+    let Some((mut map, found)) = value.as_map().cloned().zip(value.get(inner)) else { return value.clone() };
+    map.insert(
+        inner,
+        match found.as_str() {
+            Some(hint) if inner == "hint" => Value::from(hint_of_run(hint, run)),
+            _ => with_hint(run, inner, found),
+        },
+    );
+    Value::map(map)
+}
+
+pub fn hint_of_run(hint: &str, run: &str) -> String {
+    hint.replace(" RUN", &format!(" {run}"))
+}

@@ -1,0 +1,62 @@
+//! Where a run stands. Another process may be running it right now.
+
+use std::sync::Arc;
+
+use windlass_core::{Program, State};
+use windlass_store::{RunRow, RunStatus, Store, StoreError};
+use windlass_value::Timestamp;
+
+use crate::{FinalReport, RunImage, RunOptions, RuntimeError, codec, real_now, recovery};
+
+/// A run as the store has it.
+pub struct Seen {
+    pub row: RunRow,
+    pub program: Arc<Program>,
+    pub image: RunImage,
+}
+
+impl Seen {
+    /// The newest state there is. Tried twice: between the snapshot and the ticks after it, the owner may have trimmed.
+    pub fn load(store: &dyn Store, row: RunRow, program: Arc<Program>) -> Result<Seen, RuntimeError> {
+        let attempt = || recovery::load(store, &row.run, &program, row.created_at);
+        let image = attempt().or_else(|_| attempt())?;
+        // What has ended since the row was read shows in both or in neither.
+        let row = store.run(&row.run)?.unwrap_or(row);
+        Ok(Seen { row, program, image })
+    }
+}
+
+/// How a run ended, if it has.
+pub fn report_of(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
+    row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
+}
+
+/// What time it is for this run: one with virtual time has its own.
+pub fn now_of(row: &RunRow, newest: Timestamp) -> Timestamp {
+    let how: Result<RunOptions, RuntimeError> = codec::decode(&row.options, "the run's options");
+    match how {
+        Ok(how) if how.virtual_time => newest,
+        _ => real_now().max(newest),
+    }
+}
+
+/// The owner, if it is alive.
+pub fn live_owner(store: &dyn Store, row: &RunRow) -> Result<Option<String>, StoreError> {
+    match &row.owner {
+        Some(owner) if store.owner_alive(owner)? => Ok(Some(owner.clone())),
+        _ => Ok(None),
+    }
+}
+
+/// The word for where an open run stands. Its row tells less than its state.
+pub fn status_of(row: &RunRow, state: &State) -> &'static str {
+    match row.status {
+        RunStatus::Quarantined => "quarantined",
+        _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
+        _ if state.paused => "paused",
+        _ if state.root.is_none() => "pending",
+        RunStatus::Waiting => "waiting",
+        _ if state.is_idle() => "waiting",
+        _ => "running",
+    }
+}

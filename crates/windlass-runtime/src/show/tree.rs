@@ -1,0 +1,58 @@
+//! The live part of a run as a tree, loops folded.
+
+use windlass_core::{FrameView, LoopView};
+use windlass_value::{Map, Timestamp, Value};
+
+/// What goes on in a run that is paused does not run.
+pub fn pause_tree(views: &mut [FrameView]) {
+    for view in views {
+        if view.doing == "running" {
+            view.doing = "paused";
+        }
+        pause_tree(&mut view.children);
+    }
+}
+
+/// Turns that have begun and not ended.
+pub fn running_turns(looping: &LoopView) -> u64 {
+    looping.begun.saturating_sub(looping.ended)
+}
+
+/// The tree for programs.
+pub fn tree_value(views: &[FrameView], now: Timestamp) -> Value {
+    Value::list(views.iter().map(|view| node_value(view, now)).collect())
+}
+
+fn node_value(view: &FrameView, now: Timestamp) -> Value {
+    let mut map = Map::new();
+    map.insert("name", view.name.clone());
+    map.insert("kind", view.label.clone());
+    map.insert("status", view.doing);
+    map.insert("started_at", view.started_at.to_string());
+    map.insert("duration_ms", now.since(view.started_at).as_ms());
+    map.insert("attempt", view.attempt);
+    if let Some(turn) = view.turn {
+        map.insert("turn", turn);
+    }
+    if let Some(looping) = &view.looping {
+        map.insert("loop", loop_value(looping));
+    }
+    if !view.usage.is_null() {
+        map.insert("usage", view.usage.clone());
+    }
+    map.insert("children", tree_value(&view.children, now));
+    Value::map(map)
+}
+
+fn loop_value(looping: &LoopView) -> Value {
+    Value::object([
+        ("iteration", Value::from(looping.begun)),
+        ("ended", Value::from(looping.ended)),
+        ("running", Value::from(running_turns(looping))),
+        ("failed", Value::from(looping.failed)),
+        ("most", Value::from(looping.most)),
+        ("condition", looping.condition.clone().unwrap_or_default()),
+        ("last_result", looping.last.clone()),
+        ("stopping", Value::from(looping.stopping.map(|reason| reason.as_str()))),
+    ])
+}

@@ -1,0 +1,240 @@
+//! The history of loops, page by page. Counts come from the heads of rows alone; only what is shown is unpacked.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{Reason, Status, TurnRecord};
+use windlass_store::{StoreRead, TurnHead, TurnRow};
+use windlass_value::{Map, Value};
+
+use super::error_of_run;
+use crate::codec::{self, TurnPack};
+use crate::{FinalReport, RuntimeError};
+
+/// Rows read at first; more until the page is full.
+const ROWS_AT_FIRST: u32 = 64;
+
+/// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
+const LAST: u64 = 256;
+
+/// Some turns of a loop, in order.
+#[derive(Debug, Default)]
+pub struct TurnPage {
+    pub turns: Vec<TurnRecord>,
+    /// What the page jumps over, first and last: dropped to keep histories small, or not ended yet.
+    pub not_kept: Vec<(u64, u64)>,
+    /// Where the next page begins.
+    pub next: Option<u64>,
+}
+
+/// A loop with history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopSeen {
+    pub path: String,
+    /// Up to the newest turn that has ended.
+    pub turns: u64,
+    pub kept: u64,
+    /// Turns that the loop itself has cut off are not among them.
+    pub failed: u64,
+    /// Why it has ended.
+    pub reason: Option<Reason>,
+}
+
+/// Turns `from..=to` of a loop, as one cell of a strip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub from: u64,
+    pub to: u64,
+    pub succeeded: u64,
+    /// What has not succeeded, for whatever reason.
+    pub failed: u64,
+    /// Not kept, or not ended.
+    pub other: u64,
+}
+
+/// The turns from one on, at most so many; only failed ones if that is asked for.
+pub fn turns_page(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    limit: usize,
+    failed: bool,
+) -> Result<TurnPage, RuntimeError> {
+    let wanted = limit.saturating_add(1);
+    let mut turns = match failed {
+        true => read_failed(store, run, path, from, wanted)?,
+        false => read(store, run, path, from, wanted)?,
+    };
+    let more = turns.len() > limit;
+    turns.truncate(limit);
+    let not_kept = if failed { Vec::new() } else { jumped_over(&turns, from) };
+    let next = turns.last().map(|turn| turn.index + 1).filter(|_| more);
+    Ok(TurnPage { turns, not_kept, next })
+}
+
+fn jumped_over(turns: &[TurnRecord], from: u64) -> Vec<(u64, u64)> {
+    let mut expected = from;
+    let mut gaps = Vec::new();
+    for turn in turns {
+        if turn.index > expected {
+            gaps.push((expected, turn.index - 1));
+        }
+        expected = turn.index + 1;
+    }
+    gaps
+}
+
+/// Rows hold many turns, and those of failed ones lie beside the others, so a row's turns are only complete up to where the
+/// last row read begins.
+fn read(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    wanted: usize,
+) -> Result<Vec<TurnRecord>, RuntimeError> {
+    let mut rows_max = ROWS_AT_FIRST;
+    loop {
+        let rows = store.turns(run, path, from, rows_max)?;
+        let complete = (rows.len() as u32) < rows_max;
+        let sure_until = if complete { u64::MAX } else { rows.last().map_or(u64::MAX, |row| row.first) };
+        let mut turns = unpacked(rows)?;
+        turns.retain(|turn| turn.index >= from && turn.index < sure_until);
+        if complete || turns.len() >= wanted || rows_max == u32::MAX {
+            turns.truncate(wanted);
+            return Ok(turns);
+        }
+        rows_max = rows_max.saturating_mul(4);
+    }
+}
+
+/// Rows that did not fail are passed over by their heads.
+fn read_failed(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    from: u64,
+    wanted: usize,
+) -> Result<Vec<TurnRecord>, RuntimeError> {
+    // A row has one turn at least.
+    let heads = store.turn_heads(run, path, from, true, u32::try_from(wanted).unwrap_or(u32::MAX))?;
+    let mut turns = Vec::new();
+    for head in heads {
+        if turns.len() >= wanted {
+            break;
+        }
+        let row = store.turns(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
+        let row = unpacked(row.into_iter().collect())?;
+        turns.extend(row.into_iter().filter(|turn| turn.index >= from && turn.status.is_bad()));
+    }
+    turns.truncate(wanted);
+    Ok(turns)
+}
+
+/// In order, each index once: after a crash a turn may have been written twice, the later one counts.
+fn unpacked(rows: Vec<TurnRow>) -> Result<Vec<TurnRecord>, RuntimeError> {
+    let mut turns = BTreeMap::new();
+    for row in rows {
+        let TurnPack(pack) = codec::decode(&row.body, "a loop's history")?;
+        turns.extend(pack.into_iter().map(|turn| (turn.index, turn)));
+    }
+    Ok(turns.into_values().collect())
+}
+
+/// What is known of some loops of a run. `report` is how the run has ended: a loop that ends between two turns says why
+/// there only.
+pub fn loops_of(
+    store: &dyn StoreRead,
+    run: &str,
+    paths: Vec<String>,
+    report: Option<&FinalReport>,
+) -> Result<Vec<LoopSeen>, RuntimeError> {
+    let steps = report.into_iter().flat_map(|report| &report.steps);
+    let ends: BTreeMap<&str, Reason> =
+        steps.filter_map(|(name, step)| Some((&**name, step.looping.as_ref()?.reason))).collect();
+    paths
+        .into_iter()
+        .map(|path| {
+            let heads = store.turn_heads(run, &path, 0, false, u32::MAX)?;
+            let turns = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+            let last = unpacked(store.turns(run, &path, turns.saturating_sub(LAST), u32::MAX)?)?;
+            let cut_off = last.iter().filter(|turn| turn.status == Status::Cancelled).count() as u64;
+            let reason = last.iter().rev().find_map(|turn| turn.reason);
+            Ok(LoopSeen {
+                turns,
+                kept: covered(heads.iter()),
+                failed: covered(heads.iter().filter(|head| head.failed)).saturating_sub(cut_off),
+                reason: reason.or_else(|| ends.get(path.as_str()).copied()),
+                path,
+            })
+        })
+        .collect()
+}
+
+/// How many turns the rows hold, each counted once. They come in the order of their first turn.
+fn covered<'a>(heads: impl Iterator<Item = &'a TurnHead>) -> u64 {
+    let mut next = 0;
+    let mut count = 0;
+    for head in heads {
+        let first = head.first.max(next);
+        if head.last >= first {
+            count += head.last - first + 1;
+            next = head.last + 1;
+        }
+    }
+    count
+}
+
+/// A loop in at most so many cells of equal size. `turns` is how many there are, or will be.
+pub fn strip(
+    store: &dyn StoreRead,
+    run: &str,
+    path: &str,
+    turns: Option<u64>,
+    cells: u64,
+) -> Result<Vec<Cell>, RuntimeError> {
+    let heads = store.turn_heads(run, path, 0, false, u32::MAX)?;
+    let newest = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
+    let turns = turns.unwrap_or(newest).max(newest);
+    let size = turns.div_ceil(cells.max(1)).max(1);
+    let mut strip: Vec<Cell> = (0..turns.div_ceil(size))
+        .map(|cell| {
+            let (from, to) = (cell * size, (cell * size + size - 1).min(turns - 1));
+            Cell { from, to, succeeded: 0, failed: 0, other: to - from + 1 }
+        })
+        .collect();
+    let mut next = 0;
+    for head in heads {
+        // After a crash a turn may stand in two rows.
+        let first = head.first.max(next);
+        next = next.max(head.last + 1);
+        let mut at = first;
+        while at <= head.last {
+            let Some(cell) = usize::try_from(at / size).ok().and_then(|cell| strip.get_mut(cell)) else { break };
+            let count = head.last.min(cell.to) - at + 1;
+            let counted = if head.failed { &mut cell.failed } else { &mut cell.succeeded };
+            *counted += count;
+            cell.other = cell.other.saturating_sub(count);
+            at += count;
+        }
+    }
+    Ok(strip)
+}
+
+/// One turn for programs.
+pub fn turn_value(run: &str, turn: &TurnRecord) -> Value {
+    let mut map = Map::new();
+    map.insert("iteration", turn.index);
+    map.insert("status", turn.status.as_str());
+    map.insert("started_at", turn.started_at.to_string());
+    map.insert("duration", turn.duration.as_ms());
+    map.insert("conditionResult", turn.condition);
+    map.insert("result", turn.result.clone());
+    if let Some(error) = &turn.error {
+        map.insert("error", error_of_run(error.clone(), run).to_value());
+    }
+    if let Some(reason) = turn.reason {
+        map.insert("reason", reason.as_str());
+    }
+    Value::map(map)
+}

@@ -1,0 +1,250 @@
+//! What handlers take out of a request. Whatever does not fit is refused as a problem that says where and what would.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::{self, HeaderMap};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use windlass_runtime::is_run_id;
+use windlass_syntax::did_you_mean;
+
+use crate::Problem;
+use crate::problem::codes;
+
+/// Bytes of a request's body.
+pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Letters of a definition's name.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Letters of an idempotency key.
+const KEY_BYTES_MAX: usize = 256;
+
+/// A body that must be JSON of this form.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
+        must_be_json(request.headers())?;
+        let bytes = whole(request.into_body()).await?;
+        if bytes.is_empty() {
+            return Err(Problem::bad_request("there is no body").hint("send a JSON object"));
+        }
+        read(&bytes).map(Json)
+    }
+}
+
+/// A body that may be left out.
+pub struct MaybeJson<T>(pub T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
+        let of_json = must_be_json(request.headers());
+        let bytes = whole(request.into_body()).await?;
+        if bytes.is_empty() {
+            return Ok(MaybeJson(T::default()));
+        }
+        of_json?;
+        read(&bytes).map(MaybeJson)
+    }
+}
+
+async fn whole(body: Body) -> Result<Bytes, Problem> {
+    to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
+        let mut cause: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(inner) = cause {
+            if inner.is::<http_body_util::LengthLimitError>() {
+                let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+                return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail);
+            }
+            cause = inner.source();
+        }
+        Problem::bad_request(format!("the body could not be read: {error}"))
+    })
+}
+
+fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = given.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    if essence.as_deref() == Some("application/json") {
+        return Ok(());
+    }
+    let detail = match given {
+        Some(kind) => format!("the body is `{kind}`; this route takes `application/json`"),
+        None => "the request does not say what its body is".to_owned(),
+    };
+    let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::MEDIA_TYPE, detail);
+    Err(problem.hint("send the header `Content-Type: application/json`"))
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let why = error.to_string();
+        let why = why.split(" at line ").next().unwrap_or_default();
+        let mut problem = unfit(why, "the body");
+        problem.place = Some(format!("line {line}, column {column} of the body"));
+        problem
+    })
+}
+
+/// What serde says, with the name that was probably meant.
+fn unfit(why: &str, what: &str) -> Problem {
+    let problem = Problem::bad_request(format!("{what} does not fit: {why}"));
+    let Some(rest) = why.strip_prefix("unknown field ").or_else(|| why.strip_prefix("unknown variant ")) else {
+        return problem;
+    };
+    // `unknown field `x`, expected one of `a`, `b``
+    let mut names = rest.split('`').skip(1).step_by(2);
+    let wrong = names.next().unwrap_or_default();
+    let known: Vec<&str> = names.collect();
+    match did_you_mean(wrong, known.iter().copied()) {
+        Some(hint) => problem.hint(hint),
+        None if known.is_empty() => problem.hint("it takes nothing"),
+        None => problem.hint(format!("it takes {}", windlass_syntax::list_of(known))),
+    }
+}
+
+/// The part of an address after `?`.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>, Problem> {
+        query(&parts.uri).map(Query)
+    }
+}
+
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    use std::error::Error;
+    match axum::extract::Query::<T>::try_from_uri(uri) {
+        Ok(axum::extract::Query(taken)) => Ok(taken),
+        Err(refused) => {
+            let why = refused.source().map_or_else(|| refused.body_text(), ToString::to_string);
+            Err(unfit(&why, "the query"))
+        }
+    }
+}
+
+/// `{run}` of the path.
+pub struct RunId(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for RunId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunId, Problem> {
+        let id = of_path(parts, state, "run").await?;
+        match is_run_id(&id) {
+            true => Ok(RunId(id)),
+            false => Err(Problem::not_found(format!("`{}` cannot be the id of a run", shown(&id)))),
+        }
+    }
+}
+
+/// `{name}` of the path: a definition. A `/` in it is written `%2F`.
+pub struct Named(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Named, Problem> {
+        let name = of_path(parts, state, "name").await?;
+        match is_name(&name) {
+            true => Ok(Named(name)),
+            false => Err(Problem::not_found(format!("`{}` cannot be the name of a definition", shown(&name)))),
+        }
+    }
+}
+
+/// One parameter of the path, with its percent signs undone.
+pub async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str) -> Result<String, Problem> {
+    type All = axum::extract::Path<Vec<(String, String)>>;
+    let all = All::from_request_parts(parts, state).await;
+    let axum::extract::Path(all) = all.map_err(|refused| Problem::bad_request(refused.body_text()))?;
+    let found = all.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    found.ok_or_else(|| Problem::not_found(format!("the path has no `{wanted}`")))
+}
+
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+}
+
+/// What somebody has written, as far as it can be repeated to them.
+fn shown(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(80).collect()
+}
+
+/// The header that makes repeats of a call one.
+pub struct IdempotencyKey(pub Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<IdempotencyKey, Problem> {
+        let Some(key) = parts.headers.get("idempotency-key") else { return Ok(IdempotencyKey(None)) };
+        let fits = |key: &&str| !key.trim().is_empty() && key.len() <= KEY_BYTES_MAX;
+        match key.to_str().ok().filter(fits) {
+            Some(key) => Ok(IdempotencyKey(Some(key.to_owned()))),
+            None => {
+                let detail = format!("`Idempotency-Key` must be 1 to {KEY_BYTES_MAX} visible ASCII letters");
+                Err(Problem::bad_request(detail))
+            }
+        }
+    }
+}
+
+/// How many of a list are wanted at once.
+pub fn page_size(wanted: Option<u32>, otherwise: u32, most: u32) -> Result<u32, Problem> {
+    match wanted {
+        None => Ok(otherwise),
+        Some(wanted) if (1..=most).contains(&wanted) => Ok(wanted),
+        Some(wanted) => Err(Problem::bad_request(format!("`limit` is {wanted}; it must be 1 to {most}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only refusals are looked at")]
+    struct Body {
+        definition: String,
+        input: Option<u32>,
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_a_place_and_a_hint() {
+        let table = [
+            ("{", "EOF while parsing", None),
+            (r#"{"definitoin": "x"}"#, "unknown field `definitoin`", Some("did you mean `definition`?")),
+            (r#"{"definition": "x", "zzz": 1}"#, "unknown field `zzz`", Some("it takes `definition`, `input`")),
+            (r#"{"definition": 1}"#, "invalid type", None),
+            (r#"{"definition": "x"} x"#, "trailing characters", None),
+        ];
+        for (body, detail, hint) in table {
+            let problem = read::<Body>(body.as_bytes()).expect_err(body);
+            assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
+            assert_eq!(problem.hint.as_deref(), hint, "{body}");
+            assert!(problem.place.is_some_and(|place| place.starts_with("line 1, column ")), "{body}");
+        }
+    }
+
+    #[test]
+    fn so_are_queries() {
+        let refused = |text: &str| query::<Body>(&text.parse().expect("an address")).expect_err(text);
+        assert_eq!(refused("/x?definition=a&inptu=1").hint.as_deref(), Some("did you mean `input`?"));
+        assert!(refused("/x?definition=a&input=b").detail.contains("invalid digit"));
+        assert!(refused("/x").detail.contains("missing field `definition`"));
+    }
+}
