@@ -23,7 +23,7 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, EventReader, Keep, Request, RunEnd, RunHandle, RunOptions, StartOptions,
+    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Request, RunCounts, RunEnd, RunHandle, RunOptions, StartOptions,
     TriggerOptions, Triggered, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;

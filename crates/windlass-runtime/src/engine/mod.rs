@@ -2,6 +2,7 @@
 
 mod events;
 mod family;
+mod figures;
 mod requests;
 mod residents;
 mod snapshots;
@@ -25,6 +26,7 @@ use windlass_value::{BlobHash, Language};
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
+pub use figures::{EngineFigures, RunCounts};
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
 pub use triggers::{TriggerOptions, Triggered};
@@ -117,6 +119,8 @@ pub(crate) struct Inner {
     returning: Mutex<BTreeSet<Arc<str>>>,
     pub nudge: tokio::sync::Notify,
     closing: AtomicBool,
+    recovered: AtomicBool,
+    pub counts: figures::Counts,
 }
 
 /// A run this engine answers for, in memory or not.
@@ -235,6 +239,8 @@ impl Engine {
             returning: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
             closing: AtomicBool::new(false),
+            recovered: AtomicBool::new(false),
+            counts: figures::Counts::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         Ok(Engine { inner })
