@@ -26,7 +26,7 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, EventReader, Keep, Request, Restart, Restarted, RunEnd, RunHandle, RunOptions,
+    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Request, Restart, Restarted, RunCounts, RunEnd, RunHandle, RunOptions,
     StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;

@@ -2,6 +2,7 @@
 
 mod events;
 mod family;
+mod figures;
 mod forks;
 mod requests;
 mod residents;
@@ -26,6 +27,7 @@ use windlass_value::{BlobHash, Language};
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
+pub use figures::{EngineFigures, RunCounts};
 pub use forks::{Restart, Restarted};
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
@@ -120,6 +122,8 @@ pub(crate) struct Inner {
     returning: Mutex<BTreeSet<Arc<str>>>,
     pub nudge: tokio::sync::Notify,
     closing: AtomicBool,
+    recovered: AtomicBool,
+    pub counts: figures::Counts,
 }
 
 /// A run this engine answers for, in memory or not.
@@ -251,6 +255,8 @@ impl Engine {
             returning: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
             closing: AtomicBool::new(false),
+            recovered: AtomicBool::new(false),
+            counts: figures::Counts::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         Ok(Engine { inner })

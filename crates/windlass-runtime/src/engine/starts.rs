@@ -97,6 +97,7 @@ impl Engine {
             to: None,
         }];
         let handle = self.inner.track(&run, options.watch);
+        let name = program.plan.name.clone();
         let launch = residents::Launch {
             run,
             program,
@@ -110,7 +111,10 @@ impl Engine {
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
-            Ok(()) => Ok(RunHandle { created: true, ..handle }),
+            Ok(()) => {
+                self.inner.counts.started(&name);
+                Ok(RunHandle { created: true, ..handle })
+            }
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
                 drop(turn);

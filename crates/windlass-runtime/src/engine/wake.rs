@@ -55,6 +55,7 @@ impl Inner {
         if self.adopt && seen.orphans_at.is_none_or(|at| at.elapsed() >= ORPHANS_EVERY) {
             seen.orphans_at = Some(Instant::now());
             self.adopt_orphans().await;
+            self.recovered();
         }
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.
