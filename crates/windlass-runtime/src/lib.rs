@@ -23,8 +23,9 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineOptions, EventReader, Keep, Notice, NoticeHook, Recovery, Request, RunEnd, RunHandle,
-    RunOptions, StartOptions, TriggerOptions, Triggered, new_run_id, open_below, request, why_set_aside,
+    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Notice, NoticeHook, Recovery, Request, RunCounts,
+    RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, new_run_id, open_below, request,
+    why_set_aside,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};

@@ -28,12 +28,13 @@ const HEARTBEATS: u32 = 6;
 pub struct WorkerPool {
     tools: Tools,
     slots: Arc<Semaphore>,
+    at_once: usize,
     lease: std::time::Duration,
 }
 
 impl WorkerPool {
     pub fn new(tools: Tools, jobs_at_once: usize) -> WorkerPool {
-        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)), lease: LEASE }
+        WorkerPool { tools, slots: Arc::new(Semaphore::new(jobs_at_once)), at_once: jobs_at_once, lease: LEASE }
     }
 
     /// With leases that last so long.
@@ -44,6 +45,11 @@ impl WorkerPool {
 
     pub fn tools(&self) -> &Tools {
         &self.tools
+    }
+
+    /// Tasks that are being done now.
+    pub fn busy(&self) -> usize {
+        self.at_once.saturating_sub(self.slots.available_permits())
     }
 }
 

@@ -2,21 +2,30 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use windlass_core::Limits;
-use windlass_runtime::Engine;
-use windlass_store::Store;
+use windlass_runtime::{Engine, real_now};
+use windlass_store::{RecordChange, Store};
 
 use crate::audit::Audit;
 use crate::auth::Keys;
 use crate::catalog::Definitions;
+use crate::hosts::Hosts;
 use crate::metrics::Metrics;
+use crate::rate::{Bucket, Strangers};
 use crate::workers::Dispatcher;
 use crate::{Compiler, ServerOptions};
 
 /// Cheap to clone: every handler has one.
 #[derive(Clone)]
-pub struct App(Arc<Parts>);
+pub struct App(Arc<Shared>);
+
+struct Shared {
+    parts: Parts,
+    watch: Watch,
+}
 
 pub struct Parts {
     pub engine: Engine,
@@ -32,9 +41,66 @@ pub struct Parts {
     pub metrics: Metrics,
 }
 
+/// What watches over requests, made from the options.
+pub(crate) struct Watch {
+    pub hosts: Hosts,
+    /// Webhooks, by their paths.
+    pub deliveries: Strangers,
+    pub refusals_noted: Bucket,
+    draining: watch::Sender<bool>,
+    /// When the store was last tried, and why it could not be written.
+    writable: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
+}
+
+/// Whoever may ask without a token makes the store be written no more often than this.
+const TRIED_EVERY: Duration = Duration::from_secs(1);
+
 impl App {
     pub fn new(parts: Parts) -> App {
-        App(Arc::new(parts))
+        let watch = Watch {
+            hosts: Hosts::of(&parts.options),
+            deliveries: Strangers::default(),
+            refusals_noted: Bucket::default(),
+            draining: watch::channel(false).0,
+            writable: tokio::sync::Mutex::default(),
+        };
+        App(Arc::new(Shared { parts, watch }))
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
+    }
+
+    /// Whether the store takes what is written to it, as it was within the last second.
+    pub(crate) async fn is_writable(&self) -> Result<(), String> {
+        let mut tried = self.0.watch.writable.lock().await;
+        if let Some((at, outcome)) = &*tried
+            && at.elapsed() < TRIED_EVERY
+        {
+            return outcome.clone();
+        }
+        let store = self.store.clone();
+        let write = move || {
+            let change = RecordChange::put("health", "written", b"{}".to_vec(), real_now());
+            store.change_records(vec![change]).map(drop).map_err(|error| error.message)
+        };
+        let outcome = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string()));
+        *tried = Some((Instant::now(), outcome.clone()));
+        outcome
+    }
+
+    /// From now on nothing long is begun, and streams end: whoever reads them asks again elsewhere, or later.
+    pub fn drain(&self) {
+        self.0.watch.draining.send_replace(true);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        *self.0.watch.draining.borrow()
+    }
+
+    /// For whatever waits for long: it becomes true when the server wants to stop.
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.0.watch.draining.subscribe()
     }
 }
 
@@ -42,6 +108,6 @@ impl Deref for App {
     type Target = Parts;
 
     fn deref(&self) -> &Parts {
-        &self.0
+        &self.0.parts
     }
 }

@@ -1,7 +1,8 @@
 //! The engine as a service.
 //!
 //! - `compiler` what the server needs of whoever knows dialects · `catalog` registered definitions · `api` one file a group of
-//!   routes · `auth` who may do what, by type · `audit` who did what · `problem` errors at the edge · `workers` jobs for other
+//!   routes · `auth` who may do what, by type · `hosts`, `rate`, `edge` what every request meets first · `audit` who did what ·
+//!   `problem` errors · `workers` jobs for other
 //!   machines · `triggers` what starts runs by itself · `page` what people look at · `metrics`.
 //!
 //! What is absent here: dialects, files of users, the terminal. No handler answers unless an authorisation type was taken
@@ -13,10 +14,13 @@ pub mod audit;
 pub mod auth;
 pub mod catalog;
 mod compiler;
+mod edge;
+pub mod hosts;
 pub mod metrics;
 mod options;
 mod page;
 pub mod problem;
+mod rate;
 mod serve;
 pub mod triggers;
 pub mod workers;
@@ -25,4 +29,4 @@ pub use app::{App, Parts};
 pub use compiler::{Catalog, Compiled, Compiler, Draft, Registered};
 pub use options::ServerOptions;
 pub use problem::Problem;
-pub use serve::{Running, router, serve};
+pub use serve::{BODY_BYTES_MAX, Running, StartError, router, serve};

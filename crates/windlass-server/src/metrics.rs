@@ -1,4 +1,232 @@
-//! Figures for whoever watches the server.
+//! Figures for whoever watches the server, in the format of OpenMetrics. Sets of labels are bounded: nobody outside can
+//! make them grow.
 
-#[derive(Default)]
-pub struct Metrics {}
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use windlass_runtime::EngineFigures;
+
+use crate::App;
+
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Upper bounds in seconds.
+const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: String,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: String,
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Firing {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Counted>);
+
+struct Counted {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    seconds: Family<Route, Histogram>,
+    streams: Gauge,
+    connections: Gauge,
+    refused_connections: Counter,
+    deliveries: Family<Outcome, Counter>,
+    firings: Family<Firing, Counter>,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::default();
+        let requests = Family::<Answered, Counter>::default();
+        let seconds = Family::<Route, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let (streams, connections) = (Gauge::default(), Gauge::default());
+        let refused_connections = Counter::default();
+        let (deliveries, firings) = (Family::<Outcome, Counter>::default(), Family::<Firing, Counter>::default());
+        registry.register("windlass_http_requests", "Requests that were answered", requests.clone());
+        registry.register("windlass_http_request_seconds", "Until the answer began", seconds.clone());
+        registry.register("windlass_streams", "Event streams that are open", streams.clone());
+        registry.register("windlass_connections", "Connections that are open", connections.clone());
+        let help = "Connections that were one too many";
+        registry.register("windlass_connections_refused", help, refused_connections.clone());
+        registry.register("windlass_webhook_deliveries", "Deliveries to webhooks", deliveries.clone());
+        registry.register("windlass_trigger_firings", "Times that a trigger has fired by itself", firings.clone());
+        Metrics(Arc::new(Counted {
+            registry,
+            requests,
+            seconds,
+            streams,
+            connections,
+            refused_connections,
+            deliveries,
+            firings,
+        }))
+    }
+}
+
+impl Metrics {
+    /// A request was answered. `route` is as the document has it, or empty.
+    pub fn answered(&self, route: &str, method: &Method, status: StatusCode, took: Duration) {
+        let route = if route.is_empty() { "none" } else { route }.to_owned();
+        let method = known_method(method);
+        let labels = Answered { route: route.clone(), method, status: status.as_u16() };
+        self.0.requests.get_or_create(&labels).inc();
+        self.0.seconds.get_or_create(&Route { route, method }).observe(took.as_secs_f64());
+    }
+
+    pub fn stream_opened(&self) {
+        self.0.streams.inc();
+    }
+
+    pub fn stream_closed(&self) {
+        self.0.streams.dec();
+    }
+
+    pub fn connected(&self) {
+        self.0.connections.inc();
+    }
+
+    pub fn disconnected(&self) {
+        self.0.connections.dec();
+    }
+
+    pub fn connection_refused(&self) {
+        self.0.refused_connections.inc();
+    }
+
+    /// A webhook was called: `started`, `repeated`, `refused` or `failed`.
+    pub fn delivered(&self, outcome: &'static str) {
+        self.0.deliveries.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// A trigger of this kind has fired by itself: `started`, `skipped` or `failed`.
+    pub fn fired(&self, kind: &'static str, outcome: &'static str) {
+        self.0.firings.get_or_create(&Firing { kind, outcome }).inc();
+    }
+
+    /// All figures, those of the engine among them.
+    pub fn text(&self, app: &App) -> Result<String, fmt::Error> {
+        let mut text = String::with_capacity(16 * 1024);
+        encode_registry(&mut text, &self.0.registry)?;
+        let mut now = Registry::default();
+        now.register_collector(Box::new(Now::of(app)));
+        encode_registry(&mut text, &now)?;
+        encode_eof(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// Methods are chosen by whoever asks; only these are told apart.
+fn known_method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// What is asked of others at the moment of the question.
+#[derive(Debug)]
+struct Now {
+    engine: EngineFigures,
+    audit: crate::audit::AuditFigures,
+}
+
+impl Now {
+    fn of(app: &App) -> Now {
+        Now { engine: app.engine.figures(), audit: app.audit.figures() }
+    }
+}
+
+impl Collector for Now {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let engine = &self.engine;
+        let gauges = [
+            ("windlass_runs_open", "Runs that this engine answers for and that have not ended", engine.open),
+            ("windlass_runs_resident", "Runs that are in memory", engine.resident),
+            ("windlass_runs_waiting", "Open runs that only wait and are not in memory", engine.open - engine.resident),
+            ("windlass_jobs_running", "Tasks that workers of this process have", engine.jobs),
+            ("windlass_audit_waiting", "Lines that are not in the audit log yet", self.audit.waiting as u64),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let counters = [
+            ("windlass_commits", "Transactions of the journal", engine.commits),
+            ("windlass_batches", "Batches in those transactions", engine.batches),
+            ("windlass_ticks", "Ticks that were reduced", engine.ticks),
+            ("windlass_turns", "Loop turns that have ended", engine.turns),
+            ("windlass_audit_lines", "Lines written to the audit log", self.audit.lines as u64),
+            ("windlass_audit_syncs", "Syncs of the audit log", self.audit.syncs as u64),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        self.encode_runs(&mut encoder)?;
+        self.encode_commits(&mut encoder)
+    }
+}
+
+impl Now {
+    fn encode_runs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let started = Family::<Vec<(&str, String)>, Counter>::default();
+        let ended = Family::<Vec<(&str, String)>, Counter>::default();
+        for (definition, runs) in &self.engine.definitions {
+            let definition = ("definition", definition.to_string());
+            started.get_or_create(&vec![definition.clone()]).inc_by(runs.started);
+            for (status, count) in &runs.ended {
+                let status = ("status", status.to_string());
+                ended.get_or_create(&vec![definition.clone(), status]).inc_by(*count);
+            }
+        }
+        let help = "Runs that were started";
+        started.encode(encoder.encode_descriptor("windlass_runs_started", help, None, started.metric_type())?)?;
+        let help = "Runs that have ended";
+        ended.encode(encoder.encode_descriptor("windlass_runs_ended", help, None, ended.metric_type())?)
+    }
+
+    fn encode_commits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let latency = &self.engine.commit_latency;
+        // The largest number stands for infinity there.
+        let buckets: Vec<(f64, u64)> =
+            latency.buckets.iter().map(|(bound, count)| (bound.min(f64::MAX), *count)).collect();
+        let kind = prometheus_client::metrics::MetricType::Histogram;
+        let name = "windlass_commit_seconds";
+        let mut metric = encoder.encode_descriptor(name, "How long a transaction took", None, kind)?;
+        metric.encode_histogram::<NoLabelSet>(latency.sum_seconds, latency.count, &buckets, None)
+    }
+}

@@ -12,6 +12,10 @@ pub struct ServerOptions {
     pub hosts: Vec<String>,
     /// Requests of one token in a second; more than that are told to come back.
     pub rate_per_second: u32,
+    /// Connections at once; more are told to come back.
+    pub connections_max: usize,
+    /// Event streams of one token at once.
+    pub streams_per_token_max: usize,
     /// How long a remote worker may be silent before its jobs go to another.
     pub lease: Duration,
     /// How long a shutdown waits for what is being done.
@@ -29,6 +33,8 @@ impl Default for ServerOptions {
             open: false,
             hosts: Vec::new(),
             rate_per_second: 20_000,
+            connections_max: 4_096,
+            streams_per_token_max: 2_048,
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),

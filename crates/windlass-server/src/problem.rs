@@ -23,6 +23,8 @@ pub mod codes {
     pub const UNAVAILABLE: &str = "WND-3012";
     pub const HOST: &str = "WND-3013";
     pub const MEDIA_TYPE: &str = "WND-3014";
+    pub const METHOD: &str = "WND-3015";
+    pub const TOO_SLOW: &str = "WND-3016";
     pub const INTERNAL: &str = "WND-3099";
 }
 
@@ -43,6 +45,9 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
     pub problems: Vec<serde_json::Value>,
+    /// Seconds until it makes sense to ask again.
+    #[serde(skip)]
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
@@ -56,6 +61,7 @@ impl Problem {
             hint: None,
             place: None,
             problems: Vec::new(),
+            retry_after: None,
         }
     }
 
@@ -77,6 +83,13 @@ impl Problem {
         self
     }
 
+    /// When to ask again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Problem {
+        self.retry_after = Some(seconds);
+        self
+    }
+
     #[must_use]
     pub fn problems<T: Serialize>(mut self, problems: &[T]) -> Problem {
         self.problems = problems.iter().filter_map(|problem| serde_json::to_value(problem).ok()).collect();
@@ -89,7 +102,11 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let kind = HeaderValue::from_static("application/problem+json");
-        (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+        let mut answer = (status, [(header::CONTENT_TYPE, kind)], body).into_response();
+        if let Some(seconds) = self.retry_after {
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
     }
 }
 

@@ -1,29 +1,83 @@
 //! The router with its layers, and a listener.
 
+mod connections;
+
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tower_http::catch_panic::CatchPanicLayer;
+use windlass_store::StoreError;
 
+use crate::audit::AuditError;
+use crate::auth::Public;
 use crate::auth::gate::gate;
-use crate::{App, Problem, api};
+use crate::hosts::{BindError, check_bind};
+use crate::problem::codes;
+use crate::{App, Problem, api, edge};
+
+/// No request is larger.
+pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// All routes, ready to be asked: tests ask it without a listener.
 pub fn router(app: App) -> Router {
     let (routes, _) = api::routes().split_for_parts();
+    layered(routes, app)
+}
+
+/// What every route of a server is wrapped in.
+pub(crate) fn layered(routes: Router<App>, app: App) -> Router {
     let nothing_here =
         || async { Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes") };
-    routes.layer(from_fn(gate)).fallback(nothing_here).with_state(app)
+    let not_so = |_: Public| async {
+        let detail = "this route has no such method";
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
+            .hint("GET /api/v1/openapi.json lists the routes")
+    };
+    routes
+        .method_not_allowed_fallback(not_so)
+        .layer(from_fn(gate))
+        .fallback(nothing_here)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(CatchPanicLayer::custom(edge::panicked))
+        .layer(from_fn_with_state(app.clone(), edge::edge))
+        .with_state(app)
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Bind(#[from] BindError),
+    #[error("could not listen on {address}: {error}")]
+    Listen { address: SocketAddr, error: std::io::Error },
+    #[error("{0}")]
+    Audit(#[from] AuditError),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+impl StartError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            StartError::Bind(error) => error.hint(),
+            StartError::Listen { .. } => "another program may have this port: choose one with --port, or 0 for any",
+            StartError::Audit(error) => error.hint(),
+            StartError::Store(_) => "`windlass doctor` looks at the store",
+        }
+    }
 }
 
 /// A server that listens.
 pub struct Running {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    served: JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 impl Running {
@@ -32,28 +86,31 @@ impl Running {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
-        self.served.await.unwrap_or(Ok(()))
+        self.served.await.map_err(std::io::Error::other)
     }
 }
 
-/// Listens until it is stopped.
-pub async fn serve(app: App) -> std::io::Result<Running> {
-    let listener = TcpListener::bind(app.options.bind).await?;
-    let address = listener.local_addr()?;
+/// Listens until it is stopped. Refuses what would let anybody in.
+pub async fn serve(app: App) -> Result<Running, StartError> {
+    check_bind(&app.options)?;
+    let bind = app.options.bind;
+    let listen = |error| StartError::Listen { address: bind, error };
+    let listener = TcpListener::bind(bind).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
-    let drain = app.options.drain;
-    let engine = app.engine.clone();
-    let routes = router(app);
     let served = tokio::spawn(async move {
+        let connections = connections::Connections::new(app.clone());
         let until_stopped = async {
             // A dropped sender stops it too.
             let _ = stopped.await;
         };
-        let graceful = axum::serve(listener, routes).with_graceful_shutdown(until_stopped);
-        let served = graceful.await;
-        // Streams may be open for ever; runs are let go of all the same.
-        let _ = tokio::time::timeout(drain, engine.close()).await;
-        served
+        connections.accept(&listener, until_stopped).await;
+        drop(listener);
+        app.drain();
+        let drain = app.options.drain;
+        connections.end(drain).await;
+        // Runs are let go of between two ticks.
+        let _ = tokio::time::timeout(drain, app.engine.close()).await;
     });
     Ok(Running { address, stop: Some(stop), served })
 }

@@ -17,7 +17,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use memory::{Fault, MemoryStore};
 pub use row::*;
 pub use sqlite::{Durability, SqliteOptions, SqliteSettings, SqliteStore};
-pub use writer::{CommitHook, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
+pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
 
 use std::sync::Arc;
 

@@ -68,6 +68,35 @@ struct Shared {
     committer: Mutex<Committer>,
     commits: AtomicU64,
     batches: AtomicU64,
+    latency: LatencyCounts,
+}
+
+/// Upper bounds of the buckets in microseconds; what took longer is in none.
+const LATENCY_BOUNDS_US: [u64; 10] = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 200_000, 1_000_000];
+
+#[derive(Default)]
+struct LatencyCounts {
+    buckets: [AtomicU64; LATENCY_BOUNDS_US.len()],
+    longer: AtomicU64,
+    sum_us: AtomicU64,
+}
+
+/// How long commits took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommitLatency {
+    /// Upper bound in seconds, and how many took so long and longer than the bound before. The last one is infinite.
+    pub buckets: Vec<(f64, u64)>,
+    pub count: u64,
+    pub sum_seconds: f64,
+}
+
+impl LatencyCounts {
+    fn add(&self, took: std::time::Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX / 2);
+        let bucket = LATENCY_BOUNDS_US.iter().position(|bound| us <= *bound);
+        bucket.map_or(&self.longer, |bucket| &self.buckets[bucket]).fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -105,6 +134,7 @@ impl GroupWriter {
             committer: Mutex::new(Committer { store, hook, number: 0 }),
             commits: AtomicU64::new(0),
             batches: AtomicU64::new(0),
+            latency: LatencyCounts::default(),
         });
         let working = shared.clone();
         let thread = std::thread::Builder::new().name("windlass-writer".to_owned()).spawn(move || working.work());
@@ -157,6 +187,16 @@ impl GroupWriter {
     /// How often the store was asked to commit.
     pub fn commits(&self) -> u64 {
         self.shared.commits.load(Ordering::Relaxed)
+    }
+
+    /// How long those took.
+    pub fn latency(&self) -> CommitLatency {
+        let counts = &self.shared.latency;
+        let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+        let each = counts.buckets.iter().chain([&counts.longer]).map(|count| count.load(Ordering::Relaxed));
+        let buckets: Vec<(f64, u64)> = bounds.zip(each).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        CommitLatency { buckets, count, sum_seconds: counts.sum_us.load(Ordering::Relaxed) as f64 / 1e6 }
     }
 
     /// How many batches those commits held.
@@ -222,8 +262,10 @@ impl Shared {
             group.into_iter().map(|waiting| (waiting.batch, waiting.reply)).unzip();
         let count = batches.len() as u64;
         let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = std::time::Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| committer.commit(batches)));
         drop(committer);
+        self.latency.add(began.elapsed());
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.batches.fetch_add(count, Ordering::Relaxed);
         let has_panicked = outcome.is_err();

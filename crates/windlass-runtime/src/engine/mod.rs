@@ -3,6 +3,7 @@
 mod aside;
 mod events;
 mod family;
+mod figures;
 mod notice;
 mod recover;
 mod requests;
@@ -27,6 +28,7 @@ pub use aside::why_set_aside;
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
+pub use figures::{EngineFigures, RunCounts};
 pub use notice::{Notice, NoticeHook};
 pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
@@ -129,6 +131,7 @@ pub(crate) struct Inner {
     closing: watch::Sender<bool>,
     notices: Option<NoticeHook>,
     recovery: Mutex<Recovery>,
+    pub counts: figures::Counts,
 }
 
 /// A run this engine answers for, in memory or not.
@@ -239,6 +242,7 @@ impl Engine {
             closing: watch::channel(false).0,
             notices: options.notices,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
+            counts: figures::Counts::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
         if options.adopt {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass_core::plan::Plan;
-use windlass_core::{ErrorInfo, Program, Reply, RunResult, State, TickKind};
+use windlass_core::{ErrorInfo, Output, Program, Reply, RunResult, State, Tick, TickKind};
 use windlass_store::NewRun;
 use windlass_value::BlobHash;
 
@@ -189,7 +189,12 @@ struct Hosted<A> {
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, on_tick, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, release, close);
+
+    fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
+        self.engine.counts.ticked(output.turns.len());
+        self.inner.on_tick(tick, output, state);
+    }
 
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.flush(state, blobs).await?;
@@ -214,6 +219,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
 
     fn ended(&mut self, result: &RunResult) {
         self.inner.ended(result);
+        self.engine.counts.ended(&self.program.plan.name, result.status);
         if let Some(report) = self.report.take() {
             self.engine.tell_end(&self.run, RunEnd::Ended(Arc::new(report)));
         }

@@ -96,6 +96,7 @@ impl Engine {
             to: None,
         }];
         let handle = self.inner.track(&run, options.watch);
+        let name = program.plan.name.clone();
         let launch = residents::Launch {
             run,
             program,
@@ -108,7 +109,10 @@ impl Engine {
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
-            Ok(()) => Ok(handle),
+            Ok(()) => {
+                self.inner.counts.started(&name);
+                Ok(handle)
+            }
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
                 drop(turn);

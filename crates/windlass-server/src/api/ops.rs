@@ -1,20 +1,69 @@
 //! Whether the server is well, and what it can do.
 
 use axum::Json;
-use axum::http::header;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use serde::Serialize;
 
-use crate::auth::Public;
+use crate::auth::{Allowed, Public, Read};
+use crate::metrics;
+use crate::problem::codes;
+use crate::{App, Problem};
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct Health {
+    /// `ok` or `ready`
+    status: &'static str,
+    version: &'static str,
+}
 
 /// The process lives.
-#[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, description = "it lives")), security(()))]
-pub async fn health(_: Public) -> Json<serde_json::Value> {
-    Json(serde_json::json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+#[utoipa::path(get, path = "/healthz", tag = "ops", responses((status = 200, body = Health, description = "it lives")))]
+pub async fn health(_: Public) -> Json<Health> {
+    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// The server can take work: its store can be written, runs of an earlier process are back, and it is not about to stop.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "ops",
+    responses(
+        (status = 200, body = Health, description = "it takes work"),
+        (status = 503, body = Problem, description = "not now")
+    )
+)]
+pub async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Problem> {
+    let not_now = |detail: String, hint: &str| {
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail).hint(hint).retry_after(1))
+    };
+    if app.is_draining() || app.engine.is_closing() {
+        return not_now("the server is about to stop".to_owned(), "ask the one that comes after it");
+    }
+    if app.engine.recovering() {
+        return not_now("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
+    }
+    if app.audit.is_broken() {
+        return not_now("the audit log cannot be written".to_owned(), "look at the disk, then start the server again");
+    }
+    match app.is_writable().await {
+        Ok(()) => Ok(Json(Health { status: "ready", version: env!("CARGO_PKG_VERSION") })),
+        Err(why) => not_now(format!("the store cannot be written: {why}"), "`windlass doctor` looks at the store"),
+    }
+}
+
+/// Figures for Prometheus and whatever reads OpenMetrics.
+#[utoipa::path(get, path = "/metrics", tag = "ops", responses((status = 200, description = "OpenMetrics", content_type = "application/openmetrics-text")))]
+pub async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl IntoResponse, Problem> {
+    let text = app.metrics.text(&app).map_err(|_| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, "the figures could not be written")
+    })?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }
 
 /// This document.
-#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1")), security(()))]
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1")))]
 pub async fn openapi(_: Public) -> impl IntoResponse {
-    let (_, document) = super::routes().split_for_parts();
-    ([(header::CONTENT_TYPE, "application/json")], document.to_json().unwrap_or_default())
+    ([(header::CONTENT_TYPE, "application/json")], super::document().to_json().unwrap_or_default())
 }

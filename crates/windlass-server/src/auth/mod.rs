@@ -1,30 +1,44 @@
 //! Who may do what. A handler says what it needs by the type of its first argument; the gate sees to it that none forgets.
 
 pub mod gate;
+pub mod guard;
 mod keys;
 mod scope;
+pub mod tokens;
 
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 
-pub use keys::{Identity, Keys};
+pub use guard::{Authority, Declared};
+pub(crate) use keys::Seat;
+pub use keys::{FIRST_FILE, Identity, Keys, Refusal, first_token};
 pub use scope::{Admin, Control, Needs, Read, Run, Scope, Work};
 
 use crate::problem::codes;
+use crate::rate::{FAILURES, Rate, neighbourhood, too_many};
 use crate::{App, Problem};
+
+/// Who is at the other end of the connection, as the listener has put it into the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
 
 /// Anybody may ask.
 pub struct Public;
+
+impl Authority for Public {
+    const DECLARED: Declared = Declared::Public;
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Public {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Public, Problem> {
-        gate::pass(parts);
+        gate::pass_as(parts, Declared::Public);
         Ok(Public)
     }
 }
@@ -35,18 +49,25 @@ pub struct Allowed<N: Needs> {
     needs: PhantomData<N>,
 }
 
+impl<N: Needs> Authority for Allowed<N> {
+    const DECLARED: Declared = Declared::Scope(N::SCOPE);
+}
+
 impl<N: Needs> FromRequestParts<App> for Allowed<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Allowed<N>, Problem> {
         // Whoever is refused has been looked at too.
-        gate::pass(parts);
+        gate::pass_as(parts, Declared::Scope(N::SCOPE));
         let who = identify(parts, app)?;
+        gate::known(parts, &who);
         if !who.may(N::SCOPE) {
             let detail = format!("the token `{}` has no scope `{}`", who.name, N::SCOPE.as_str());
             let hint = "`windlass token create NAME --scope …` makes one that has";
             return Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail).hint(hint));
         }
+        let most = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
+        who.seat.requests.take(most).map_err(|wait| too_many("requests with this token", wait))?;
         Ok(Allowed { who, needs: PhantomData })
     }
 }
@@ -56,12 +77,36 @@ pub fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Problem> {
     if app.options.open {
         return Ok(app.keys.anybody());
     }
-    let unknown = |detail: &str| {
-        let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` beside the store";
-        Problem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, detail).hint(hint)
+    let shown = shown_token(parts);
+    let from = parts.extensions.get::<Peer>().map(|peer| neighbourhood(peer.0.ip()));
+    let wait = from.and_then(|from| app.keys.strangers.wait(from, FAILURES));
+    let refused = match shown {
+        Ok(token) => match app.keys.identify(token, wait.is_none()) {
+            Ok(who) => return Ok(who),
+            Err(Refusal::Unknown) => "nobody has this token",
+            Err(Refusal::Expired) => "this token has expired",
+        },
+        Err(why) => why,
     };
-    let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(|| unknown("there is no token"))?;
-    let token = given.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-    let token = token.ok_or_else(|| unknown("`Authorization` is not `Bearer TOKEN`"))?;
-    app.keys.identify(token.trim()).ok_or_else(|| unknown("nobody has this token"))
+    // Whoever has a token is not kept out by a neighbour who has none.
+    if let Some(wait) = wait {
+        return Err(too_many("tokens that nobody has, from this address", wait));
+    }
+    if let Some(from) = from {
+        // That this one was too many is seen by the next.
+        let _ = app.keys.strangers.take(from, FAILURES);
+    }
+    let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` beside the store";
+    Err(Problem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, refused).hint(hint))
+}
+
+fn shown_token(parts: &Parts) -> Result<&str, &'static str> {
+    let mut given = parts.headers.get_all(header::AUTHORIZATION).iter();
+    let first = given.next().ok_or("there is no token")?;
+    if given.next().is_some() {
+        return Err("there is more than one `Authorization`");
+    }
+    let text = first.to_str().ok().and_then(|text| text.split_once(' '));
+    let token = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+    token.ok_or("`Authorization` is not `Bearer TOKEN`")
 }

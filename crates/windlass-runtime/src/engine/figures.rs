@@ -1,0 +1,102 @@
+//! What the engine has done so far, counted.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use windlass_core::Status;
+use windlass_store::CommitLatency;
+
+use super::Engine;
+
+/// Definitions that are counted by name. Those that come later share one.
+const DEFINITIONS_MAX: usize = 200;
+
+/// Whose name those share.
+const OTHERS: &str = "other";
+
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub ticks: AtomicU64,
+    pub turns: AtomicU64,
+    definitions: Mutex<BTreeMap<Arc<str>, RunCounts>>,
+}
+
+/// Runs of one definition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunCounts {
+    pub started: u64,
+    pub ended: BTreeMap<&'static str, u64>,
+}
+
+/// The engine at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct EngineFigures {
+    /// Runs that it answers for.
+    pub open: u64,
+    /// Those of them that are in memory.
+    pub resident: u64,
+    /// Tasks with workers of this process.
+    pub jobs: u64,
+    pub commits: u64,
+    pub batches: u64,
+    pub commit_latency: CommitLatency,
+    pub ticks: u64,
+    pub turns: u64,
+    pub definitions: BTreeMap<Arc<str>, RunCounts>,
+}
+
+impl Counts {
+    pub fn ticked(&self, turns: usize) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+        if turns > 0 {
+            self.turns.fetch_add(turns as u64, Ordering::Relaxed);
+        }
+    }
+
+    pub fn started(&self, definition: &Arc<str>) {
+        self.count(definition, |runs| runs.started += 1);
+    }
+
+    pub fn ended(&self, definition: &Arc<str>, status: Status) {
+        self.count(definition, |runs| *runs.ended.entry(status.as_str()).or_default() += 1);
+    }
+
+    fn count(&self, definition: &Arc<str>, change: impl FnOnce(&mut RunCounts)) {
+        let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runs) = definitions.get_mut(definition) {
+            return change(runs);
+        }
+        let name = if definitions.len() < DEFINITIONS_MAX { definition.clone() } else { OTHERS.into() };
+        change(definitions.entry(name).or_default());
+    }
+}
+
+impl Engine {
+    /// What it has done since it was made, and has now.
+    pub fn figures(&self) -> EngineFigures {
+        let inner = &self.inner;
+        let (open, resident) = {
+            let runs = inner.runs();
+            let resident = runs.values().filter(|tracked| tracked.mailbox.is_some()).count();
+            (runs.len() as u64, resident as u64)
+        };
+        let definitions = inner.counts.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        EngineFigures {
+            open,
+            resident,
+            jobs: inner.pool.busy() as u64,
+            commits: inner.writer.commits(),
+            batches: inner.writer.batches(),
+            commit_latency: inner.writer.latency(),
+            ticks: inner.counts.ticks.load(Ordering::Relaxed),
+            turns: inner.counts.turns.load(Ordering::Relaxed),
+            definitions,
+        }
+    }
+
+    /// Takes no more runs.
+    pub fn is_closing(&self) -> bool {
+        self.inner.is_closing()
+    }
+}

@@ -1,0 +1,168 @@
+//! Tokens: who may do what.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use windlass_runtime::real_now;
+use windlass_value::Timestamp;
+
+use crate::auth::tokens::{self, TokenError, Wanted};
+use crate::auth::{Admin, Allowed, Identity, Scope};
+use crate::problem::codes;
+use crate::{App, Problem};
+
+/// A token, without what would let somebody use it.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct TokenFacts {
+    id: String,
+    name: String,
+    scopes: Vec<Scope>,
+    /// RFC 3339
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    /// To within an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used: Option<String>,
+    /// Who has made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+impl From<tokens::Token> for TokenFacts {
+    fn from(token: tokens::Token) -> TokenFacts {
+        let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        TokenFacts {
+            id: token.id,
+            name: token.name,
+            scopes: token.scopes,
+            created_at: token.created_at.to_string(),
+            expires_at: text(token.expires_at),
+            last_used: text(token.last_used),
+            by: token.by,
+        }
+    }
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct TokenList {
+    items: Vec<TokenFacts>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    name: String,
+    scopes: Vec<Scope>,
+    /// RFC 3339
+    #[serde(default)]
+    expires_at: Option<String>,
+    /// Instead of a point in time.
+    #[serde(default)]
+    expires_in_seconds: Option<u64>,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct MadeToken {
+    #[serde(flatten)]
+    facts: TokenFacts,
+    /// Shown this once.
+    token: String,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct Revoked {
+    id: String,
+    revoked: bool,
+}
+
+/// All tokens, oldest first.
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", responses((status = 200, body = TokenList)))]
+pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
+    let mut all = tokens::all(&*app.store)?;
+    all.sort_by_key(|(token, _)| token.created_at);
+    Ok(Json(TokenList { items: all.into_iter().map(|(token, _)| token.into()).collect(), next: None }))
+}
+
+/// Makes a token. The answer is the only place where it can be seen.
+#[utoipa::path(
+    post,
+    path = "/api/v1/tokens",
+    tag = "tokens",
+    request_body = NewToken,
+    responses((status = 201, body = MadeToken), (status = 422, body = Problem))
+)]
+pub async fn create(
+    allowed: Allowed<Admin>,
+    State(app): State<App>,
+    Json(new): Json<NewToken>,
+) -> Result<(StatusCode, Json<MadeToken>), Problem> {
+    refuse_more_than_own(&allowed.who, &new.scopes)?;
+    let expires_at = expiry(&new)?;
+    let wanted = Wanted { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.who.id.clone()) };
+    let (token, secret) = tokens::create(&*app.store, wanted)?;
+    app.keys.refresh()?;
+    Ok((StatusCode::CREATED, Json(MadeToken { facts: token.into(), token: secret.reveal().to_owned() })))
+}
+
+/// Takes a token away. The last one that may do everything stays.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/tokens/{id}",
+    tag = "tokens",
+    params(("id" = String, Path, description = "its id, not the token itself")),
+    responses((status = 200, body = Revoked), (status = 404, body = Problem), (status = 409, body = Problem))
+)]
+pub async fn revoke(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<Json<Revoked>, Problem> {
+    let token = tokens::revoke(&*app.store, &id)?;
+    app.keys.refresh()?;
+    Ok(Json(Revoked { id: token.id, revoked: true }))
+}
+
+/// Nobody hands on what he does not have.
+fn refuse_more_than_own(who: &Identity, scopes: &[Scope]) -> Result<(), Problem> {
+    match scopes.iter().find(|scope| !who.may(**scope)) {
+        None => Ok(()),
+        Some(scope) => {
+            let detail = format!("the token `{}` has no scope `{}` to give", who.name, scope.as_str());
+            Err(Problem::new(StatusCode::FORBIDDEN, codes::FORBIDDEN, detail))
+        }
+    }
+}
+
+fn expiry(new: &NewToken) -> Result<Option<Timestamp>, Problem> {
+    match (&new.expires_at, new.expires_in_seconds) {
+        (Some(_), Some(_)) => Err(Problem::bad_request("say either `expires_at` or `expires_in_seconds`")),
+        (Some(text), None) => Timestamp::parse_rfc3339(text)
+            .map(Some)
+            .ok_or_else(|| Problem::bad_request(format!("`expires_at` is no time of RFC 3339: `{text}`"))),
+        (None, Some(seconds)) => {
+            let micros = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(1_000_000));
+            let at = micros.and_then(|micros| real_now().0.checked_add(micros)).map(Timestamp);
+            at.map(Some).ok_or_else(|| Problem::bad_request("`expires_in_seconds` is too long"))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Problem {
+        let (hint, detail) = (error.hint(), error.to_string());
+        let (status, code) = match error {
+            TokenError::Store(error) => return error.into(),
+            TokenError::NoSuchToken(_) => (StatusCode::NOT_FOUND, codes::NOT_FOUND),
+            TokenError::LastAdmin(_) | TokenError::Busy => (StatusCode::CONFLICT, codes::CONFLICT),
+            TokenError::NoScope | TokenError::Name | TokenError::Expired | TokenError::TooMany => {
+                (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT)
+            }
+            TokenError::Random(_) | TokenError::File { .. } => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
+        };
+        Problem::new(status, code, detail).hint(hint)
+    }
+}

@@ -1,0 +1,228 @@
+//! The file: its chain, its end after a crash, and what happens when it has grown.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::FILE;
+
+/// Held by whoever writes.
+const LOCK: &str = "audit.lock";
+
+/// Where a line's hash begins.
+pub(super) const HASH_KEY: &str = ",\"hash\":\"";
+
+/// The hash, its quote and the brace at the end of each line.
+pub(super) const HASH_TAIL: usize = 64 + 2;
+
+/// No line is longer: names, paths and numbers all have bounds of their own.
+pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+#[error("{what} (`{file}`): {why}")]
+pub struct AuditError {
+    pub what: String,
+    pub file: String,
+    pub why: String,
+}
+
+impl AuditError {
+    pub(super) fn new(file: &Path, what: &str, why: &dyn std::fmt::Display) -> AuditError {
+        AuditError { what: what.to_owned(), file: file.display().to_string(), why: why.to_string() }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        "only one server at a time writes it; otherwise look at the disk and the permissions of the store's directory"
+    }
+}
+
+/// What a line's hash is of: the hash before it, and all of the line up to its own.
+pub(super) fn chained(before: &[u8; 32], line: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(before);
+    hasher.update(line);
+    *hasher.finalize().as_bytes()
+}
+
+/// A line in its parts: what the hash is of, and the hash it says it has.
+pub(super) fn parts(line: &[u8]) -> Option<(&[u8], [u8; 32])> {
+    let at = line.len().checked_sub(HASH_TAIL + HASH_KEY.len())?;
+    let (body, tail) = line.split_at(at);
+    let hash = tail.strip_prefix(HASH_KEY.as_bytes())?.strip_suffix(b"\"}")?;
+    Some((body, *blake3::Hash::from_hex(hash).ok()?.as_bytes()))
+}
+
+pub(super) fn number(line: &[u8]) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        n: u64,
+    }
+    serde_json::from_slice::<Numbered>(line).ok().map(|line| line.n)
+}
+
+/// All files of a log, oldest first.
+pub(super) fn files(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut aside: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".log"));
+        if number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())) {
+            aside.push(path);
+        }
+    }
+    aside.sort();
+    let current = directory.join(FILE);
+    aside.extend(current.exists().then_some(current));
+    Ok(aside)
+}
+
+pub(super) struct Log {
+    directory: PathBuf,
+    file: File,
+    bytes: u64,
+    bytes_max: u64,
+    /// The number of the file's first line, and of the next one.
+    first: u64,
+    next: u64,
+    last_hash: [u8; 32],
+    buffer: Vec<u8>,
+    _lock: File,
+}
+
+impl Log {
+    /// And how many bytes of an unfinished line were cut.
+    pub fn open(directory: &Path, bytes_max: u64) -> Result<(Log, u64), AuditError> {
+        let path = directory.join(FILE);
+        let trouble = |what: &'static str| {
+            let path = path.clone();
+            move |error: std::io::Error| AuditError::new(&path, what, &error)
+        };
+        let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+        let lock = open(&directory.join(LOCK)).map_err(trouble("could not open the audit log's lock"))?;
+        lock.try_lock().map_err(|error| AuditError::new(&path, "another server writes this audit log", &error))?;
+        let older = files(directory).map_err(trouble("could not look for the audit log"))?;
+        let older = older.into_iter().rfind(|file| *file != path);
+        let mut file = open(&path).map_err(trouble("could not open the audit log"))?;
+        let cut = cut_torn(&mut file).map_err(trouble("could not cut the audit log's unfinished end"))?;
+        let mut last = last_line(&mut file).map_err(trouble("could not read the audit log"))?;
+        let own = last.is_some();
+        if let (None, Some(older)) = (&last, older) {
+            let read = File::open(&older).and_then(|mut older| last_line(&mut older));
+            last = read.map_err(trouble("could not read the audit log before this one"))?;
+        }
+        let (number, last_hash) = match &last {
+            None => (0, [0; 32]),
+            Some(line) => {
+                let damaged = || AuditError::new(&path, "the audit log's last line is none", &"its hash is missing");
+                let (_, hash) = parts(line).ok_or_else(damaged)?;
+                (number(line).ok_or_else(damaged)?, hash)
+            }
+        };
+        let first = match own {
+            true => first_number(&mut file).map_err(trouble("could not read the audit log"))?.unwrap_or(number + 1),
+            false => number + 1,
+        };
+        let bytes = file.seek(SeekFrom::End(0)).map_err(trouble("could not read the audit log"))?;
+        sync_directory(directory).map_err(trouble("could not sync the audit log's directory"))?;
+        let directory = directory.to_owned();
+        let log = Log {
+            directory,
+            file,
+            bytes,
+            bytes_max,
+            first,
+            next: number + 1,
+            last_hash,
+            buffer: Vec::new(),
+            _lock: lock,
+        };
+        Ok((log, cut))
+    }
+
+    /// Adds a line to what the next commit writes.
+    pub fn add(&mut self, text: &str) {
+        let begin = self.buffer.len();
+        // Writing into memory does not fail.
+        let _ = write!(self.buffer, "{{\"n\":{},{text}", self.next);
+        self.last_hash = chained(&self.last_hash, &self.buffer[begin..]);
+        let hash = blake3::Hash::from_bytes(self.last_hash).to_hex();
+        let _ = writeln!(self.buffer, "{HASH_KEY}{hash}\"}}");
+        self.next += 1;
+    }
+
+    /// All that was added is on the disk when this returns.
+    pub fn commit(&mut self) -> Result<(), AuditError> {
+        let path = self.directory.join(FILE);
+        let trouble = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
+        self.file.write_all(&self.buffer).map_err(trouble)?;
+        self.file.sync_data().map_err(trouble)?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        // A burst needs no room afterwards.
+        self.buffer.shrink_to(LINE_BYTES_MAX);
+        if self.bytes >= self.bytes_max {
+            self.put_aside().map_err(trouble)?;
+        }
+        Ok(())
+    }
+
+    /// The chain goes on in a new file. Whatever interrupts this, no line is lost.
+    fn put_aside(&mut self) -> std::io::Result<()> {
+        let path = self.directory.join(FILE);
+        fs::rename(&path, self.directory.join(format!("audit.{:012}.log", self.first)))?;
+        self.file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path)?;
+        sync_directory(&self.directory)?;
+        (self.bytes, self.first) = (0, self.next);
+        Ok(())
+    }
+}
+
+fn sync_directory(directory: &Path) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// A crash can leave a part of a line at the end.
+fn cut_torn(file: &mut File) -> std::io::Result<u64> {
+    let bytes = file.seek(SeekFrom::End(0))?;
+    let mut end = bytes;
+    let mut chunk = vec![0u8; LINE_BYTES_MAX];
+    while end > 0 {
+        let begin = end.saturating_sub(chunk.len() as u64);
+        let part = &mut chunk[..(end - begin) as usize];
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_exact(part)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            end = begin + at as u64 + 1;
+            break;
+        }
+        end = begin;
+    }
+    if end < bytes {
+        file.set_len(end)?;
+        file.sync_all()?;
+    }
+    Ok(bytes - end)
+}
+
+fn last_line(file: &mut File) -> std::io::Result<Option<Vec<u8>>> {
+    let bytes = file.seek(SeekFrom::End(0))?;
+    let begin = bytes.saturating_sub(2 * LINE_BYTES_MAX as u64);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut end = Vec::new();
+    file.take(bytes - begin).read_to_end(&mut end)?;
+    let Some(text) = end.strip_suffix(b"\n") else { return Ok(None) };
+    let at = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    Ok(Some(text[at..].to_vec()))
+}
+
+fn first_number(file: &mut File) -> std::io::Result<Option<u64>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut begin = vec![0u8; LINE_BYTES_MAX];
+    let read = file.read(&mut begin)?;
+    let line = begin[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(number(line))
+}

@@ -1,0 +1,230 @@
+//! Who did what: one line for every changing call, on the disk before the call is answered.
+//!
+//! One thread writes. What arrives while it syncs is the next group, so that many calls share one sync. Each line has the
+//! hash of itself and the line before: a line that was changed, taken out or put in later breaks the chain.
+
+mod log;
+mod pages;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+use serde_json::Map;
+use tokio::sync::oneshot;
+use windlass_runtime::real_now;
+use windlass_value::Timestamp;
+
+pub use log::AuditError;
+pub use pages::{Page, page};
+pub use verify::{Checked, verify};
+
+use log::Log;
+
+/// What one group writes at most before it syncs.
+const GROUP_LINES_MAX: usize = 4_096;
+
+/// The file that is written to; those before it are called `audit.NUMBER.log`, by their first line.
+pub const FILE: &str = "audit.log";
+
+/// A file that has grown to this is put aside.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a line says, besides its number and its hash.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    #[serde(serialize_with = "as_text")]
+    pub at: Timestamp,
+    /// None: whoever it was has not said so.
+    pub who: Option<Who>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    pub method: String,
+    /// As the document has it.
+    pub route: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub path: Map<String, serde_json::Value>,
+    pub status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<BodyFacts>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Who {
+    pub id: String,
+    pub name: String,
+}
+
+/// What was sent, without saying it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BodyFacts {
+    pub bytes: u64,
+    /// The first 16 bytes of its BLAKE3.
+    pub hash: String,
+}
+
+fn as_text<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// Something that the server did by itself.
+#[derive(Serialize)]
+struct Event<'a> {
+    at: String,
+    event: &'a str,
+    #[serde(skip_serializing_if = "is_zero")]
+    cut_bytes: u64,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// Written before such a call is answered. The default keeps nothing: for trials.
+#[derive(Default)]
+pub struct Audit {
+    writer: Option<Writer>,
+}
+
+struct Writer {
+    directory: PathBuf,
+    queue: Option<mpsc::Sender<Waiting>>,
+    state: Arc<State>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: AtomicUsize,
+    broken: AtomicBool,
+    lines: AtomicUsize,
+    syncs: AtomicUsize,
+}
+
+struct Waiting {
+    /// The line without its number and its hash.
+    text: String,
+    written: Option<oneshot::Sender<bool>>,
+}
+
+/// Figures of the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AuditFigures {
+    pub waiting: usize,
+    pub lines: usize,
+    pub syncs: usize,
+}
+
+impl Audit {
+    /// The log beside a store. A line that was cut short by a crash is taken away; the chain goes on.
+    pub fn open(directory: &Path) -> Result<Audit, AuditError> {
+        Audit::open_with(directory, FILE_BYTES_MAX)
+    }
+
+    pub fn open_with(directory: &Path, file_bytes_max: u64) -> Result<Audit, AuditError> {
+        let (mut log, cut_bytes) = Log::open(directory, file_bytes_max)?;
+        log.add(&text(&Event { at: real_now().to_string(), event: "start", cut_bytes }));
+        log.commit()?;
+        let state = Arc::new(State::default());
+        let (queue, arrived) = mpsc::channel();
+        let shared = state.clone();
+        let thread = std::thread::Builder::new()
+            .name("windlass-audit".to_owned())
+            .spawn(move || work(log, &arrived, &shared))
+            .map_err(|error| AuditError::new(directory, "could not start the thread that writes it", &error))?;
+        let writer =
+            Writer { directory: directory.to_owned(), queue: Some(queue), state, thread: Mutex::new(Some(thread)) };
+        Ok(Audit { writer: Some(writer) })
+    }
+
+    /// Whether nothing can be noted any more: then nothing may be changed either.
+    pub fn is_broken(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.state.broken.load(Ordering::Relaxed))
+    }
+
+    /// Notes a call. True when the line is on the disk.
+    pub async fn note(&self, line: &Line) -> bool {
+        let Some(writer) = &self.writer else { return true };
+        let (sender, written) = oneshot::channel();
+        writer.send(text(line), Some(sender));
+        written.await.unwrap_or(false)
+    }
+
+    /// The same for what was refused: nobody has to wait for it.
+    pub fn note_refused(&self, line: &Line) {
+        if let Some(writer) = &self.writer {
+            writer.send(text(line), None);
+        }
+    }
+
+    pub fn figures(&self) -> AuditFigures {
+        let Some(writer) = &self.writer else { return AuditFigures::default() };
+        let of = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let state = &writer.state;
+        AuditFigures { waiting: of(&state.waiting), lines: of(&state.lines), syncs: of(&state.syncs) }
+    }
+
+    /// Where the log is, if it is kept.
+    pub fn directory(&self) -> Option<&Path> {
+        self.writer.as_ref().map(|writer| &*writer.directory)
+    }
+}
+
+impl Writer {
+    fn send(&self, text: String, written: Option<oneshot::Sender<bool>>) {
+        self.state.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting { text, written };
+        // A thread that has gone answers by letting go of the reply.
+        if self.queue.as_ref().is_none_or(|queue| queue.send(waiting).is_err()) {
+            self.state.broken.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What was noted is still written.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes all that waits, writes it, syncs once, answers everybody.
+fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
+    let mut replies = Vec::new();
+    while let Ok(first) = arrived.recv() {
+        let mut next = Some(first);
+        while let Some(waiting) = next.take() {
+            log.add(&waiting.text);
+            replies.push(waiting.written);
+            if replies.len() < GROUP_LINES_MAX {
+                next = arrived.try_recv().ok();
+            }
+        }
+        // After a failed sync nobody knows what the disk has: whatever follows would be a guess.
+        let good = !state.broken.load(Ordering::Relaxed) && log.commit().is_ok();
+        if !good {
+            state.broken.store(true, Ordering::Relaxed);
+        }
+        state.waiting.fetch_sub(replies.len(), Ordering::Relaxed);
+        state.lines.fetch_add(replies.len(), Ordering::Relaxed);
+        state.syncs.fetch_add(1, Ordering::Relaxed);
+        for reply in replies.drain(..).flatten() {
+            // Whoever asked may have gone.
+            let _ = reply.send(good);
+        }
+    }
+}
+
+/// The inside of an object: `"at":…,"who":…`.
+fn text(line: &impl Serialize) -> String {
+    let mut text = serde_json::to_string(line).unwrap_or_default();
+    text.pop();
+    text.drain(..usize::from(!text.is_empty()));
+    text
+}

@@ -1,0 +1,78 @@
+//! Lines, page by page. Numbers grow along a file, so a page is found by halving.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use super::log::{files, number};
+
+/// Lines after a number, oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub items: Vec<serde_json::Value>,
+    /// For `after`, if there are more.
+    pub next: Option<u64>,
+}
+
+pub fn page(directory: &Path, after: u64, limit: usize) -> std::io::Result<Page> {
+    let files = files(directory)?;
+    let mut page = Page::default();
+    // The newest file that begins at or before the line which is wanted.
+    let mut from = 0;
+    for (index, path) in files.iter().enumerate() {
+        if first_number(path)?.is_some_and(|first| first <= after.saturating_add(1)) {
+            from = index;
+        }
+    }
+    let mut last = after;
+    for path in &files[from.min(files.len())..] {
+        let mut reader = BufReader::new(File::open(path)?);
+        seek(&mut reader, after)?;
+        let mut line = Vec::new();
+        while page.items.len() <= limit {
+            line.clear();
+            if reader.read_until(b'\n', &mut line)? == 0 || !line.ends_with(b"\n") {
+                break;
+            }
+            let Ok(value) = serde_json::from_slice::<serde_json::Value>(&line) else { continue };
+            match value.get("n").and_then(serde_json::Value::as_u64).filter(|number| *number > after) {
+                Some(_) if page.items.len() == limit => {
+                    page.next = Some(last);
+                    return Ok(page);
+                }
+                Some(number) => {
+                    last = number;
+                    page.items.push(value);
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(page)
+}
+
+fn first_number(path: &Path) -> std::io::Result<Option<u64>> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
+    Ok(number(&line))
+}
+
+/// To the beginning of a line that comes at or before the first one after `after`, with few others in between.
+fn seek(reader: &mut BufReader<File>, after: u64) -> std::io::Result<()> {
+    const NEAR: u64 = 64 * 1024;
+    let (mut low, mut high) = (0, reader.seek(SeekFrom::End(0))?);
+    let mut line = Vec::new();
+    while high - low > NEAR {
+        let middle = low + (high - low) / 2;
+        reader.seek(SeekFrom::Start(middle))?;
+        line.clear();
+        let skipped = reader.read_until(b'\n', &mut line)? as u64;
+        line.clear();
+        reader.read_until(b'\n', &mut line)?;
+        match number(&line) {
+            Some(number) if number <= after => low = middle + skipped,
+            _ => high = middle,
+        }
+    }
+    reader.seek(SeekFrom::Start(low)).map(drop)
+}

@@ -1,0 +1,120 @@
+//! Only a handler whose first argument is an authorisation type can become a route: the compiler sees to it. What the type
+//! says is what the document says.
+
+use axum::routing::MethodRouter;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa_axum::router::UtoipaMethodRouter;
+
+use super::Scope;
+
+/// The name of the one security scheme of the document.
+pub const SCHEME: &str = "token";
+
+/// Who may call a handler, as its first argument says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Declared {
+    Public,
+    /// Whoever has a token with this scope.
+    Scope(Scope),
+    /// Whoever has signed the request with the secret of this one route.
+    Signed,
+}
+
+/// An authorisation type: when it has been taken, whoever calls was looked at.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say who may call this handler",
+    label = "the first argument of a handler is an authorisation type",
+    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
+)]
+pub trait Authority {
+    const DECLARED: Declared;
+}
+
+/// A handler that takes an authorisation type first.
+#[diagnostic::on_unimplemented(
+    message = "this handler does not say who may call it",
+    label = "its first argument is no authorisation type",
+    note = "take `Public`, `Allowed<Read>`, `Allowed<Run>`, `Allowed<Control>`, `Allowed<Work>`, `Allowed<Admin>` or `Signed` first"
+)]
+pub trait Guarded<Arguments> {
+    const DECLARED: Declared;
+}
+
+macro_rules! guarded {
+    ($($argument:ident),*) => {
+        impl<F, Answer, First: Authority, $($argument),*> Guarded<(First, $($argument,)*)> for F
+        where
+            F: Fn(First, $($argument),*) -> Answer,
+        {
+            const DECLARED: Declared = First::DECLARED;
+        }
+    };
+}
+
+guarded!();
+guarded!(A);
+guarded!(A, B);
+guarded!(A, B, C);
+guarded!(A, B, C, D);
+guarded!(A, B, C, D, E);
+guarded!(A, B, C, D, E, G);
+guarded!(A, B, C, D, E, G, H);
+
+/// What a handler declares.
+pub fn declared<Arguments, H: Guarded<Arguments>>(_: &H) -> Declared {
+    H::DECLARED
+}
+
+/// Routes of guarded handlers, with what each declares in the document.
+macro_rules! routes {
+    ($first:path $(, $more:path)* $(,)?) => {{
+        let declared = $crate::auth::guard::declared(&$first);
+        let routes = $crate::auth::guard::declare(utoipa_axum::routes!($first), declared);
+        $(
+            let declared = $crate::auth::guard::declared(&$more);
+            let one = $crate::auth::guard::declare(utoipa_axum::routes!($more), declared);
+            let routes = $crate::auth::guard::join(routes, one);
+        )*
+        routes
+    }};
+}
+
+pub(crate) use routes;
+
+/// Writes into the document who may call these operations, whatever their authors have written there.
+pub fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMethodRouter<S> {
+    let (schemas, mut paths, router) = routes;
+    for item in paths.paths.values_mut() {
+        operations(item).for_each(|operation| {
+            operation.security = Some(match declared {
+                Declared::Public => vec![SecurityRequirement::default()],
+                Declared::Signed => vec![SecurityRequirement::new("signature", Vec::<String>::new())],
+                Declared::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],
+            });
+        });
+    }
+    (schemas, paths, router)
+}
+
+/// Several methods of one path.
+pub fn join<S: Clone + Send + Sync + 'static>(
+    one: UtoipaMethodRouter<S>,
+    other: UtoipaMethodRouter<S>,
+) -> UtoipaMethodRouter<S> {
+    let (mut schemas, mut paths, router) = one;
+    schemas.extend(other.0);
+    for (path, item) in other.1.paths {
+        match paths.paths.get_mut(&path) {
+            Some(known) => known.merge_operations(item),
+            None => drop(paths.paths.insert(path, item)),
+        }
+    }
+    let router: MethodRouter<S> = router.merge(other.2);
+    (schemas, paths, router)
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
+    [get, put, post, delete, options, head, patch, trace].into_iter().flatten()
+}

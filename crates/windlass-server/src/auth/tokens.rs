@@ -1,0 +1,281 @@
+//! Tokens in the store. Only their hashes are kept: whoever reads the store cannot use one. Everything here works beside a
+//! running server, which looks whenever the store has changed.
+
+use serde::{Deserialize, Serialize};
+use windlass_runtime::real_now;
+use windlass_store::{RecordChange, RecordRow, Store, StoreError};
+use windlass_value::Timestamp;
+
+use super::Scope;
+
+pub const KIND: &str = "token";
+
+/// How every token begins, so that people and scanners know one when they see it.
+pub const PREFIX: &str = "wl_";
+
+/// Random bytes of a token.
+const SECRET_BYTES: usize = 32;
+
+/// As many as a server keeps in memory.
+pub const TOKENS_MAX: usize = 10_000;
+
+const NAME_CHARS_MAX: usize = 100;
+
+const PAGE: u32 = 500;
+
+/// What the store knows of a token.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Token {
+    pub id: String,
+    pub name: String,
+    /// BLAKE3 of the whole token, in hexadecimal digits. It holds 256 random bits: nothing slower is needed.
+    pub hash: String,
+    pub scopes: Vec<Scope>,
+    #[serde(with = "when")]
+    pub created_at: Timestamp,
+    #[serde(default, with = "perhaps", skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// To within an hour.
+    #[serde(default, with = "perhaps", skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<Timestamp>,
+    /// Who has made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl Token {
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    fn is_live_admin(&self, now: Timestamp) -> bool {
+        self.scopes.contains(&Scope::Admin) && !self.has_expired(now)
+    }
+}
+
+/// The token itself. It can be shown once, and is nowhere else.
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new() -> Result<Secret, TokenError> {
+        use base64::Engine as _;
+        let mut bytes = [0u8; SECRET_BYTES];
+        getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+        let text = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
+        Ok(Secret(format!("{PREFIX}{text}")))
+    }
+
+    /// One that somebody has handed in; None if it cannot be one.
+    pub fn given(text: &str) -> Option<Secret> {
+        let body = text.strip_prefix(PREFIX)?;
+        let fits = body.len() == SECRET_BYTES.div_ceil(3) * 4 - 1;
+        let plain = body.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        (fits && plain).then(|| Secret(text.to_owned()))
+    }
+
+    pub fn hash(&self) -> [u8; 32] {
+        *blake3::hash(self.0.as_bytes()).as_bytes()
+    }
+
+    fn hash_text(&self) -> String {
+        blake3::hash(self.0.as_bytes()).to_hex().to_string()
+    }
+
+    /// For the one time that it is shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+/// It is not written into anything by accident.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("there is no token `{0}`")]
+    NoSuchToken(String),
+    #[error("`{0}` is the last token that may do everything: nobody could make another")]
+    LastAdmin(String),
+    #[error("a token without a scope could do nothing")]
+    NoScope,
+    #[error("a token's name has 1 to {NAME_CHARS_MAX} characters, none of which is a control character")]
+    Name,
+    #[error("the token would have expired before it is made")]
+    Expired,
+    #[error("there are {TOKENS_MAX} tokens already")]
+    TooMany,
+    #[error("somebody else changes tokens at the same time")]
+    Busy,
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
+    #[error("{what} `{file}`: {why}")]
+    File { what: &'static str, file: String, why: String },
+}
+
+impl TokenError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            TokenError::NoSuchToken(_) => "`windlass token list` shows them",
+            TokenError::LastAdmin(_) => {
+                "make another first: `windlass token create NAME --scope admin`, then revoke this one"
+            }
+            TokenError::NoScope => "scopes are read, run, control, work, admin",
+            TokenError::Name => "choose another name",
+            TokenError::Expired => "choose a later time",
+            TokenError::TooMany => "revoke those that nobody uses: `windlass token list` shows when each was used last",
+            TokenError::Busy => "try again",
+            TokenError::Store(_) | TokenError::Random(_) => "`windlass doctor` looks at the store",
+            TokenError::File { .. } => "look at the permissions of the store's directory",
+        }
+    }
+}
+
+/// What somebody wants.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub name: String,
+    pub scopes: Vec<Scope>,
+    pub expires_at: Option<Timestamp>,
+    pub by: Option<String>,
+}
+
+/// Makes a token. The secret is given this once.
+pub fn create(store: &dyn Store, wanted: Wanted) -> Result<(Token, Secret), TokenError> {
+    let secret = Secret::new()?;
+    let token = keep(store, wanted, &secret)?;
+    Ok((token, secret))
+}
+
+pub(super) fn keep(store: &dyn Store, wanted: Wanted, secret: &Secret) -> Result<Token, TokenError> {
+    let Wanted { name, mut scopes, expires_at, by } = wanted;
+    let now = real_now();
+    if name.trim().is_empty() || name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
+        return Err(TokenError::Name);
+    }
+    scopes.sort_unstable();
+    scopes.dedup();
+    if scopes.is_empty() {
+        return Err(TokenError::NoScope);
+    }
+    if expires_at.is_some_and(|at| at <= now) {
+        return Err(TokenError::Expired);
+    }
+    if all(store)?.len() >= TOKENS_MAX {
+        return Err(TokenError::TooMany);
+    }
+    let token = Token {
+        id: new_id()?,
+        name,
+        hash: secret.hash_text(),
+        scopes,
+        created_at: now,
+        expires_at,
+        last_used: None,
+        by,
+    };
+    let change = RecordChange::put(KIND, &token.id, encode(&token), now).expecting(0);
+    match store.change_records(vec![change])? {
+        true => Ok(token),
+        false => Err(TokenError::Busy),
+    }
+}
+
+/// All tokens, with the revision of each. One that cannot be read is nobody's.
+pub fn all(store: &dyn Store) -> Result<Vec<(Token, u64)>, StoreError> {
+    let mut tokens = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = store.records(KIND, &after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(tokens) };
+        after.clone_from(&last.key);
+        tokens.extend(page.iter().filter_map(decode));
+    }
+}
+
+/// Takes a token away: whoever has it is nobody from now on.
+pub fn revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
+    let (tokens, now) = (all(store)?, real_now());
+    let (token, revision) =
+        tokens.iter().find(|(token, _)| token.id == id).ok_or_else(|| TokenError::NoSuchToken(id.to_owned()))?;
+    let mut changes = vec![RecordChange::remove(KIND, id, now).expecting(*revision)];
+    if token.is_live_admin(now) {
+        // Another is left, and stays while this one goes: two who revoke each other's do not both succeed.
+        let other = tokens.iter().filter(|(other, _)| other.id != id && other.is_live_admin(now));
+        let other = other.max_by_key(|(other, _)| other.expires_at.map_or(i64::MAX, |at| at.0));
+        let (other, revision) = other.ok_or_else(|| TokenError::LastAdmin(id.to_owned()))?;
+        changes.push(RecordChange::put(KIND, &other.id, encode(other), now).expecting(*revision));
+    }
+    match store.change_records(changes)? {
+        true => Ok(token.clone()),
+        false => Err(TokenError::Busy),
+    }
+}
+
+/// Notes that a token was used. One that was revoked meanwhile stays so.
+pub(super) fn note_use(store: &dyn Store, id: &str, at: Timestamp) -> Result<(), StoreError> {
+    let Some((token, revision)) = store.record(KIND, id)?.as_ref().and_then(decode) else { return Ok(()) };
+    let token = Token { last_used: Some(at), ..token };
+    // Whoever was faster has noted it as well.
+    store.change_records(vec![RecordChange::put(KIND, id, encode(&token), at).expecting(revision)]).map(drop)
+}
+
+pub fn has_admin(store: &dyn Store) -> Result<bool, StoreError> {
+    let now = real_now();
+    Ok(all(store)?.iter().any(|(token, _)| token.is_live_admin(now)))
+}
+
+fn encode(token: &Token) -> Vec<u8> {
+    // A struct of texts and numbers always can be written.
+    serde_json::to_vec(token).unwrap_or_default()
+}
+
+fn decode(row: &RecordRow) -> Option<(Token, u64)> {
+    let token: Token = serde_json::from_slice(&row.body).ok()?;
+    (token.id == row.key).then_some((token, row.revision))
+}
+
+fn new_id() -> Result<String, TokenError> {
+    let mut bytes = [0u8; 8];
+    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    Ok(format!("tk_{:016x}", u64::from_be_bytes(bytes)))
+}
+
+/// Times as people write them.
+mod when {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use windlass_value::Timestamp;
+
+    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(at)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Timestamp::parse_rfc3339(&text).ok_or_else(|| serde::de::Error::custom("no time of RFC 3339"))
+    }
+}
+
+mod perhaps {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use windlass_value::Timestamp;
+
+    pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        match at {
+            Some(at) => serializer.collect_str(at),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let parsed = text.map(|text| Timestamp::parse_rfc3339(&text).ok_or(()));
+        parsed.transpose().map_err(|()| serde::de::Error::custom("no time of RFC 3339"))
+    }
+}

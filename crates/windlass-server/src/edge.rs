@@ -1,0 +1,242 @@
+//! What every request meets first and every answer last: names, bounds, the audit log, figures, headers.
+
+mod bodies;
+
+use std::time::{Duration, Instant};
+
+use axum::RequestExt;
+use axum::body::Body;
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use windlass_runtime::real_now;
+use windlass_value::Timestamp;
+
+use crate::audit::{Line, Who};
+use crate::auth::gate::Passed;
+use crate::auth::{Declared, Peer, Scope};
+use crate::problem::codes;
+use crate::rate::{DELIVERIES, REFUSALS_NOTED, too_many};
+use crate::{App, Problem};
+use bodies::{Ending, Watched};
+
+/// How long a request may take to arrive.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long it may take to be answered: longer than anything that waits on purpose. Streams are answered at once.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+
+/// Path parameters in the audit log.
+const PARAMETER_CHARS_MAX: usize = 300;
+
+/// How much of an answer that is no problem document is put into one.
+const REASON_BYTES_MAX: usize = 4 * 1024;
+
+/// The outermost layer.
+pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let asked = Asked::of(&mut request).await;
+    let answer = match admit(&app, &request, &asked) {
+        Ok(()) => answer(&app, &asked, request, next).await,
+        Err(problem) => problem.into_response(),
+    };
+    let mut answer = as_problem(answer).await;
+    app.metrics.answered(asked.route(), &asked.method, answer.status(), began.elapsed());
+    add_headers(&mut answer);
+    answer
+}
+
+/// A request, as it is counted and noted.
+struct Asked {
+    at: Timestamp,
+    method: Method,
+    route: Option<MatchedPath>,
+    parameters: Vec<(String, String)>,
+    from: Option<Peer>,
+}
+
+impl Asked {
+    async fn of(request: &mut Request) -> Asked {
+        let parameters = match request.extract_parts::<RawPathParams>().await {
+            Ok(parameters) => parameters
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.chars().take(PARAMETER_CHARS_MAX).collect()))
+                .collect(),
+            Err(_) => Vec::new(),
+        };
+        Asked {
+            at: real_now(),
+            method: request.method().clone(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            parameters,
+            from: request.extensions().get::<Peer>().copied(),
+        }
+    }
+
+    /// Few are possible: what matches no route has no name.
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or("", MatchedPath::as_str)
+    }
+
+    fn is_delivery(&self) -> bool {
+        self.route().contains("/hooks/{")
+    }
+
+    fn line(&self, passed: &Passed, status: StatusCode, body: Option<crate::audit::BodyFacts>) -> Line {
+        let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
+        let signed = (passed.declared() == Some(Declared::Signed))
+            .then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
+        Line {
+            at: self.at,
+            who: who.or(signed),
+            from: self.from.map(|peer| peer.0.to_string()),
+            method: self.method.to_string(),
+            route: self.route().to_owned(),
+            path: self.parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
+            status: status.as_u16(),
+            body,
+        }
+    }
+}
+
+/// Before anything of the request is looked at.
+fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
+    app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
+    if asked.is_delivery() {
+        let taken = app.watch().deliveries.take(request.uri().path(), DELIVERIES);
+        taken.map_err(|wait| too_many("deliveries to this webhook", wait))?;
+    }
+    if app.audit.is_broken() && !request.method().is_safe() {
+        let detail = "the audit log cannot be written: nothing is changed until it can";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
+            .hint("look at the disk, then start the server again"));
+    }
+    Ok(())
+}
+
+async fn answer(app: &App, asked: &Asked, mut request: Request, next: Next) -> Response {
+    let passed = Passed::default();
+    request.extensions_mut().insert(passed.clone());
+    let (parts, body) = request.into_parts();
+    let (body, watched) = Watched::new(body, ARRIVES_WITHIN);
+    let request = Request::from_parts(parts, Body::new(body));
+    let answered = tokio::time::timeout(ANSWERED_WITHIN, next.run(request)).await;
+    let mut answer = answered.unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen"));
+    if watched.was_late() {
+        answer = too_slow("the request did not arrive in time");
+    }
+    if !asked.method.is_safe() {
+        answer = noted(app, asked, &passed, &watched, answer).await;
+    }
+    match is_stream(&answer) {
+        true => stream(app, &passed, answer),
+        false => answer,
+    }
+}
+
+/// The line in the audit log is written before whoever asked hears anything.
+async fn noted(app: &App, asked: &Asked, passed: &Passed, body: &bodies::Seen, answer: Response) -> Response {
+    let status = answer.status();
+    let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    let changes = match passed.declared() {
+        // What workers say is in the journals of the runs; this log is about people and what acts for them.
+        Some(Declared::Scope(Scope::Work)) => refused,
+        Some(Declared::Public | Declared::Scope(Scope::Read)) => false,
+        Some(Declared::Scope(Scope::Run | Scope::Control | Scope::Admin) | Declared::Signed) => true,
+        // An authorisation type of another module says no more than that it was there.
+        None => passed.is_passed(),
+    };
+    if !changes {
+        return answer;
+    }
+    let line = asked.line(passed, status, body.facts());
+    if refused {
+        if app.watch().refusals_noted.take(REFUSALS_NOTED).is_ok() {
+            app.audit.note_refused(&line);
+        }
+        return answer;
+    }
+    match app.audit.note(&line).await {
+        true => answer,
+        false => {
+            let detail = format!("it was answered with {status}, and could not be noted in the audit log");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
+                .hint("look at the disk, then start the server again")
+                .into_response()
+        }
+    }
+}
+
+fn too_slow(detail: &str) -> Response {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, detail).into_response()
+}
+
+fn kind(answer: &Response) -> &str {
+    answer.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
+}
+
+fn is_stream(answer: &Response) -> bool {
+    let kind = kind(answer);
+    kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
+}
+
+/// Streams are counted, and end when the server does.
+fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
+    let seat = passed.who().map_or_else(|| app.keys.anybody().seat.clone(), |who| who.seat.clone());
+    let Some(counted) = bodies::Counted::new(&seat, app.options.streams_per_token_max, &app.metrics) else {
+        return too_many("streams with this token", Duration::from_secs(5)).into_response();
+    };
+    let draining = app.draining();
+    answer.map(|body| Body::new(Ending::new(body, draining, counted)))
+}
+
+/// Errors of the routes' crate are texts: they become problems as well.
+async fn as_problem(answer: Response) -> Response {
+    let status = answer.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || kind(&answer).starts_with("application/problem+json") {
+        return answer;
+    }
+    let (parts, body) = answer.into_parts();
+    let text = axum::body::to_bytes(body, REASON_BYTES_MAX).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let code = match status {
+        StatusCode::METHOD_NOT_ALLOWED => codes::METHOD,
+        StatusCode::NOT_FOUND => codes::NOT_FOUND,
+        StatusCode::PAYLOAD_TOO_LARGE => codes::TOO_LARGE,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => codes::MEDIA_TYPE,
+        _ if status.is_client_error() => codes::BAD_REQUEST,
+        _ => codes::INTERNAL,
+    };
+    let reason = status.canonical_reason().unwrap_or("it did not work");
+    let mut problem = Problem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
+    if let Some(allow) = parts.headers.get(header::ALLOW) {
+        problem.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    problem
+}
+
+/// What is said with every answer, unless the route says otherwise.
+const HEADERS: [(header::HeaderName, &str); 5] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+];
+
+fn add_headers(answer: &mut Response) {
+    for (name, value) in HEADERS {
+        answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        answer.headers_mut().entry(header::WWW_AUTHENTICATE).or_insert(HeaderValue::from_static("Bearer"));
+    }
+}
+
+/// A handler that panics answers with a problem, and what it was about is not told.
+pub fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
+    let detail = "the server has a defect and stopped in the middle of this request";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
+}

@@ -1,0 +1,164 @@
+//! Bodies that are watched while they pass.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::watch;
+use tokio::time::Sleep;
+
+use crate::audit::BodyFacts;
+use crate::auth::Seat;
+use crate::metrics::Metrics;
+
+/// Digits of a body's hash in the audit log.
+const HASH_DIGITS: usize = 32;
+
+/// What is known of a body that has passed.
+#[derive(Clone, Default)]
+pub struct Seen(Arc<Passing>);
+
+#[derive(Default)]
+struct Passing {
+    late: AtomicBool,
+    digest: Mutex<Option<(blake3::Hasher, u64)>>,
+}
+
+impl Seen {
+    pub fn was_late(&self) -> bool {
+        self.0.late.load(Ordering::Relaxed)
+    }
+
+    /// None if there was nothing.
+    pub fn facts(&self) -> Option<BodyFacts> {
+        let digest = self.0.digest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (hasher, bytes) = digest.as_ref()?;
+        let mut hash = hasher.finalize().to_hex().to_string();
+        hash.truncate(HASH_DIGITS);
+        Some(BodyFacts { bytes: *bytes, hash })
+    }
+
+    fn add(&self, data: &Bytes) {
+        let mut digest = self.0.digest.lock().unwrap_or_else(PoisonError::into_inner);
+        let (hasher, bytes) = digest.get_or_insert_with(|| (blake3::Hasher::new(), 0));
+        hasher.update(data);
+        *bytes += data.len() as u64;
+    }
+}
+
+/// A request's body: how large it was, its hash, and that it arrives in time.
+pub struct Watched {
+    inner: Body,
+    seen: Seen,
+    within: Duration,
+    /// Begins with the first wait: most bodies are there at once.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Watched {
+    pub fn new(inner: Body, within: Duration) -> (Watched, Seen) {
+        let seen = Seen::default();
+        (Watched { inner, seen: seen.clone(), within, deadline: None }, seen)
+    }
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    self.seen.add(data);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Pending => {
+                let within = self.within;
+                let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+                if deadline.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                self.seen.0.late.store(true, Ordering::Relaxed);
+                Poll::Ready(Some(Err(axum::Error::new("the request did not arrive in time"))))
+            }
+            ended => ended,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// One open stream of a token.
+pub struct Counted {
+    seat: Arc<Seat>,
+    metrics: Metrics,
+}
+
+impl Counted {
+    pub fn new(seat: &Arc<Seat>, most: usize, metrics: &Metrics) -> Option<Counted> {
+        if seat.streams.fetch_add(1, Ordering::Relaxed) >= most {
+            seat.streams.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        metrics.stream_opened();
+        Some(Counted { seat: seat.clone(), metrics: metrics.clone() })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.seat.streams.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.stream_closed();
+    }
+}
+
+type Drained = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+
+/// A stream that ends when the server wants to.
+pub struct Ending {
+    inner: Body,
+    drained: Drained,
+    _counted: Counted,
+}
+
+impl Ending {
+    pub fn new(inner: Body, mut draining: watch::Receiver<bool>, counted: Counted) -> Ending {
+        let drained: Drained = Box::pin(async move {
+            if draining.wait_for(|draining| *draining).await.is_err() {
+                std::future::pending().await
+            }
+        });
+        Ending { inner, drained, _counted: counted }
+    }
+}
+
+impl HttpBody for Ending {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Pending => self.drained.as_mut().poll(context).map(|()| None),
+            ready => ready,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Under which names the server answers. A page of somebody else's can make a browser call this machine under a name of
+//! its own; then the name in `Host` gives it away. And a page can only change something here if it came from here.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+
+use crate::problem::codes;
+use crate::{Problem, ServerOptions};
+
+/// Which names are this server's.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    bind: IpAddr,
+    names: Vec<String>,
+}
+
+impl Hosts {
+    pub fn of(options: &ServerOptions) -> Hosts {
+        let names = options.hosts.iter().map(|name| bare(name).to_ascii_lowercase()).collect();
+        Hosts { bind: options.bind.ip(), names }
+    }
+
+    /// Refuses what was sent to another name, and what another page wants to change.
+    pub fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let mut given = headers.get_all(header::HOST).iter();
+        let host = given.next();
+        if given.next().is_some() {
+            return Err(Problem::bad_request("there is more than one `Host`"));
+        }
+        let host = host.map(|host| host.to_str().map_err(|_| Problem::bad_request("`Host` is no name"))).transpose()?;
+        // Browsers, which could be deceived, always send one.
+        for name in host.into_iter().chain(uri.authority().map(Authority::as_str)) {
+            if !self.is_ours(name) {
+                return Err(misdirected(name));
+            }
+        }
+        match method.is_safe() {
+            true => Ok(()),
+            false => same_origin(headers, host),
+        }
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let name = bare(host).to_ascii_lowercase();
+        if self.names.iter().any(|own| *own == name) {
+            return true;
+        }
+        match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            // Nobody else's name leads to an address that is written out.
+            Ok(address) => match self.bind.is_unspecified() {
+                true => true,
+                false if self.bind.is_loopback() => address.is_loopback(),
+                false => address == self.bind,
+            },
+            Err(_) => name == "localhost" && (self.bind.is_loopback() || self.bind.is_unspecified()),
+        }
+    }
+}
+
+/// Without its port.
+fn bare(host: &str) -> &str {
+    match host.rfind(':') {
+        Some(colon) if host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(host) => {
+            &host[..colon]
+        }
+        _ => host,
+    }
+}
+
+fn is_bare_v6(host: &str) -> bool {
+    !host.starts_with('[') && host.matches(':').count() > 1
+}
+
+fn misdirected(name: &str) -> Problem {
+    let shown: String = name.chars().filter(|letter| !letter.is_control()).take(100).collect();
+    let detail = format!("this server does not go by the name `{shown}`");
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, codes::HOST, detail)
+        .hint("start it with `windlass serve --host NAME` if it should")
+}
+
+/// There is no `Access-Control-Allow-…` anywhere, so other pages cannot read; this keeps them from changing as well.
+fn same_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), Problem> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let there = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    let same = there.zip(host).is_some_and(|(there, host)| plain(there).eq_ignore_ascii_case(plain(host)));
+    match same {
+        true => Ok(()),
+        false => {
+            let detail = "another page may not change anything here";
+            Err(Problem::new(StatusCode::FORBIDDEN, codes::HOST, detail)
+                .hint("programs send no `Origin`; pages of other sites cannot use this API"))
+        }
+    }
+}
+
+/// Without a port that is understood.
+fn plain(host: &str) -> &str {
+    host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
+}
+
+/// Whether a server may start with these options.
+pub fn check_bind(options: &ServerOptions) -> Result<(), BindError> {
+    if !options.bind.ip().is_loopback() && options.open {
+        return Err(BindError::OpenToAll(options.bind));
+    }
+    match options.hosts.iter().find(|name| !is_name(name)) {
+        Some(name) => Err(BindError::Name(name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn is_name(host: &str) -> bool {
+    !host.is_empty() && host.parse::<Authority>().is_ok_and(|authority| !authority.as_str().contains('@'))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindError {
+    #[error("{0} can be reached from other machines, and nobody would be asked for a token")]
+    OpenToAll(SocketAddr),
+    #[error("`{0}` is no name that a server could have")]
+    Name(String),
+}
+
+impl BindError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            BindError::OpenToAll(_) => "leave out --no-auth, or bind to 127.0.0.1",
+            BindError::Name(_) => "write it as in an address: `windlass.example.org`",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(bind: &str, names: &[&str]) -> Hosts {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Hosts::of(&ServerOptions { bind: bind.parse().unwrap(), hosts: names, ..ServerOptions::default() })
+    }
+
+    #[test]
+    fn which_names_are_ours() {
+        let cases: &[(&str, &[&str], &str, bool)] = &[
+            ("127.0.0.1:7117", &[], "localhost:7117", true),
+            ("127.0.0.1:7117", &[], "LOCALHOST", true),
+            ("127.0.0.1:7117", &[], "127.0.0.1:9", true),
+            ("127.0.0.1:7117", &[], "[::1]:7117", true),
+            ("127.0.0.1:7117", &[], "::1", true),
+            ("127.0.0.1:7117", &[], "evil.example", false),
+            ("127.0.0.1:7117", &[], "evil.example:7117", false),
+            ("127.0.0.1:7117", &[], "localhost.evil.example", false),
+            ("127.0.0.1:7117", &[], "127.0.0.1.evil.example", false),
+            ("127.0.0.1:7117", &[], "localhost@evil.example", false),
+            ("127.0.0.1:7117", &[], "evil.example#localhost", false),
+            ("127.0.0.1:7117", &[], "10.0.0.1", false),
+            ("127.0.0.1:7117", &[], "", false),
+            ("127.0.0.1:7117", &["flows.example"], "flows.example:443", true),
+            ("10.0.0.1:80", &[], "10.0.0.1", true),
+            ("10.0.0.1:80", &[], "10.0.0.2", false),
+            ("10.0.0.1:80", &[], "localhost", false),
+            ("10.0.0.1:80", &["Flows.example"], "flows.EXAMPLE", true),
+            ("0.0.0.0:80", &[], "10.0.0.2:80", true),
+            ("0.0.0.0:80", &[], "localhost", true),
+            ("0.0.0.0:80", &[], "flows.example", false),
+            ("[::]:80", &[], "[2001:db8::1]:80", true),
+            ("[2001:db8::1]:80", &[], "[2001:db8::1]", true),
+        ];
+        for (bind, names, host, ours) in cases {
+            assert_eq!(hosts(bind, names).is_ours(host), *ours, "{bind} {names:?} {host}");
+        }
+    }
+
+    #[test]
+    fn which_pages_may_change_something() {
+        let cases: &[(&str, Option<&str>, bool)] = &[
+            ("localhost:7117", None, true),
+            ("localhost:7117", Some("http://localhost:7117"), true),
+            ("localhost:7117", Some("http://localhost:7118"), false),
+            ("localhost:7117", Some("http://127.0.0.1:7117"), false),
+            ("localhost:7117", Some("http://evil.example"), false),
+            ("localhost:7117", Some("null"), false),
+            ("localhost:7117", Some("file://"), false),
+            ("localhost:7117", Some("http://localhost:7117.evil.example"), false),
+            ("localhost", Some("https://localhost"), true),
+            ("localhost:443", Some("https://localhost"), true),
+        ];
+        for (host, origin, fine) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, origin.parse().unwrap());
+            }
+            let checked = hosts("127.0.0.1:7117", &[]).check(&Method::POST, &Uri::from_static("/x"), &headers);
+            assert_eq!(checked.is_ok(), *fine, "{host} {origin:?}");
+            let read = hosts("127.0.0.1:7117", &[]).check(&Method::GET, &Uri::from_static("/x"), &headers);
+            assert!(read.is_ok(), "reading is kept from other pages by the browser");
+        }
+    }
+
+    #[test]
+    fn no_open_server_for_everybody() {
+        let options = |bind: &str, open: bool, hosts: &[&str]| {
+            let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+            check_bind(&ServerOptions { bind: bind.parse().unwrap(), open, hosts, ..ServerOptions::default() })
+        };
+        assert!(matches!(options("0.0.0.0:1", true, &[]), Err(BindError::OpenToAll(_))));
+        assert!(matches!(options("10.1.2.3:1", true, &[]), Err(BindError::OpenToAll(_))));
+        assert!(matches!(options("[::]:1", true, &[]), Err(BindError::OpenToAll(_))));
+        assert_eq!(options("127.0.0.1:1", true, &[]), Ok(()));
+        assert_eq!(options("[::1]:1", true, &[]), Ok(()));
+        assert_eq!(options("0.0.0.0:1", false, &["a.example:80"]), Ok(()));
+        assert!(matches!(options("0.0.0.0:1", false, &["a b"]), Err(BindError::Name(_))));
+    }
+}
