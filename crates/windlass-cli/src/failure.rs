@@ -195,6 +195,7 @@ impl From<RuntimeError> for Failure {
             }
             RuntimeError::Closing
             | RuntimeError::Fenced
+            | RuntimeError::Displaced(_)
             | RuntimeError::CalledOff(_)
             | RuntimeError::CallDepth { .. } => Failure::new(Exit::Otherwise, message),
         }

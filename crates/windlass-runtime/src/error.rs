@@ -58,6 +58,8 @@ pub enum RuntimeError {
     NothingFailed(String),
     #[error("the engine is shutting down")]
     Closing,
+    #[error("the journal of the run `{0}` is not where this process has left it")]
+    Displaced(String),
     #[error("another process has taken the run over")]
     Fenced,
 }

@@ -26,8 +26,9 @@ pub use clean::{Cleaned, clean, removable};
 pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
-    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Request, Restart, Restarted, RunCounts, RunEnd, RunHandle, RunOptions,
-    StartOptions, TriggerOptions, Triggered, input_hash, is_run_id, new_run_id, open_below, request,
+    Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Notice, NoticeHook, Recovery, Request, Restart,
+    Restarted, RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash,
+    is_run_id, new_run_id, open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};

@@ -394,11 +394,11 @@ fn report(
     outcome: TaskOutcome,
 ) {
     let mut held = leases.lock().unwrap_or_else(PoisonError::into_inner);
+    // Told before it ends: whoever sees that nothing is in flight has all reports before them.
+    say(reports, job, dispatch, outcome);
     if held.get(&job).is_some_and(|lease| lease.dispatch == dispatch) {
         held.remove(&job);
     }
-    drop(held);
-    say(reports, job, dispatch, outcome);
 }
 
 fn say(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32, outcome: TaskOutcome) {

@@ -138,8 +138,7 @@ async fn answer(app: &App, asked: &Asked, mut request: Request, next: Next) -> R
 /// The line in the audit log is written before whoever asked hears anything.
 async fn noted(app: &App, asked: &Asked, passed: &Passed, body: &bodies::Seen, answer: Response) -> Response {
     let status = answer.status();
-    let refused =
-        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+    let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     let changes = match passed.declared() {
         // What workers say is in the journals of the runs; this log is about people and what acts for them.
         Some(Declared::Scope(Scope::Work)) => refused,
@@ -211,8 +210,7 @@ async fn as_problem(answer: Response) -> Response {
         _ => codes::INTERNAL,
     };
     let reason = status.canonical_reason().unwrap_or("it did not work");
-    let mut problem =
-        Problem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
+    let mut problem = Problem::new(status, code, if text.is_empty() { reason } else { text.trim() }).into_response();
     if let Some(allow) = parts.headers.get(header::ALLOW) {
         problem.headers_mut().insert(header::ALLOW, allow.clone());
     }
@@ -242,4 +240,3 @@ pub fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     let detail = "the server has a defect and stopped in the middle of this request";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail).into_response()
 }
-

@@ -19,6 +19,8 @@ pub use row::*;
 pub use sqlite::{Durability, SqliteOptions, SqliteSettings, SqliteStore};
 pub use writer::{CommitHook, CommitLatency, CommitMoment, CommitPoint, GroupWriter, Reply, WriterLimits};
 
+use std::sync::Arc;
+
 use windlass_value::{BlobHash, Timestamp};
 
 /// Writes. Each call is one transaction: it is durable when it returns.
@@ -32,6 +34,9 @@ pub trait StoreWrite: Send + Sync {
 
     /// Makes `owner` the run's only writer, if nobody alive is. The epoch goes up with every claim.
     fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError>;
+
+    /// The same for many runs, in one transaction; the answers in the order given.
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError>;
 
     /// Gives a run back, if the epoch still is the caller's. Giving back twice is harmless.
     fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError>;

@@ -51,6 +51,10 @@ impl StoreWrite for Gated {
         self.inner.claim(run, owner)
     }
 
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+        self.inner.claim_all(runs, owner)
+    }
+
     fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
         self.inner.release(run, epoch)
     }

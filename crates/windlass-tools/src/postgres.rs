@@ -18,8 +18,8 @@ use windlass_value::{Duration, Value};
 
 use crate::credentials::{Credential, Credentials, resolve};
 use crate::info::{ToolInfo, field, required};
-use crate::outbound::Outbound;
 use crate::input::{Input, in_time};
+use crate::outbound::Outbound;
 use crate::secret::Redaction;
 use crate::sql::script::{self, Piece};
 use crate::sql::{self, OUTPUTS, ROWS_BYTES_MAX, Table, is_alone_in};

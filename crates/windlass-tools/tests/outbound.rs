@@ -60,7 +60,10 @@ async fn every_redirect_is_checked_as_the_first_address() {
     }
     assert_eq!(second.requests(), 0);
     let outcome = ask(&http, r#"{"uri": "http://u:p@127.0.0.1:1/?q=1"}"#).await;
-    assert_eq!(&*error(&outcome).message, "GET http://127.0.0.1:1/?…: `127.0.0.1` is not public: it is this machine itself");
+    assert_eq!(
+        &*error(&outcome).message,
+        "GET http://127.0.0.1:1/?…: `127.0.0.1` is not public: it is this machine itself"
+    );
     let hint = error(&outcome).hint.clone().unwrap();
     assert_eq!(&*hint, "allow = [\"127.0.0.1:1\"] under [server.outbound] in windlass.toml opens it");
 }
@@ -99,7 +102,8 @@ async fn the_operators_places_are_open_for_their_own_tools_alone() {
     let outcome = ask(&endpoint(&format!("/redirect?to={escaped}")), "{}").await;
     assert_eq!((class(&outcome), foreign.requests()), (("BlockedAddress", "input", false), 0));
     let base = own.url("/status/503?x=");
-    let options = ModelOptions { base_url: Some(base.clone()), default_model: Some("m".into()), ..ModelOptions::default() };
+    let options =
+        ModelOptions { base_url: Some(base.clone()), default_model: Some("m".into()), ..ModelOptions::default() };
     let closed = ModelTool::new(options.clone(), http.clone());
     assert_eq!(class(&ask(&closed, r#"{"prompt": "x"}"#).await).0, "BlockedAddress");
     let open = ModelTool::new(options, http.trusting([base.as_str()]));

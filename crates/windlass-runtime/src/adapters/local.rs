@@ -26,6 +26,8 @@ pub enum Mail {
     Inbox,
     /// Somebody wants the state, encoded.
     Snapshot(oneshot::Sender<Vec<u8>>),
+    /// What is at work may end; nothing new is begun, and then the run is let go of.
+    Drain,
     Close,
 }
 
@@ -44,6 +46,8 @@ pub struct Local {
     looks: bool,
     /// Mail that has come after workers' reports of the same turn.
     postponed: Option<Mail>,
+    /// The process goes down as soon as what is at work has ended.
+    draining: bool,
     /// Values of a run that has no store.
     kept: BTreeMap<BlobHash, Vec<u8>>,
 }
@@ -59,8 +63,8 @@ impl Local {
     ) -> Local {
         let (mailbox, mail) = mail;
         let kept = BTreeMap::new();
-        let (feed, looks, postponed) = (None, false, None);
-        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed, looks, postponed, kept }
+        let (feed, looks, postponed, draining) = (None, false, None, false);
+        Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed, looks, postponed, draining, kept }
     }
 
     /// Messages may have come while nobody was looking.
@@ -82,9 +86,12 @@ impl Local {
             return Some(Next::Inbox);
         }
         if let Some(mail) = self.postponed.take() {
-            return Some(opened(mail));
+            return Some(self.opened(mail));
         }
-        let Ok(report) = self.reports.try_recv() else { return self.mail.try_recv().ok().map(opened) };
+        let Ok(report) = self.reports.try_recv() else {
+            let mail = self.mail.try_recv().ok()?;
+            return Some(self.opened(mail));
+        };
         let ticks = self.all_from(report);
         self.postponed = self.mail.try_recv().ok();
         Some(Next::Ticks(ticks))
@@ -104,7 +111,7 @@ impl Local {
             tokio::select! {
                 biased;
                 Some(report) = self.reports.recv() => return Next::Ticks(self.all_from(report)),
-                mail = self.mail.recv() => return mail.map_or(Next::Closed, opened),
+                mail = self.mail.recv() => return mail.map_or(Next::Closed, |mail| self.opened(mail)),
                 () = sleep => {}
             }
             if until.is_some_and(|at| at <= self.clock.now()) {
@@ -127,14 +134,23 @@ impl Local {
         }
         ticks
     }
-}
 
-fn opened(mail: Mail) -> Next {
-    match mail {
-        Mail::Tick(tick) => Next::Ticks(vec![*tick]),
-        Mail::Inbox => Next::Inbox,
-        Mail::Snapshot(reply) => Next::Snapshot(reply),
-        Mail::Close => Next::Closed,
+    fn opened(&mut self, mail: Mail) -> Next {
+        match mail {
+            Mail::Tick(tick) => Next::Ticks(vec![*tick]),
+            Mail::Inbox => Next::Inbox,
+            Mail::Snapshot(reply) => Next::Snapshot(reply),
+            Mail::Drain => {
+                self.draining = true;
+                if self.is_drained() { Next::Closed } else { Next::Nothing }
+            }
+            Mail::Close => Next::Closed,
+        }
+    }
+
+    /// Nothing is at work, and all that was reported has been taken.
+    fn is_drained(&self) -> bool {
+        self.draining && self.workers.in_flight() == 0 && self.reports.is_empty()
     }
 }
 
@@ -150,7 +166,7 @@ impl Adapter for Local {
     }
 
     async fn wait_receive(&mut self) -> Next {
-        self.mail.recv().await.map_or(Next::Closed, opened)
+        self.mail.recv().await.map_or(Next::Closed, |mail| self.opened(mail))
     }
 
     async fn wait_for_next_task(&mut self, waiting: Waiting) -> Next {
@@ -158,6 +174,9 @@ impl Adapter for Local {
             // A run that always has something to do lets others have their turn; before anything is taken, so that nothing
             // is lost when nobody waits for this any longer.
             tokio::task::consume_budget().await;
+        }
+        if self.is_drained() {
+            return Next::Closed;
         }
         if let Some(next) = self.at_hand() {
             return next;
@@ -195,7 +214,10 @@ impl Adapter for Local {
     }
 
     fn run_worker(&mut self, job: Job, input: Value) {
-        self.workers.run(job, input);
+        // What is not begun any more is begun, under the same key, by whoever goes on with the run.
+        if !self.draining {
+            self.workers.run(job, input);
+        }
     }
 
     fn cancel_worker(&mut self, job: u64) {

@@ -220,10 +220,7 @@ impl Post {
             }
             Verdict::Fenced => Err(RuntimeError::Fenced),
             Verdict::Conflict if creates => Err(RuntimeError::RunExists(self.options.run.to_string())),
-            Verdict::Conflict => {
-                let why = "it is not where this process has left it".to_owned();
-                Err(RuntimeError::Damaged { what: "the journal", why })
-            }
+            Verdict::Conflict => Err(RuntimeError::Displaced(self.options.run.to_string())),
         }
     }
 

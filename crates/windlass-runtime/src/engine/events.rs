@@ -82,6 +82,11 @@ impl Feed {
         self.moved.notify_waiters();
     }
 
+    /// Readers look again, whether or not there is something new.
+    pub fn wake(&self) {
+        self.moved.notify_waiters();
+    }
+
     fn len(&self) -> usize {
         self.kept().map_or(0, |kept| kept.events.len())
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_core::Status;
 use windlass_store::CommitLatency;
 
-use super::{Engine, Inner};
+use super::Engine;
 
 /// Definitions that are counted by name. Those that come later share one.
 const DEFINITIONS_MAX: usize = 200;
@@ -98,16 +98,5 @@ impl Engine {
     /// Takes no more runs.
     pub fn is_closing(&self) -> bool {
         self.inner.is_closing()
-    }
-
-    /// Whether runs of a process that has died have been looked for once: before that some of them may be missing.
-    pub fn has_recovered(&self) -> bool {
-        !self.inner.adopt || self.inner.recovered.load(Ordering::Relaxed)
-    }
-}
-
-impl Inner {
-    pub(super) fn recovered(&self) {
-        self.recovered.store(true, Ordering::Relaxed);
     }
 }

@@ -1,42 +1,45 @@
 //! The engine: starts runs, brings them back, wakes them, and tells whoever waits.
 
+mod aside;
 mod events;
 mod family;
 mod figures;
 mod forks;
+mod notice;
+mod recover;
 mod requests;
 mod residents;
+mod returns;
 mod snapshots;
 mod starts;
 mod triggers;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
-use windlass_core::{Event, Limits, Program, State, TickKind};
-use windlass_store::{
-    Claim, CommitHook, GroupWriter, Owner, PlanRow, RunBatch, RunRow, RunStatus, StatusChange, Store, WriterLimits,
-};
+use windlass_core::{Event, Limits, Program};
+use windlass_store::{CommitHook, GroupWriter, Owner, PlanRow, RunStatus, Store, WriterLimits};
 use windlass_value::{BlobHash, Language};
 
+pub use aside::why_set_aside;
 pub use events::EventReader;
 pub(crate) use events::Feed;
 pub use family::open_below;
 pub use figures::{EngineFigures, RunCounts};
 pub use forks::{Restart, Restarted};
+pub use notice::{Notice, NoticeHook};
+pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
 pub(crate) use starts::Origin;
 pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};
 
-use crate::clock::{Clock, real_now};
+use crate::clock::real_now;
 use crate::codec;
-use crate::recovery;
 use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
@@ -74,6 +77,8 @@ pub struct EngineOptions {
     pub keep: Keep,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
     pub events_kept: usize,
+    /// Hears what people who look after the engine want to know.
+    pub notices: Option<NoticeHook>,
 }
 
 impl Default for EngineOptions {
@@ -91,6 +96,7 @@ impl Default for EngineOptions {
             poll_every: Duration::from_millis(50),
             keep: Keep::default(),
             events_kept: 2_000,
+            notices: None,
         }
     }
 }
@@ -120,9 +126,14 @@ pub(crate) struct Inner {
     runs: Mutex<BTreeMap<Arc<str>, Tracked>>,
     /// Runs that are being brought back right now: two who do it at once would fence each other.
     returning: Mutex<BTreeSet<Arc<str>>>,
+    /// How many are read and replayed at once.
+    loads: tokio::sync::Semaphore,
+    /// Runs that could not be brought back, and when they are tried again.
+    postponed: Mutex<BTreeMap<Arc<str>, recover::Postponed>>,
     pub nudge: tokio::sync::Notify,
-    closing: AtomicBool,
-    recovered: AtomicBool,
+    closing: watch::Sender<bool>,
+    notices: Option<NoticeHook>,
+    recovery: Mutex<Recovery>,
     pub counts: figures::Counts,
 }
 
@@ -138,18 +149,6 @@ pub(crate) struct Tracked {
     pub events: Option<broadcast::Sender<Event>>,
     /// Where its readers have its events from.
     pub feed: Arc<Feed>,
-}
-
-/// Whoever holds it brings the run back, nobody else.
-pub(crate) struct ReturnTurn {
-    inner: Arc<Inner>,
-    run: Arc<str>,
-}
-
-impl Drop for ReturnTurn {
-    fn drop(&mut self) {
-        self.inner.returning.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
-    }
 }
 
 /// What a handle can see of a run's fate.
@@ -253,12 +252,18 @@ impl Engine {
             names: Mutex::default(),
             runs: Mutex::default(),
             returning: Mutex::default(),
+            loads: tokio::sync::Semaphore::new(recover::loads_at_once()),
+            postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
-            closing: AtomicBool::new(false),
-            recovered: AtomicBool::new(false),
+            closing: watch::channel(false).0,
+            notices: options.notices,
+            recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
             counts: figures::Counts::default(),
         });
         tokio::spawn(wake::watch(Arc::downgrade(&inner)));
+        if options.adopt {
+            tokio::spawn(recover::keep_recovering(Arc::downgrade(&inner)));
+        }
         Ok(Engine { inner })
     }
 
@@ -326,10 +331,15 @@ impl Engine {
         let turn = self.inner.turn_to_return(&run.into()).await;
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.inner.track(&row.run, watch);
-        if let Some(bytes) = &row.result {
+        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
             let report: FinalReport = codec::decode(bytes, "the run's result")?;
             self.inner.tell_end(&row.run, RunEnd::Ended(Arc::new(report)));
             return Ok(handle);
+        }
+        if row.status == RunStatus::Quarantined && !unpause {
+            // Only a person who wants it back by name gets it back.
+            self.inner.untrack(&row.run);
+            return Err(aside::set_aside_error(&row));
         }
         if self.inner.is_resident(&row.run) {
             drop(turn);
@@ -356,18 +366,38 @@ impl Engine {
 
     /// Lets go of all runs, between two ticks, and takes no more. They can be resumed by another engine.
     pub async fn close(&self) {
-        self.inner.closing.store(true, Ordering::SeqCst);
+        self.let_go(|| crate::adapters::Mail::Close).await;
+    }
+
+    /// The same, but what tasks are at work on may end first, if that takes no longer than `limit`. Nothing new is begun.
+    pub async fn drain(&self, limit: Duration) {
+        // Those that take too long are told to let go, whatever they are at.
+        if tokio::time::timeout(limit, self.let_go(|| crate::adapters::Mail::Drain)).await.is_err() {
+            self.close().await;
+        }
+    }
+
+    /// Comes to an end when the engine takes no more: streams that would never end by themselves wait for it.
+    pub async fn closing(&self) {
+        // The sender lives as long as the engine does.
+        let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    async fn let_go(&self, how: impl Fn() -> crate::adapters::Mail) {
+        self.inner.closing.send_replace(true);
         self.inner.nudge.notify_one();
         let mailboxes: Vec<Mailbox> = {
             let mut runs = self.inner.runs();
             for (_, asleep) in runs.extract_if(.., |_, tracked| tracked.mailbox.is_none()) {
                 asleep.end.send_replace(RunEnd::Left);
             }
+            // Readers look once more, and see that it is time to go.
+            runs.values().for_each(|tracked| tracked.feed.wake());
             runs.values().filter_map(|tracked| tracked.mailbox.clone()).collect()
         };
         for mailbox in &mailboxes {
             // A loop that has just ended needs no telling.
-            let _ = mailbox.send(crate::adapters::Mail::Close);
+            let _ = mailbox.send(how());
         }
         for mailbox in mailboxes {
             mailbox.closed().await;
@@ -389,7 +419,7 @@ impl Inner {
     }
 
     pub fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
+        *self.closing.borrow()
     }
 
     fn programs(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlobHash, Arc<Program>>> {
@@ -462,128 +492,6 @@ impl Inner {
             // Nobody may be waiting.
             tracked.end.send_replace(end);
         }
-    }
-
-    /// The right to bring a run back; None while somebody else has it.
-    pub fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
-        let mut returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
-        returning.insert(run.clone()).then(|| ReturnTurn { inner: self.clone(), run: run.clone() })
-    }
-
-    async fn turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> ReturnTurn {
-        loop {
-            if let Some(turn) = self.try_turn_to_return(run) {
-                return turn;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    /// Loads a run that nobody alive owns and goes on with it. The caller holds its [`ReturnTurn`].
-    pub async fn bring_back(self: &Arc<Self>, run: &Arc<str>, unpause: bool) -> Result<(), RuntimeError> {
-        if self.is_closing() {
-            return Err(RuntimeError::Closing);
-        }
-        // Looked at before the run is touched: a program that has them can go on with it.
-        if let Some(row) = self.store.run(run)?.filter(|row| !row.status.is_final()) {
-            self.has_tools(run, &*self.program(&row.plan)?)?;
-        }
-        let epoch = match self.store.claim(run, &self.owner.name)? {
-            Claim::Owned { epoch } => epoch,
-            Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
-            Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
-            Claim::Ended => return self.ended_meanwhile(run),
-        };
-        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        let program = self.program(&row.plan)?;
-        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
-        if how.unkept {
-            self.store.release(run, epoch)?;
-            return Err(RuntimeError::NotKept(run.to_string()));
-        }
-        let image = match recovery::load(&*self.store, run, &program, row.created_at) {
-            Ok(image) => image,
-            Err(error) => {
-                self.set_aside(&row, epoch, &error)?;
-                return Err(error);
-            }
-        };
-        let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
-            true => TickKind::TimerDue,
-            false => TickKind::Restart,
-        }];
-        if unpause && image.state.paused {
-            first.push(TickKind::Resume { request: None });
-        }
-        let clock = match how.virtual_time {
-            // Virtual time goes on from where it stood.
-            true => {
-                let mut clock = Clock::virtual_time();
-                clock.skip_to(image.state.now);
-                clock
-            }
-            false => Clock::Real,
-        };
-        let taken = self.taken_over(run, how.from.as_ref())?;
-        let launch = residents::Launch {
-            run: run.clone(),
-            program,
-            image,
-            first,
-            epoch,
-            create: None,
-            clock,
-            parent: how.parent,
-            taken,
-        };
-        let launched = self.launch(launch).await;
-        if matches!(launched, Err(RuntimeError::Closing)) {
-            self.store.release(run, epoch)?;
-        }
-        launched
-    }
-
-    /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
-    /// that of its own timeout. A restart would not count it.
-    fn has_only_waited(&self, run: &str, epoch: u64, state: &State) -> bool {
-        let released = self.runs().get(run).and_then(|tracked| tracked.released);
-        state.is_quiet() && released.is_some_and(|before| before + 1 == epoch)
-    }
-
-    /// A run whose plan names what this engine does not have would fail for no fault of its own.
-    fn has_tools(&self, run: &Arc<str>, program: &Program) -> Result<(), RuntimeError> {
-        let mut tools = program.plan.tools_missing(|tool| self.pool.tools().get(tool).is_some());
-        tools.sort_unstable();
-        tools.dedup();
-        match tools.is_empty() {
-            true => Ok(()),
-            false => Err(RuntimeError::MissingTools { run: run.to_string(), tools: tools.join(", ") }),
-        }
-    }
-
-    /// A run that cannot be brought back is given back; one whose journal and program disagree is marked, so that nobody
-    /// goes on with it before a person has looked.
-    fn set_aside(&self, row: &RunRow, epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
-        let quarantined = StatusChange { status: RunStatus::Quarantined, at: real_now(), result: None };
-        let batch = RunBatch {
-            run: row.run.clone(),
-            epoch,
-            expected: row.ticks,
-            status: matches!(error, RuntimeError::Quarantined { .. }).then_some(quarantined),
-            release: true,
-            ..RunBatch::default()
-        };
-        self.store.append(vec![batch])?;
-        Ok(())
-    }
-
-    fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
-        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        if let Some(bytes) = &row.result {
-            let report: FinalReport = codec::decode(bytes, "the run's result")?;
-            self.tell_end(run, RunEnd::Ended(Arc::new(report)));
-        }
-        Ok(())
     }
 
     pub fn nudge_run(&self, run: &str) {

@@ -140,7 +140,7 @@ impl Inner {
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
         let task = tokio::spawn(async move {
-            let exit = looping.run().await;
+            let exit = super::aside::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             engine.left(&run, epoch, waiting, exit)
         });
@@ -171,10 +171,11 @@ impl Inner {
                 None
             }
             Err(error) => {
+                self.give_up_in_loop(run, epoch, &error);
                 self.tell_end(run, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
-                if let (Some(parent), false) = (parent, elsewhere) {
+                if let (Some(parent), false) = (parent, elsewhere || self.waits_for_a_person(&error)) {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)
@@ -267,6 +268,7 @@ impl Inner {
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
                 Err(RuntimeError::CalledOff(_)) => Ok(()),
+                Err(error) if self.waits_for_a_person(&error) => Ok(()),
                 Err(
                     error @ (RuntimeError::NoSuchRun(_)
                     | RuntimeError::Input(_)
@@ -281,6 +283,12 @@ impl Inner {
                 self.stop_run(&run, error);
             }
         });
+    }
+
+    /// A child that is set aside may be brought back by a person, and its parent goes on waiting for it: whoever looks after
+    /// all runs of a store keeps both. A process that has only these runs ends, and says so.
+    fn waits_for_a_person(&self, error: &RuntimeError) -> bool {
+        self.adopt && error.is_poison() && !matches!(error, RuntimeError::Plan(_))
     }
 
     /// What a plan means by a name: what is pinned to it, then itself, then what was added last under that name.

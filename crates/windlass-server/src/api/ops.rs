@@ -41,7 +41,7 @@ pub async fn ready(_: Public, State(app): State<App>) -> Result<Json<Health>, Pr
     if app.is_draining() || app.engine.is_closing() {
         return not_now("the server is about to stop".to_owned(), "ask the one that comes after it");
     }
-    if !app.engine.has_recovered() {
+    if app.engine.recovering() {
         return not_now("runs of an earlier process are being brought back".to_owned(), "ask again in a second");
     }
     if app.audit.is_broken() {

@@ -228,8 +228,12 @@ pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<Secret>
         fs::remove_file(&path).map_err(trouble("could not remove the first token of another store"))?;
     }
     write_first(&path, &secret).map_err(trouble("could not write the first token"))?;
-    let wanted =
-        Wanted { name: "first".to_owned(), scopes: vec![Scope::Admin], expires_at: None, by: Some("server".to_owned()) };
+    let wanted = Wanted {
+        name: "first".to_owned(),
+        scopes: vec![Scope::Admin],
+        expires_at: None,
+        by: Some("server".to_owned()),
+    };
     tokens::keep(store, wanted, &secret)?;
     Ok(Some(secret))
 }

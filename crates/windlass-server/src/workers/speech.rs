@@ -147,13 +147,7 @@ impl Dispatcher {
         }
     }
 
-    fn accept(
-        &self,
-        who: &WorkerKey,
-        id: &JobId,
-        epoch: u32,
-        outcome: TaskOutcome,
-    ) -> Result<Accepted, Refused> {
+    fn accept(&self, who: &WorkerKey, id: &JobId, epoch: u32, outcome: TaskOutcome) -> Result<Accepted, Refused> {
         let outcome = self.struck(outcome);
         let mut guard = self.state();
         let state = &mut *guard;

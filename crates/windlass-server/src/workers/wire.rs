@@ -251,7 +251,7 @@ impl From<ErrorInfo> for Failure {
 impl Complete {
     pub fn into_parts(self) -> (Report, TaskOutcome) {
         let Complete { worker, run, job, epoch, output, meta, facts, again, beside, awaits } = self;
-        let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, awaits };
+        let outcome = TaskOutcome { output, error: None, meta, again, facts, beside, awaits, taken: None };
         (Report { worker, run, job, epoch }, outcome)
     }
 }

@@ -8,6 +8,7 @@ use crate::{Claim, RunBatch, RunStatus};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     one_after_the_other(subject);
+    many_in_one_go(subject);
     all_at_once(subject);
 }
 
@@ -34,6 +35,21 @@ fn one_after_the_other(subject: &mut dyn Subject) {
     let end = RunBatch { epoch: 3, status: Some(status(RunStatus::Succeeded, 9)), ..empty("r", 0) };
     commit(&store, vec![end]);
     assert_eq!(store.claim("r", &second.name).expect("claim"), Claim::Ended);
+}
+
+/// Each run is answered for by itself, as if it had been claimed alone.
+fn many_in_one_go(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let (me, other) = (store.open_owner().expect("an owner"), store.open_owner().expect("an owner"));
+    let ended = RunBatch { status: Some(status(RunStatus::Succeeded, 9)), ..creation("group-ended") };
+    let held = RunBatch { create: Some(new_run(Some(&other.name))), ..creation("group-held") };
+    commit(&store, vec![creation("group-free"), held, ended]);
+    let runs = ["group-held", "group-none", "group-free", "group-ended"].map(std::sync::Arc::from);
+    let claims = store.claim_all(&runs, &me.name).expect("claims");
+    let expected = [Claim::HeldBy(other.name.clone()), Claim::NoSuchRun, Claim::Owned { epoch: 2 }, Claim::Ended];
+    assert_eq!(claims, expected, "in the order they were asked for");
+    assert_eq!(run_row(&store, "group-free").owner.as_deref(), Some(&*me.name));
+    assert_eq!(run_row(&store, "group-held").epoch, 1, "a refused claim changes nothing");
 }
 
 fn all_at_once(subject: &mut dyn Subject) {

@@ -122,6 +122,21 @@ impl MemoryStore {
         self.disk().write(change)
     }
 
+    fn claim_in(&self, image: &mut Image, run: &str, owner: &str) -> Claim {
+        let Some(run) = image.run_mut(run) else { return Claim::NoSuchRun };
+        if run.row.status.is_final() {
+            return Claim::Ended;
+        }
+        match &run.row.owner {
+            Some(holder) if holder != owner && self.is_alive(holder) => Claim::HeldBy(holder.clone()),
+            _ => {
+                run.row.owner = Some(owner.to_owned());
+                run.row.epoch += 1;
+                Claim::Owned { epoch: run.row.epoch }
+            }
+        }
+    }
+
     fn is_alive(&self, owner: &str) -> bool {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).contains(owner)
     }
@@ -187,20 +202,11 @@ impl StoreWrite for MemoryStore {
     }
 
     fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
-        self.write(|image| {
-            let Some(run) = image.run_mut(run) else { return Claim::NoSuchRun };
-            if run.row.status.is_final() {
-                return Claim::Ended;
-            }
-            match &run.row.owner {
-                Some(holder) if holder != owner && self.is_alive(holder) => Claim::HeldBy(holder.clone()),
-                _ => {
-                    run.row.owner = Some(owner.to_owned());
-                    run.row.epoch += 1;
-                    Claim::Owned { epoch: run.row.epoch }
-                }
-            }
-        })
+        self.write(|image| self.claim_in(image, run, owner))
+    }
+
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+        self.write(|image| runs.iter().map(|run| self.claim_in(image, run, owner)).collect())
     }
 
     fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {

@@ -1,5 +1,7 @@
 //! The writes.
 
+use std::sync::Arc;
+
 use rusqlite::{OptionalExtension, Transaction, params, params_from_iter, types::ToSqlOutput};
 use windlass_value::Timestamp;
 
@@ -27,24 +29,11 @@ impl StoreWrite for SqliteStore {
     }
 
     fn claim(&self, run: &str, owner: &str) -> Result<Claim, StoreError> {
-        self.write(|transaction| {
-            let Some(standing) = Standing::of(transaction, run)? else { return Ok(Claim::NoSuchRun) };
-            if standing.ended {
-                return Ok(Claim::Ended);
-            }
-            match standing.owner {
-                Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => {
-                    Ok(Claim::HeldBy(holder))
-                }
-                _ => {
-                    let epoch = standing.epoch + 1;
-                    let mut update =
-                        transaction.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE number = ?1")?;
-                    update.execute(params![standing.number, owner, epoch])?;
-                    Ok(Claim::Owned { epoch })
-                }
-            }
-        })
+        self.write(|transaction| self.claim_in(transaction, run, owner))
+    }
+
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Result<Vec<Claim>, StoreError> {
+        self.write(|transaction| runs.iter().map(|run| self.claim_in(transaction, run, owner)).collect())
     }
 
     fn release(&self, run: &str, epoch: u64) -> Result<(), StoreError> {
@@ -113,6 +102,23 @@ impl StoreWrite for SqliteStore {
 }
 
 impl SqliteStore {
+    fn claim_in(&self, transaction: &Transaction<'_>, run: &str, owner: &str) -> Outcome<Claim> {
+        let Some(standing) = Standing::of(transaction, run)? else { return Ok(Claim::NoSuchRun) };
+        if standing.ended {
+            return Ok(Claim::Ended);
+        }
+        match standing.owner {
+            Some(holder) if holder != owner && owners::is_alive(&self.owners, &holder)? => Ok(Claim::HeldBy(holder)),
+            _ => {
+                let epoch = standing.epoch + 1;
+                let mut update =
+                    transaction.prepare_cached("UPDATE runs SET owner = ?2, epoch = ?3 WHERE number = ?1")?;
+                update.execute(params![standing.number, owner, epoch])?;
+                Ok(Claim::Owned { epoch })
+            }
+        }
+    }
+
     /// The longest waiting first.
     fn open_jobs(
         &self,

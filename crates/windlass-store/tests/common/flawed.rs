@@ -1,7 +1,7 @@
 //! Stores with one flaw each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
     Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange,
@@ -99,6 +99,10 @@ impl StoreWrite for FlawedStore {
             self.inner.release(run, row.epoch)?;
         }
         self.inner.claim(run, owner)
+    }
+
+    fn claim_all(&self, runs: &[Arc<str>], owner: &str) -> Outcome<Vec<Claim>> {
+        runs.iter().map(|run| self.claim(run, owner)).collect()
     }
 
     fn release(&self, run: &str, epoch: u64) -> Outcome<()> {

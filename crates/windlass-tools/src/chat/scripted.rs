@@ -11,8 +11,8 @@ use super::ChatOptions;
 use super::providers::{PLAIN, Protocol};
 use super::service::{Chosen, address};
 use crate::http::{HttpOptions, HttpTool};
-use crate::outbound::Outbound;
 use crate::mock::{MockOptions, MockService, Script};
+use crate::outbound::Outbound;
 use crate::secret::Redaction;
 
 /// The variable that names a file for what scripted models are asked, one line of JSON each.

@@ -16,7 +16,10 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Hosts {
-    Range { address: IpAddr, bits: u8 },
+    Range {
+        address: IpAddr,
+        bits: u8,
+    },
     Name(String),
     /// All below a name, not itself.
     Below(String),
@@ -29,8 +32,7 @@ pub struct BadRule {
     pub hint: String,
 }
 
-const FORMS: &str =
-    "such as \"10.1.0.0/16\", \"127.0.0.1:9000\", \"[fd00::1]:443\", \"intranet.example:8443\" or \"*.intranet.example\"";
+const FORMS: &str = "such as \"10.1.0.0/16\", \"127.0.0.1:9000\", \"[fd00::1]:443\", \"intranet.example:8443\" or \"*.intranet.example\"";
 
 impl fmt::Display for BadRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

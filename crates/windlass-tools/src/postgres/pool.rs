@@ -86,10 +86,9 @@ impl Pool {
             config.connect(self.tls.clone()).await.map_err(|error| Failure::from_connecting(error, &self.place))
         };
         let connected = tokio::time::timeout(self.connect_timeout, connecting).await;
-        let (client, wire) = connected
-            .map_err(|_| {
-                Failure::unreachable(&self.place, &format!("no connection within {:?}", self.connect_timeout))
-            })??;
+        let (client, wire) = connected.map_err(|_| {
+            Failure::unreachable(&self.place, &format!("no connection within {:?}", self.connect_timeout))
+        })??;
         // Ends with the connection; what goes wrong there, the client says as well.
         tokio::spawn(async move {
             let _ = wire.await;

@@ -1,0 +1,135 @@
+//! Runs that are set aside: something is wrong with them that trying again does not mend. The reason stands in their row,
+//! where everybody who lists runs can see it, and the rest go on.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use windlass_core::{ErrorInfo, Status};
+use windlass_store::{RunBatch, RunRow, RunStatus, StatusChange, StoreErrorKind, Verdict};
+use windlass_value::Value;
+
+use super::{Inner, Notice};
+use crate::clock::real_now;
+use crate::report::FinalReport;
+use crate::{RuntimeError, codec};
+
+/// What its row says as the error's code.
+const CODE: &str = "Quarantined";
+
+/// Why a run is set aside. None for one that is not.
+pub fn why_set_aside(row: &RunRow) -> Option<ErrorInfo> {
+    if row.status != RunStatus::Quarantined {
+        return None;
+    }
+    let report = row.result.as_ref().and_then(|bytes| codec::decode::<FinalReport>(bytes, "the reason").ok());
+    let unknown = || ErrorInfo::new(CODE, "quarantined", "its journal and the program disagree");
+    Some(report.and_then(|report| report.error).unwrap_or_else(unknown))
+}
+
+pub(super) fn set_aside_error(row: &RunRow) -> RuntimeError {
+    let why = why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
+    RuntimeError::Quarantined { run: row.run.to_string(), why }
+}
+
+impl RuntimeError {
+    /// It would be the same the next time.
+    pub(super) fn is_poison(&self) -> bool {
+        match self {
+            RuntimeError::Quarantined { .. }
+            | RuntimeError::Damaged { .. }
+            | RuntimeError::MissingBlob(_)
+            | RuntimeError::Plan(_) => true,
+            RuntimeError::Store(error) => error.kind == StoreErrorKind::Damaged,
+            _ => false,
+        }
+    }
+
+    /// The reason alone, without the sentence around it.
+    fn reason(&self) -> String {
+        match self {
+            RuntimeError::Quarantined { why, .. } => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl Inner {
+    /// Gives back a run that this engine has claimed and cannot go on with. One that will never go on by itself is marked,
+    /// so that nobody tries before a person has looked.
+    pub(super) fn give_up(&self, row: &RunRow, epoch: u64, error: &RuntimeError) -> Result<(), RuntimeError> {
+        let poisoned = error.is_poison();
+        let why = error.reason();
+        let batch = RunBatch {
+            run: row.run.clone(),
+            epoch,
+            expected: row.ticks,
+            status: poisoned.then(|| StatusChange {
+                status: RunStatus::Quarantined,
+                at: real_now(),
+                result: Some(codec::encode(&reason(&why))),
+            }),
+            // It must not be woken for its time again and again.
+            timer: poisoned.then_some(None),
+            release: true,
+            ..RunBatch::default()
+        };
+        let verdicts = self.store.append(vec![batch])?;
+        if poisoned && verdicts.first() == Some(&Verdict::Committed) {
+            self.recovery().set_aside += 1;
+            self.notice(&Notice::SetAside { run: row.run.clone(), why });
+        }
+        Ok(())
+    }
+
+    /// The same for a run whose loop has ended in an error.
+    pub(super) fn give_up_in_loop(&self, run: &Arc<str>, epoch: u64, error: &RuntimeError) {
+        if !error.is_poison() {
+            return;
+        }
+        // A run that has never become durable is only known to whoever has started it.
+        let Ok(Some(row)) = self.store.run(run) else { return };
+        if row.status.is_final() || row.epoch != epoch {
+            return;
+        }
+        if let Err(trouble) = self.give_up(&row, epoch, error) {
+            self.notice(&Notice::Trouble { why: trouble.to_string() });
+        }
+    }
+}
+
+/// What is said instead of a report.
+fn reason(why: &str) -> FinalReport {
+    let error = ErrorInfo::new(CODE, "quarantined", why);
+    FinalReport {
+        status: Status::Failed,
+        output: Value::Null,
+        error: Some(error.hint("look at it with `windlass replay`; `windlass resume` tries it again")),
+        reply: None,
+        steps: Vec::new(),
+        events: 0,
+        usage: Value::Null,
+    }
+}
+
+/// A defect that shows in one run stops that run.
+pub(super) async fn caught<T>(
+    run: &Arc<str>,
+    work: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<T, RuntimeError> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(polled) => polled,
+        Err(panic) => Poll::Ready(Err(defect(run, &*panic))),
+    })
+    .await
+}
+
+pub(super) fn defect(run: &Arc<str>, panic: &(dyn Any + Send)) -> RuntimeError {
+    let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let why = format!("the engine has a defect and stopped: {}", said.unwrap_or("it did not say why"));
+    RuntimeError::Quarantined { run: run.to_string(), why }
+}

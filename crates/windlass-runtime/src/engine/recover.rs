@@ -1,0 +1,417 @@
+//! Recovery: runs that a process has left in the middle come back, a bounded number at a time, and none of them can hold
+//! up the rest.
+//!
+//! It is a loop with a state of its own: what fails for a reason that may pass is tried again later, what is poisoned is
+//! set aside. Each run that is taken over from the dead has a record that counts how often that happened without it having
+//! got anywhere. A process that dies soon after every start has most likely one run to blame, and nobody knows which: those
+//! that were there each time are suspects, and come back in ever smaller groups, until one was alone when the process died.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass_store::{Claim, RecordChange, RunFilter, RunStatus};
+
+use super::{Engine, Inner, Notice, RunEnd};
+use crate::clock::real_now;
+use crate::{RuntimeError, codec};
+
+/// Runs that are claimed together, and brought back together.
+const AT_ONCE: usize = 64;
+
+/// Rows read at once.
+const ROWS_AT_ONCE: u32 = 256;
+
+/// How often runs are looked for whose process has died.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// After an error of the store.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// A run that cannot be brought back now is tried again after this long, then after twice as long.
+const POSTPONED_FIRST: Duration = Duration::from_secs(5);
+const POSTPONED_MOST: Duration = Duration::from_secs(300);
+
+/// Records of one kind in the store: how often a run was taken over from the dead.
+const KIND: &str = "recovery";
+
+/// A run that has got so many ticks further since has got somewhere. A recovery alone adds one or two.
+const PROGRESS_TICKS: u64 = 8;
+
+/// So many in a row make a suspect; and so many make it clear.
+const SUSPECT_AFTER: u32 = 3;
+const SET_ASIDE_AFTER: u32 = 6;
+
+/// What a process survives for this long was not what killed the one before.
+const SETTLED: Duration = Duration::from_secs(10);
+const PROBATION: Duration = Duration::from_secs(2);
+
+/// How far an engine is with the runs that others have left in the middle.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recovery {
+    /// Those that were there when the engine began have not all been looked at.
+    pub going_on: bool,
+    /// How many there were, and how many of them are left.
+    pub found: u64,
+    pub left: u64,
+    /// Since the engine began.
+    pub brought_back: u64,
+    pub set_aside: u64,
+    pub took: Option<Duration>,
+}
+
+/// A run that could not be brought back.
+pub(super) struct Postponed {
+    times: u32,
+    until: Instant,
+}
+
+/// As many as there are cores: a replay computes.
+pub(super) fn loads_at_once() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).max(2)
+}
+
+/// What the store keeps of recoveries of one run.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Strikes {
+    times: u32,
+    /// Where it stood the last time.
+    ticks: u64,
+}
+
+/// A run that nobody alive owns.
+struct Orphan {
+    run: Arc<str>,
+    strikes: Strikes,
+}
+
+impl Engine {
+    /// True until the runs that were left in the middle have been brought back, set aside or put off.
+    pub fn recovering(&self) -> bool {
+        self.inner.recovery().going_on
+    }
+
+    pub fn recovery(&self) -> Recovery {
+        *self.inner.recovery()
+    }
+}
+
+pub(super) async fn keep_recovering(engine: Weak<Inner>) {
+    let mut pause = RETRY_FIRST;
+    loop {
+        let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) else { return };
+        pause = match inner.recover().await {
+            Ok(()) => LOOK_EVERY,
+            Err(RuntimeError::Closing) => return,
+            Err(error) => {
+                inner.notice(&Notice::Trouble { why: error.to_string() });
+                (pause * 2).clamp(RETRY_FIRST, LOOK_EVERY)
+            }
+        };
+        drop(inner);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+impl Inner {
+    pub(super) fn recovery(&self) -> MutexGuard<'_, Recovery> {
+        self.recovery.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One look at all runs that were being worked on: those have neither mail nor a timer in the store.
+    async fn recover(self: &Arc<Self>) -> Result<(), RuntimeError> {
+        let begun = Instant::now();
+        // Whoever's time has come while nobody was there has waited longest.
+        self.wake_due().await;
+        let orphans = self.blocking(Inner::orphans).await?;
+        let (suspects, orphans): (Vec<Orphan>, Vec<Orphan>) =
+            orphans.into_iter().partition(|orphan| orphan.strikes.times > SUSPECT_AFTER);
+        let first = self.recovery().going_on;
+        if first {
+            let mut recovery = self.recovery();
+            (recovery.found, recovery.left) = (orphans.len() as u64, orphans.len() as u64);
+        }
+        let before = *self.recovery();
+        if !orphans.is_empty() {
+            self.notice(&Notice::Recovering { runs: orphans.len() as u64 });
+        }
+        for group in orphans.chunks(AT_ONCE) {
+            self.recover_group(group).await?;
+            let mut recovery = self.recovery();
+            recovery.left = recovery.left.saturating_sub(group.len() as u64);
+        }
+        self.recovery().going_on = false;
+        if first {
+            self.recovery().took = Some(begun.elapsed());
+        }
+        if !orphans.is_empty() {
+            let now = *self.recovery();
+            let (back, aside) = (now.brought_back - before.brought_back, now.set_aside - before.set_aside);
+            let postponed = (orphans.len() as u64).saturating_sub(back + aside);
+            self.notice(&Notice::Recovered { runs: back, set_aside: aside, postponed, took: begun.elapsed() });
+        }
+        self.forget_when_settled(orphans.into_iter().map(|orphan| orphan.run).collect());
+        self.probe(suspects).await
+    }
+
+    /// Suspects come back in groups that get smaller with every time that it ended badly.
+    async fn probe(self: &Arc<Self>, mut suspects: Vec<Orphan>) -> Result<(), RuntimeError> {
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        self.notice(&Notice::Suspects { runs: suspects.len() as u64 });
+        suspects.sort_by_key(|suspect| suspect.strikes.times);
+        let mut suspects = suspects.as_slice();
+        while let Some(first) = suspects.first() {
+            if self.is_closing() {
+                return Err(RuntimeError::Closing);
+            }
+            let times = first.strikes.times;
+            let same = suspects.iter().take_while(|suspect| suspect.strikes.times == times).count();
+            let size = match times.saturating_sub(SUSPECT_AFTER) {
+                1 => AT_ONCE,
+                2 => 8,
+                _ => 1,
+            };
+            let (group, rest) = suspects.split_at(same.min(size));
+            suspects = rest;
+            self.recover_group(group).await?;
+            if times <= SET_ASIDE_AFTER {
+                tokio::time::sleep(PROBATION).await;
+                let runs = group.iter().map(|orphan| orphan.run.clone()).collect();
+                self.blocking(move |inner| inner.forget(runs)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Those whose process is dead, those with mail first, then the oldest. Their strikes count this time.
+    fn orphans(&self) -> Result<Vec<Orphan>, RuntimeError> {
+        let filter = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
+        let mut alive: BTreeMap<String, bool> = BTreeMap::new();
+        let mut found = Vec::new();
+        let mut before = None;
+        loop {
+            let rows = self.store.runs(&filter, before, ROWS_AT_ONCE)?;
+            let Some(last) = rows.last().map(|row| row.number) else { break };
+            before = Some(last);
+            for row in rows {
+                let owned = match row.owner {
+                    None => false,
+                    Some(owner) if owner == self.owner.name => true,
+                    Some(owner) => match alive.get(&owner) {
+                        Some(alive) => *alive,
+                        None => *alive.entry(owner.clone()).or_insert(self.store.owner_alive(&owner)?),
+                    },
+                };
+                if !owned && !self.is_resident(&row.run) && !self.is_postponed(&row.run) {
+                    found.push((row.run, row.ticks));
+                }
+            }
+        }
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let before = self.strikes()?;
+        let mailed: BTreeSet<String> = self.store.with_inbox(ROWS_AT_ONCE)?.into_iter().collect();
+        found.reverse();
+        found.sort_by_key(|(run, _)| !mailed.contains(&**run));
+        let orphan = |(run, ticks): (Arc<str>, u64)| {
+            let stuck = before.get(&run).filter(|strikes| ticks < strikes.ticks + PROGRESS_TICKS);
+            let strikes = match stuck {
+                Some(strikes) => Strikes { times: strikes.times + 1, ..*strikes },
+                None => Strikes { times: 1, ticks },
+            };
+            Orphan { run, strikes }
+        };
+        Ok(found.into_iter().map(orphan).collect())
+    }
+
+    fn strikes(&self) -> Result<BTreeMap<Arc<str>, Strikes>, RuntimeError> {
+        let mut strikes = BTreeMap::new();
+        let mut after = String::new();
+        loop {
+            let rows = self.store.records(KIND, &after, ROWS_AT_ONCE)?;
+            let Some(last) = rows.last() else { return Ok(strikes) };
+            after.clone_from(&last.key);
+            for row in rows {
+                // A record that cannot be read counts for nothing.
+                if let Ok(read) = codec::decode::<Strikes>(&row.body, "a recovery") {
+                    strikes.insert(Arc::from(row.key), read);
+                }
+            }
+        }
+    }
+
+    /// The strikes are written first: whatever happens next, it is known that these runs were there.
+    async fn recover_group(self: &Arc<Self>, group: &[Orphan]) -> Result<(), RuntimeError> {
+        if self.is_closing() {
+            return Err(RuntimeError::Closing);
+        }
+        let (hopeless, group): (Vec<&Orphan>, Vec<&Orphan>) =
+            group.iter().partition(|orphan| orphan.strikes.times > SET_ASIDE_AFTER);
+        for orphan in hopeless {
+            let (run, times) = (orphan.run.clone(), orphan.strikes.times - 1);
+            self.blocking(move |inner| inner.condemn(&run, times)).await?;
+        }
+        let at = real_now();
+        let put = |orphan: &&Orphan| RecordChange::put(KIND, &orphan.run, codec::encode(&orphan.strikes), at);
+        let changes: Vec<RecordChange> = group.iter().map(put).collect();
+        self.blocking(move |inner| Ok(inner.store.change_records(changes)?)).await?;
+        let back = self.bring_back_all(group.iter().map(|orphan| orphan.run.clone()).collect()).await;
+        self.recovery().brought_back += back;
+        Ok(())
+    }
+
+    /// The process has died each time the run was brought back, and in the end nothing else was.
+    fn condemn(&self, run: &Arc<str>, times: u32) -> Result<(), RuntimeError> {
+        let Claim::Owned { epoch } = self.store.claim(run, &self.owner.name)? else { return Ok(()) };
+        let Some(row) = self.store.run(run)? else { return Ok(()) };
+        let why = format!("the process has died {times} times in a row soon after the run was brought back");
+        self.give_up(&row, epoch, &RuntimeError::Quarantined { run: run.to_string(), why })?;
+        self.forget(vec![run.clone()])
+    }
+
+    fn forget(&self, runs: Vec<Arc<str>>) -> Result<(), RuntimeError> {
+        let at = real_now();
+        for group in runs.chunks(AT_ONCE * 8) {
+            let changes = group.iter().map(|run| RecordChange::remove(KIND, run, at)).collect();
+            self.store.change_records(changes)?;
+        }
+        Ok(())
+    }
+
+    fn forget_when_settled(self: &Arc<Self>, runs: Vec<Arc<str>>) {
+        if runs.is_empty() {
+            return;
+        }
+        let engine = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(SETTLED).await;
+            if let Some(inner) = engine.upgrade().filter(|inner| !inner.is_closing()) {
+                // If that cannot be, the records only make suspects sooner.
+                let _ = inner.blocking(move |inner| inner.forget(runs)).await;
+            }
+        });
+    }
+
+    /// Brings back runs that nobody alive owns, several at a time: their claims share a commit, and so do their first
+    /// ticks. Gives back how many are there now.
+    pub(super) async fn bring_back_all(self: &Arc<Self>, runs: Vec<Arc<str>>) -> u64 {
+        let mut back = 0;
+        for group in runs.chunks(AT_ONCE) {
+            back += self.bring_back_group(group).await;
+        }
+        back
+    }
+
+    async fn bring_back_group(self: &Arc<Self>, group: &[Arc<str>]) -> u64 {
+        let wanted = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
+        let turns: Vec<_> = wanted.filter_map(|run| Some((run.clone(), self.try_turn_to_return(run)?))).collect();
+        let runs: Vec<Arc<str>> = turns.iter().map(|(run, _)| run.clone()).collect();
+        let Ok(claims) = self.blocking(move |inner| inner.claim_fitting(&runs)).await else { return 0 };
+        let mut tasks = tokio::task::JoinSet::new();
+        for ((run, turn), claim) in turns.into_iter().zip(claims) {
+            let inner = self.clone();
+            tasks.spawn(async move {
+                let back = inner.return_one(&run, claim).await;
+                drop(turn);
+                back
+            });
+        }
+        tasks.join_all().await.into_iter().map(u64::from).sum()
+    }
+
+    /// Looks before it claims, which is a write: what this engine cannot run, what has a live owner and what is set aside
+    /// is left alone.
+    fn claim_fitting(&self, runs: &[Arc<str>]) -> Result<Vec<Result<Claim, RuntimeError>>, RuntimeError> {
+        let looked: Vec<Result<(), RuntimeError>> = runs.iter().map(|run| self.may_return(run)).collect();
+        let fitting = runs.iter().zip(&looked).filter(|(_, looked)| looked.is_ok()).map(|(run, _)| run.clone());
+        let fitting: Vec<Arc<str>> = fitting.collect();
+        let claims = if fitting.is_empty() { Vec::new() } else { self.store.claim_all(&fitting, &self.owner.name)? };
+        let mut claims = claims.into_iter();
+        let claim = |looked: Result<(), RuntimeError>| looked.and_then(|()| claims.next().ok_or(RuntimeError::Closing));
+        Ok(looked.into_iter().map(claim).collect())
+    }
+
+    fn may_return(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        if row.status.is_final() {
+            return Ok(());
+        }
+        if row.status == RunStatus::Quarantined {
+            return Err(super::aside::set_aside_error(&row));
+        }
+        // One that this engine has let go of without being able to say so is still its own.
+        let ours = |owner: &str| owner == self.owner.name && self.runs().contains_key(run);
+        let lives = |owner: &String| !ours(owner) && self.store.owner_alive(owner).unwrap_or(true);
+        if let Some(owner) = row.owner.clone().filter(lives) {
+            return Err(RuntimeError::Owned { run: run.to_string(), owner });
+        }
+        match self.fits(&row) {
+            // A plan that cannot be loaded is found when the run is, and sets it aside.
+            Err(error) if error.is_poison() => Ok(()),
+            fits => fits,
+        }
+    }
+
+    /// What becomes of one run of a group. True if it is in memory now.
+    async fn return_one(self: &Arc<Self>, run: &Arc<str>, claim: Result<Claim, RuntimeError>) -> bool {
+        let known = self.runs().contains_key(run);
+        let returned = match claim {
+            Ok(claim) => {
+                self.track(run, false);
+                self.go_on(run, claim, false).await
+            }
+            Err(error) => Err(error),
+        };
+        match returned {
+            Ok(()) => {
+                self.postponed().remove(run);
+                true
+            }
+            Err(RuntimeError::Owned { .. }) if known => false,
+            Err(RuntimeError::Owned { .. } | RuntimeError::NoSuchRun(_)) => {
+                self.untrack(run);
+                false
+            }
+            Err(error) => {
+                if !error.is_poison() && !matches!(error, RuntimeError::Closing) {
+                    self.postpone(run, &error);
+                }
+                self.tell_end(run, RunEnd::Failed(error));
+                false
+            }
+        }
+    }
+
+    fn postponed(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Postponed>> {
+        self.postponed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_postponed(&self, run: &str) -> bool {
+        self.postponed().get(run).is_some_and(|postponed| postponed.until > Instant::now())
+    }
+
+    fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {
+        let mut postponed = self.postponed();
+        let times = postponed.get(run).map_or(0, |before| before.times);
+        let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(POSTPONED_MOST);
+        postponed.insert(run.clone(), Postponed { times: times + 1, until: Instant::now() + wait });
+        drop(postponed);
+        // Once is enough.
+        if times == 0 {
+            self.notice(&Notice::Postponed { run: run.clone(), why: error.to_string() });
+        }
+    }
+
+    /// On a thread that may wait for the disk.
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Inner) -> Result<T, RuntimeError> + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        let inner = self.clone();
+        tokio::task::spawn_blocking(move || work(&inner)).await.unwrap_or(Err(RuntimeError::Closing))
+    }
+}

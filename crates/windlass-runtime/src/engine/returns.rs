@@ -1,0 +1,192 @@
+//! The way back into memory: who may bring a run back, and what has to be right for it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use windlass_core::plan::Plan;
+use windlass_core::{Program, State, TickKind};
+use windlass_store::{Claim, RunRow};
+use windlass_value::BlobHash;
+
+use super::{Inner, RunEnd, RunOptions, aside, residents};
+use crate::clock::Clock;
+use crate::recovery::{self, RunImage};
+use crate::report::FinalReport;
+use crate::{RuntimeError, codec};
+
+/// Whoever holds it brings the run back, nobody else.
+pub(crate) struct ReturnTurn {
+    inner: Arc<Inner>,
+    run: Arc<str>,
+}
+
+impl Drop for ReturnTurn {
+    fn drop(&mut self) {
+        self.inner.returning.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.run);
+    }
+}
+
+/// A run as it is in memory, and how it was started.
+struct Loaded {
+    program: Arc<Program>,
+    image: RunImage,
+    how: RunOptions,
+}
+
+impl Inner {
+    /// The right to bring a run back; None while somebody else has it.
+    pub fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
+        let mut returning = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
+        returning.insert(run.clone()).then(|| ReturnTurn { inner: self.clone(), run: run.clone() })
+    }
+
+    pub(super) async fn turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> ReturnTurn {
+        loop {
+            if let Some(turn) = self.try_turn_to_return(run) {
+                return turn;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Loads a run that nobody alive owns and goes on with it. The caller holds its [`ReturnTurn`].
+    pub async fn bring_back(self: &Arc<Self>, run: &Arc<str>, unpause: bool) -> Result<(), RuntimeError> {
+        if self.is_closing() {
+            return Err(RuntimeError::Closing);
+        }
+        // Looked at before the run is touched: a program that has them can go on with it.
+        if let Some(row) = self.store.run(run)?.filter(|row| !row.status.is_final()) {
+            self.fits(&row)?;
+        }
+        let claim = self.store.claim(run, &self.owner.name)?;
+        self.go_on(run, claim, unpause).await
+    }
+
+    /// Goes on with a run that was claimed.
+    pub(super) async fn go_on(
+        self: &Arc<Self>,
+        run: &Arc<str>,
+        claim: Claim,
+        unpause: bool,
+    ) -> Result<(), RuntimeError> {
+        let epoch = match claim {
+            Claim::Owned { epoch } => epoch,
+            Claim::HeldBy(owner) => return Err(RuntimeError::Owned { run: run.to_string(), owner }),
+            Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
+            Claim::Ended => return self.ended_meanwhile(run),
+        };
+        let Loaded { program, image, how } = self.load(run, epoch).await?;
+        let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
+            true => TickKind::TimerDue,
+            false => TickKind::Restart,
+        }];
+        if unpause && image.state.paused {
+            first.push(TickKind::Resume { request: None });
+        }
+        let clock = match how.virtual_time {
+            // Virtual time goes on from where it stood.
+            true => {
+                let mut clock = Clock::virtual_time();
+                clock.skip_to(image.state.now);
+                clock
+            }
+            false => Clock::Real,
+        };
+        let taken = self.taken_over(run, how.from.as_ref())?;
+        let launch = residents::Launch {
+            run: run.clone(),
+            program,
+            image,
+            first,
+            epoch,
+            create: None,
+            clock,
+            parent: how.parent,
+            taken,
+        };
+        let launched = self.launch(launch).await;
+        if matches!(launched, Err(RuntimeError::Closing)) {
+            self.store.release(run, epoch)?;
+        }
+        launched
+    }
+
+    /// Reads a run and replays what came after its newest snapshot: on a thread that may block, and not on all of them at
+    /// once. If that cannot be, the run is given up.
+    async fn load(self: &Arc<Self>, run: &Arc<str>, epoch: u64) -> Result<Loaded, RuntimeError> {
+        let (inner, id) = (self.clone(), run.clone());
+        let _lane = self.loads.acquire().await.map_err(|_| RuntimeError::Closing)?;
+        let loading = tokio::task::spawn_blocking(move || inner.load_here(&id));
+        let loaded = match loading.await {
+            Ok(loaded) => loaded,
+            Err(stopped) => match stopped.try_into_panic() {
+                Ok(panic) => Err(aside::defect(run, &*panic)),
+                // The process goes down.
+                Err(_) => Err(RuntimeError::Closing),
+            },
+        };
+        if let Err(error) = &loaded
+            && let Some(row) = self.store.run(run)?
+        {
+            self.give_up(&row, epoch, error)?;
+        }
+        loaded
+    }
+
+    fn load_here(&self, run: &Arc<str>) -> Result<Loaded, RuntimeError> {
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        if how.unkept {
+            return Err(RuntimeError::NotKept(run.to_string()));
+        }
+        let program = self.program(&row.plan)?;
+        let image = recovery::load(&*self.store, run, &program, row.created_at)?;
+        Ok(Loaded { program, image, how })
+    }
+
+    /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also
+    /// that of its own timeout. A restart would not count it.
+    fn has_only_waited(&self, run: &str, epoch: u64, state: &State) -> bool {
+        let released = self.runs().get(run).and_then(|tracked| tracked.released);
+        state.is_quiet() && released.is_some_and(|before| before + 1 == epoch)
+    }
+
+    /// Whether this engine has what the run needs: without it the run would fail for no fault of its own.
+    pub(super) fn fits(&self, row: &RunRow) -> Result<(), RuntimeError> {
+        let missing = |tools: String| RuntimeError::MissingTools { run: row.run.to_string(), tools };
+        match self.program(&row.plan) {
+            Ok(program) => self.has_tools(&row.run, &program),
+            Err(error @ RuntimeError::Plan(_)) => match self.unknown_language(&row.plan)? {
+                Some(language) => Err(missing(format!("the language `{language}`"))),
+                None => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unknown_language(&self, plan: &BlobHash) -> Result<Option<Arc<str>>, RuntimeError> {
+        let Some(row) = self.store.plan(plan)? else { return Ok(None) };
+        let plan: Plan = codec::decode(&row.body, "a plan")?;
+        let known = |name: &str| self.languages.iter().any(|language| language.name() == name);
+        Ok(plan.expressions.into_iter().map(|source| source.language).find(|name| !known(name)))
+    }
+
+    pub(super) fn has_tools(&self, run: &Arc<str>, program: &Program) -> Result<(), RuntimeError> {
+        let mut tools = program.plan.tools_missing(|tool| self.pool.tools().get(tool).is_some());
+        tools.sort_unstable();
+        tools.dedup();
+        match tools.is_empty() {
+            true => Ok(()),
+            false => Err(RuntimeError::MissingTools { run: run.to_string(), tools: tools.join(", ") }),
+        }
+    }
+
+    fn ended_meanwhile(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
+        let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
+            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+            self.tell_end(run, RunEnd::Ended(Arc::new(report)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! Runs that a process has left in the middle: all come back, a bounded number at a time; what is poisoned is set aside with a
+//! reason, and the rest go on.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use support::plans::steps;
+use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
+use windlass_core::Status;
+use windlass_core::plan::Plan;
+use windlass_runtime::{Engine, EngineOptions, Notice, RuntimeError, why_set_aside};
+use windlass_store::{MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
+use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
+
+fn adopting(store: &Arc<MemoryStore>, world: &World) -> (Engine, Arc<Mutex<Vec<Notice>>>) {
+    let heard: Arc<Mutex<Vec<Notice>>> = Arc::default();
+    let hears = heard.clone();
+    let notices: windlass_runtime::NoticeHook =
+        Arc::new(move |notice| hears.lock().expect("whole").push(notice.clone()));
+    let options = EngineOptions { adopt: true, notices: Some(notices), ..options(world) };
+    (engine_with(store, options), heard)
+}
+
+fn held() -> Plan {
+    steps("held").effect("hold", "gate", r#""go""#).effect("then", "count", "1").plan()
+}
+
+async fn begin(engine: &Engine, plan: Plan, id: &str) {
+    let (hash, _) = engine.add_plan(plan).expect("a plan");
+    engine.start(hash, Value::Null, named(id)).await.expect("started");
+}
+
+fn row(store: &MemoryStore, run: &str) -> RunRow {
+    store.run(run).expect("readable").expect("there")
+}
+
+fn why(store: &MemoryStore, run: &str) -> Option<String> {
+    why_set_aside(&row(store, run)).map(|error| error.message.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_come_back_together_and_share_commits() {
+    const RUNS: usize = 300;
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    for n in 0..RUNS {
+        begin(&first, held(), &format!("r{n}")).await;
+    }
+    world.calls(RUNS).await;
+    let store = Arc::new(store.crash());
+    let (second, heard) = adopting(&store, &world);
+    assert!(second.recovering(), "until all were looked at");
+    until(|| !second.recovering()).await;
+    assert_eq!((second.recovery().found, second.recovery().left), (RUNS as u64, 0));
+    let told = heard.lock().expect("whole").clone();
+    assert_eq!(told[0], Notice::Recovering { runs: RUNS as u64 });
+    assert!(
+        matches!(told[1], Notice::Recovered { runs, set_aside: 0, postponed: 0, .. } if runs == RUNS as u64),
+        "{told:?}"
+    );
+    world.calls(2 * RUNS).await;
+    world.open("go");
+    until(|| (0..RUNS).all(|n| row(&store, &format!("r{n}")).status == RunStatus::Succeeded)).await;
+    assert_eq!(world.keys().len(), 2 * RUNS, "the same keys again");
+    assert!(store.syncs() < 6 * RUNS as u64, "{} syncs", store.syncs());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_poisoned_is_set_aside_with_a_reason_and_the_rest_go_on() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    for run in ["well", "journal", "plan", "position"] {
+        begin(&first, held(), run).await;
+    }
+    world.calls(4).await;
+    let store = Arc::new(store.crash());
+    assert!(store.damage_journal("journal", 0));
+    // A plan that no longer loads, and a snapshot that nobody can read.
+    let lost = RunBatch { run: "lost".into(), ..creation(&store, "plan", windlass_value::BlobHash([7; 32])) };
+    store.append(vec![lost]).expect("kept");
+    let unread = row(&store, "position");
+    store
+        .append(vec![RunBatch {
+            run: "position".into(),
+            epoch: unread.epoch,
+            expected: unread.ticks,
+            snapshot: Some(windlass_store::NewSnapshot {
+                tick: unread.ticks,
+                event: 1,
+                state_hash: [0; 32],
+                body: b"no snapshot".to_vec(),
+            }),
+            ..RunBatch::default()
+        }])
+        .expect("kept");
+    let (second, heard) = adopting(&store, &world);
+    until(|| !second.recovering()).await;
+    for (run, part) in [("journal", "damaged"), ("lost", "missing"), ("position", "a snapshot cannot be read")] {
+        assert_eq!(row(&store, run).status, RunStatus::Quarantined, "{run}");
+        let told = why(&store, run).expect("a reason");
+        assert!(told.contains(part), "{run}: {told}");
+        let noticed = |notice: &Notice| matches!(notice, Notice::SetAside { run: of, .. } if &**of == run);
+        assert!(heard.lock().expect("whole").iter().any(noticed), "{run}");
+        assert_eq!(row(&store, run).owner, None, "{run} is nobody's");
+    }
+    assert_eq!(second.recovery().set_aside, 3);
+    world.open("go");
+    until(|| ["well", "plan"].iter().all(|run| row(&store, run).status == RunStatus::Succeeded)).await;
+    // Whoever starts it again, or answers it, does not wake it; whoever wants it by name may try.
+    let again = second.resume("journal").await.map(|handle| handle.run.clone());
+    assert!(matches!(&again, Err(RuntimeError::Store(_))), "{again:?}");
+    assert_eq!(row(&store, "journal").status, RunStatus::Quarantined);
+}
+
+/// A run that was begun with a plan that is not there.
+fn creation(store: &MemoryStore, like: &str, plan: windlass_value::BlobHash) -> RunBatch {
+    let like = row(store, like);
+    let new = windlass_store::NewRun {
+        plan,
+        definition: like.definition,
+        dialect: like.dialect,
+        owner: like.owner,
+        created_at: like.created_at,
+        parent: None,
+        unless: None,
+        options: like.options,
+    };
+    let status = windlass_store::StatusChange { status: RunStatus::Running, at: like.changed_at, result: None };
+    RunBatch { epoch: 1, create: Some(new), status: Some(status), ..RunBatch::default() }
+}
+
+/// A language that has a defect in one place.
+struct Faulty(Arc<dyn Language>);
+struct Panics;
+
+impl Language for Faulty {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn compile(&self, source: &Value, mode: Mode) -> Result<Box<dyn Expression>, Vec<CompileError>> {
+        match source.as_str().is_some_and(|text| text.contains("defect")) {
+            true => Ok(Box::new(Panics)),
+            false => self.0.compile(source, mode),
+        }
+    }
+}
+
+impl Expression for Panics {
+    fn eval(&self, _scope: &dyn Scope, _meter: &mut Meter) -> Result<Value, EvalError> {
+        panic!("an expression that nobody has tested")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_inside_a_run_stops_that_run_alone() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let faulty = |language| Arc::new(Faulty(language)) as Arc<dyn Language>;
+    let languages = windlass_expr::wdl::languages().into_iter().map(faulty).collect();
+    let options = EngineOptions { languages, adopt: true, ..options(&world) };
+    let engine = engine_with(&store, options);
+    let plan = loom(
+        r#"{"actions": {
+            "hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "go"}},
+            "fails": {"type": "compose", "inputs": "@{'defect'}", "runAfter": {"hold": ["Succeeded"]}}}}"#,
+    );
+    begin(&engine, plan, "faulty").await;
+    begin(&engine, held(), "well").await;
+    world.calls(2).await;
+    world.open("go");
+    until(|| row(&store, "well").status == RunStatus::Succeeded).await;
+    until(|| row(&store, "faulty").status == RunStatus::Quarantined).await;
+    let told = why(&store, "faulty").expect("a reason");
+    assert!(told.contains("a defect") && told.contains("nobody has tested"), "{told}");
+    until(|| engine.resident() == 0).await;
+    let asked = engine.request("faulty", "a", windlass_runtime::Request::Pause).expect("kept");
+    assert_eq!(asked, windlass_runtime::Answer::Kept, "it can be asked, and nobody wakes it for that");
+}
+
+/// The process dies each time soon after the run was brought back: in the end it is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
+    let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
+    begin(&engine(&store, &world), held(), "r").await;
+    world.calls(1).await;
+    let mut deaths = 0;
+    loop {
+        store = Arc::new(store.crash());
+        let epoch = row(&store, "r").epoch;
+        let (_engine, heard) = adopting(&store, &world);
+        until(|| row(&store, "r").epoch > epoch).await;
+        let suspected = |notice: &Notice| matches!(notice, Notice::Suspects { .. });
+        if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
+            break;
+        }
+        assert_eq!(heard.lock().expect("whole").iter().any(suspected), deaths >= 3, "after {deaths} deaths");
+        deaths += 1;
+    }
+    until(|| row(&store, "r").status == RunStatus::Quarantined).await;
+    assert_eq!(deaths, 6);
+    assert!(why(&store, "r").expect("a reason").contains("died 6 times in a row"), "{:?}", why(&store, "r"));
+    assert!(store.records("recovery", "", 9).expect("readable").is_empty(), "nothing is left of it");
+    // A person may try it again, and then it counts from the beginning.
+    world.open("go");
+    let engine = engine(&store, &world);
+    let mut handle = in_time(engine.resume("r")).await.expect("resumed");
+    assert_eq!(in_time(handle.wait()).await.expect("an end").status, Status::Succeeded);
+}
+
+/// Getting somewhere counts: then it is not the run that kills the process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_gets_somewhere_is_no_suspect() {
+    let (mut store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let plan = loom(
+        r#"{"type": "until", "name": "loop", "condition": "@greaterOrEquals(variables('loopIndex'), 200)",
+            "limit": {"count": 500, "timeout": "PT1H"},
+            "actions": {"work": {"type": "activity", "inputs": {"activityName": "count", "input": "@variables('loopIndex')"}}}}"#,
+    );
+    let mut alive = engine(&store, &world);
+    begin(&alive, plan, "r").await;
+    for _ in 0..9 {
+        let ticks = row(&store, "r").ticks;
+        until(|| row(&store, "r").ticks > ticks + 12 || row(&store, "r").status.is_final()).await;
+        store = Arc::new(store.crash());
+        let (next, heard) = adopting(&store, &world);
+        alive = next;
+        until(|| !alive.recovering()).await;
+        assert!(!heard.lock().expect("whole").iter().any(|notice| matches!(notice, Notice::Suspects { .. })));
+    }
+    assert_ne!(row(&store, "r").status, RunStatus::Quarantined);
+}
+
+// ------------------------------------------------------------------------------------------------------------- draining
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_lets_what_is_at_work_end_and_begins_nothing_new() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, held(), "r").await;
+    world.calls(1).await;
+    let draining = tokio::spawn({
+        let first = first.clone();
+        async move { first.drain(Duration::from_secs(15)).await }
+    });
+    in_time(first.closing()).await;
+    let refused = first.start(row(&store, "r").plan, Value::Null, named("late")).await.map(|handle| handle.run.clone());
+    assert!(matches!(refused, Err(RuntimeError::Closing)), "{refused:?}");
+    world.open("go");
+    in_time(draining).await.expect("no panic");
+    assert_eq!(world.ledger().len(), 1, "the second task was not begun");
+    assert_eq!((row(&store, "r").owner, row(&store, "r").status), (None, RunStatus::Running));
+    let (second, _) = adopting(&store, &world);
+    until(|| row(&store, "r").status == RunStatus::Succeeded).await;
+    drop(second);
+    let keys = world.keys();
+    assert!(keys.values().all(|calls| calls.len() == 1), "what had ended within the time was not done again: {keys:?}");
+    assert_eq!(json("1"), json(&world.ledger()[1].input));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_waits_no_longer_than_it_may() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, held(), "r").await;
+    world.calls(1).await;
+    in_time(first.drain(Duration::from_millis(10))).await;
+    assert_eq!((row(&store, "r").owner, row(&store, "r").status), (None, RunStatus::Running));
+}
