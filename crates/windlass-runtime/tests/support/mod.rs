@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod nets;
 pub mod plans;
+pub mod shop;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
