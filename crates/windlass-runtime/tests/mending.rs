@@ -79,8 +79,10 @@ fn cases() -> Vec<(&'static str, bool, Vec<Plan>)> {
     let alone = |text: &str| vec![loom(text)];
     let parent = steps("parent").call("first", "child", r#"{"n": 1}"#).call("second", "child", r#"{"n": 2}"#);
     let parent = parent.gives(&[("first", "@outputs('first')"), ("second", "@outputs('second')")]);
-    let child = steps("child").effect("work", "count", r#""@triggerBody().n""#).gives(&[("saw", "@outputs('work').saw")]);
-    let stages = steps("stages").pipeline("work", &[("a", "count", "1"), ("b", "count", r#""@variables('_prev').saw""#)]);
+    let child =
+        steps("child").effect("work", "count", r#""@triggerBody().n""#).gives(&[("saw", "@outputs('work').saw")]);
+    let stages =
+        steps("stages").pipeline("work", &[("a", "count", "1"), ("b", "count", r#""@variables('_prev').saw""#)]);
     vec![
         ("a sequence", true, alone(SEQUENCE)),
         ("loops in loops", true, alone(NESTED)),
@@ -115,7 +117,7 @@ async fn a_restart_at_anything_that_has_begun_ends_as_the_run_did() {
                 assert_eq!(again.len(), expected, "{name} from {path}: all from there on");
             }
             assert_eq!(origin(&store, &id), ("old".to_owned(), path.clone(), false));
-            let told = events(&store, &id);
+            let told = events(&*store, &id);
             assert_eq!(&*told[0].kind, "workflow.restarted", "{name} from {path}");
             assert_eq!(told[0].data.get("path").and_then(Value::as_str), Some(&*path));
             // Asked for once more, it is the same run; another place is another run.
@@ -190,7 +192,7 @@ fn mended() -> Vec<Mended> {
             broken: &["[1,2]", "[3,0]"],
             status: Status::Failed,
             again: &["rows[1].cells[2].one", "rows[3].cells[0].one"],
-            path: "rows[1].cells[2].one",
+            path: "rows[3].cells[0].one",
         },
         Mended {
             name: "one of two branches",
@@ -213,7 +215,7 @@ fn mended() -> Vec<Mended> {
             plans: vec![parent, child],
             broken: &["2"],
             status: Status::Failed,
-            again: &["work"],
+            again: &["work", "work"],
             path: "second",
         },
     ]
@@ -252,7 +254,8 @@ async fn what_is_still_broken_fails_again_and_can_be_retried_again() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
     let engine = shop.engine(&store);
     shop.breaks(&["2", "5"]);
-    let plan = loom(FOREACH.replace(r#""input": "@item()"}"#, r#""input": "@item()"}, "retry": {"type": "none"}"#).as_str());
+    let plan =
+        loom(FOREACH.replace(r#""input": "@item()"}"#, r#""input": "@item()"}, "retry": {"type": "none"}"#).as_str());
     shop.old_run(&engine, &[plan]).await;
     shop.breaks(&["5"]);
     let second = ended(engine.retry_failed("old", Some("second".to_owned())).await).await;
@@ -402,4 +405,74 @@ async fn a_cancelled_run_is_taken_up_where_it_was_cut() {
     assert_eq!(in_time(new.wait()).await.expect("an end").status, Status::Succeeded);
     assert_eq!(shop.paths_of("new"), ["last"]);
     assert_eq!(origin(&store, "new").1, "wait");
+}
+
+/// One life of a process that makes the new run, or goes on with it.
+async fn life(store: &Arc<MemoryStore>, shop: &Shop, make: &Make) -> Result<String, RuntimeError> {
+    let engine = shop.engine(store);
+    let id = Some("new".to_owned());
+    let made = match make {
+        Make::Retry => in_time(engine.retry_failed("old", id)).await,
+        Make::Restart(path) => in_time(engine.restart("old", Restart { id, ..from(path) })).await,
+    };
+    let report = in_time(made?.wait()).await?;
+    Ok(seen(store, &report))
+}
+
+enum Make {
+    Retry,
+    Restart(&'static str),
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_run_survives_a_crash_at_every_commit() {
+    let foreach = FOREACH.replace(r#""input": "@item()"}"#, r#""input": "@item()"}, "retry": {"type": "none"}"#);
+    let cases = [
+        ("a retry", Make::Retry, foreach.as_str(), &["2", "5"][..]),
+        ("a restart", Make::Restart("loop[2].call"), SEQUENCE, &[]),
+        ("a restart of turns at once", Make::Restart("all[3]"), foreach.as_str(), &[]),
+    ];
+    for (name, make, text, broken) in cases {
+        let mut expected = None;
+        let mut crashes = 0;
+        for (after, at) in (1..).flat_map(|at| [(false, at), (true, at)]) {
+            let (mut store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
+            let engine = shop.engine(&store);
+            shop.breaks(broken);
+            shop.old_run(&engine, &[loom(text)]).await;
+            in_time(engine.close()).await;
+            drop(engine);
+            shop.breaks(&[]);
+            let calls = shop.calls().len();
+            if expected.is_some() {
+                match after {
+                    true => store.crash_after_sync(at),
+                    false => store.crash_before_sync(at),
+                }
+            }
+            let mut ended = life(&store, &shop, &make).await;
+            let crashed = store.run("old").is_err();
+            if crashed {
+                crashes += 1;
+                store = Arc::new(store.crash());
+                ended = life(&store, &shop, &make).await;
+            }
+            let ended = ended.unwrap_or_else(|error| panic!("{name}, crash {at}: {error}"));
+            assert_eq!(&ended, expected.get_or_insert(ended.clone()), "{name}, crash {at}");
+            // What was done before, or is taken over, is never called; all else at most once in each life.
+            let mut times = std::collections::BTreeMap::<String, usize>::new();
+            shop.calls()[calls..].iter().for_each(|call| *times.entry(call.path.clone()).or_default() += 1);
+            assert!(times.values().all(|times| *times <= 2), "{name}, crash {at}: {times:?}");
+            if matches!(make, Make::Retry) {
+                let called: BTreeSet<&str> = times.keys().map(|path| &**path).collect();
+                let wanted = ["all[2].one", "all[2].two", "all[5].one", "all[5].two", "sum"];
+                assert_eq!(called, BTreeSet::from(wanted), "{name}, crash {at}");
+            }
+            assert_eq!(store.verify().expect("readable"), Vec::<String>::new());
+            if !crashed && (at, after) != (1, false) {
+                break;
+            }
+        }
+        assert!(crashes > 4, "{name}: {crashes} crashes");
+    }
 }

@@ -302,7 +302,7 @@ impl Reducer<'_> {
         let Some(frame) = self.state.frames.get(id) else { return };
         let (parent, slot, entered) = (frame.parent, frame.slot, !matches!(frame.body, Body::New));
         let called_off = frame.closing.as_ref().is_some_and(|closing| !closing.own);
-        let path = self.task_path(id);
+        let path = self.path(id);
         let Some(watch) = &mut self.work.watch else { return };
         let now = watch.now;
         let Some(failures) = &mut watch.failures else { return };
