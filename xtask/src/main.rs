@@ -2,6 +2,7 @@
 
 mod needs;
 mod tidy;
+mod ui;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,6 +10,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test     formatting, lints, tidiness, all tests; what CI runs
 cargo xtask bench    the figures of the engine, as ratios where there is something to compare with
+cargo xtask ui       builds the page; `--check` compares it with what is committed, and tries it in a browser
 cargo xtask needs    what the tests need of this machine, and how to install what is missing
 cargo xtask tidy     what no other tool checks: dependencies of the core, sizes of files, words
 cargo xtask deny     licences and advisories of the dependencies (needs cargo-deny)";
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         "bench" => bench(&rest),
         "needs" => needs::there(),
         "tidy" => tidy::tidy(),
+        "ui" => ui::ui(&rest),
         "deny" => deny(),
         _ => {
             println!("{HELP}");
@@ -45,6 +48,7 @@ fn test() -> bool {
         // The crash tests kill the program that is built here.
         && cargo(&["build", "--package", "windlass-cli"])
         && cargo(&["test", "--workspace", "--features", &features])
+        && ui::ui(&["--check".to_owned()])
 }
 
 /// All features of all crates, but for those that are left out.

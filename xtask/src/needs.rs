@@ -1,5 +1,6 @@
 //! What the tests need of the machine. It is asked for before anything is built.
 
+use std::path::Path;
 use std::process::Command;
 
 // The tests look in the same places.
@@ -9,6 +10,10 @@ mod postgres;
 const PYTHON: &str = "python3 (3.10 or later) is not installed: `apt-get install python3` (or `dnf install python3`)";
 const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 10))";
 
+const NODE: &str = "node (20.19 or later) with npm is not installed: `apt-get install nodejs npm` (or from nodejs.org)";
+const NODE_IS_NEW_ENOUGH: &str = "const [a, b] = process.versions.node.split('.').map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)";
+const CHROMIUM: &str = "chromium is not installed: `apt-get install chromium` (or set WINDLASS_CHROMIUM to a Chromium)";
+
 /// Says what is missing, all of it, and how to install it.
 pub fn there() -> bool {
     let postgres = postgres::programs().is_none().then(|| match std::env::var_os(postgres::VARIABLE) {
@@ -17,12 +22,37 @@ pub fn there() -> bool {
     });
     let runs = Command::new("python3").args(["-c", IS_NEW_ENOUGH]).output();
     let python = (!runs.is_ok_and(|output| output.status.success())).then(|| PYTHON.to_owned());
-    let missing: Vec<String> = postgres.into_iter().chain(python).collect();
-    for one in &missing {
+    let missing: Vec<String> = postgres.into_iter().chain(python).chain(page(true)).collect();
+    said(&missing)
+}
+
+/// Only what the page needs: to build it node, to try it also a browser.
+pub fn for_the_page(tried: bool) -> bool {
+    said(&page(tried).collect::<Vec<_>>())
+}
+
+fn page(tried: bool) -> impl Iterator<Item = String> {
+    let works = |name: &str, arguments: &[&str]| {
+        Command::new(name).args(arguments).output().is_ok_and(|output| output.status.success())
+    };
+    let node = !works("node", &["-e", NODE_IS_NEW_ENOUGH]) || !works("npm", &["--version"]);
+    let chromium = tried && !chromiums().iter().any(|path| Path::new(path).is_file());
+    node.then(|| NODE.to_owned()).into_iter().chain(chromium.then(|| CHROMIUM.to_owned()))
+}
+
+/// Where the browser tests look too.
+fn chromiums() -> Vec<String> {
+    let chosen = std::env::var("WINDLASS_CHROMIUM").ok();
+    let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    chosen.into_iter().chain(usual.map(str::to_owned)).collect()
+}
+
+fn said(missing: &[String]) -> bool {
+    for one in missing {
         println!("missing: {one}");
     }
     if !missing.is_empty() {
-        println!("The tests start servers and interpreters of their own; nothing was run.");
+        println!("The tests start servers, interpreters and browsers of their own; nothing was run.");
     }
     missing.is_empty()
 }

@@ -1,1 +1,166 @@
-//! What people look at. Built from `ui/`, kept inside the program.
+//! What people look at. Built from `ui/` (`cargo xtask ui`), kept inside the program.
+//!
+//! The page is public: it holds no data, and asks the API with the reader's token. Its addresses are the page's own business:
+//! whatever is no file and no route of the server gets the same document.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use rust_embed::{EmbeddedFile, RustEmbed};
+
+use crate::Problem;
+
+#[derive(RustEmbed)]
+#[folder = "../../ui/dist"]
+struct Files;
+
+const DOCUMENT: &str = "index.html";
+
+/// Nothing from elsewhere, nothing written into the document, in nobody's frame.
+pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                          font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The name of such a file holds its hash: it never changes.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+/// May be kept, but is asked for each time.
+const ASK: &str = "no-cache";
+
+/// Where a mistaken address must not get the page: whoever asks there is a program.
+const OF_PROGRAMS: [&str; 6] = ["api", "hooks", "healthz", "readyz", "metrics", "assets"];
+
+/// Answers what no route has taken.
+pub async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path().trim_start_matches('/');
+    let first = path.split('/').next().unwrap_or_default();
+    let wanted = match Files::get(path) {
+        Some(file) => Some((path, file)),
+        None if OF_PROGRAMS.contains(&first) => None,
+        None => Files::get(DOCUMENT).map(|file| (DOCUMENT, file)),
+    };
+    match wanted {
+        Some((name, file)) if method == Method::GET || method == Method::HEAD => sent(name, &file, &headers),
+        _ => nothing_here(),
+    }
+}
+
+fn nothing_here() -> Response {
+    Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes").into_response()
+}
+
+fn sent(name: &str, file: &EmbeddedFile, asked: &HeaderMap) -> Response {
+    let tag = tag(file);
+    let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let same = known == "*" || known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag);
+    let body = if same { Body::empty() } else { Body::from(file.data.clone()) };
+    let mut answer = Response::new(body);
+    if same {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let keep = if name.starts_with("assets/") { FOR_EVER } else { ASK };
+    let said = [
+        (header::CONTENT_TYPE, kind(name)),
+        (header::CACHE_CONTROL, keep),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in said {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        answer.headers_mut().insert(header::ETAG, tag);
+    }
+    answer
+}
+
+/// From what is in the file, so that two programs of one build agree.
+fn tag(file: &EmbeddedFile) -> String {
+    let hash = file.metadata.sha256_hash();
+    let hex: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hex}\"")
+}
+
+fn kind(name: &str) -> &'static str {
+    match name.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "json" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn get(path: &str, headers: &[(header::HeaderName, &str)]) -> Response {
+        let uri = Uri::try_from(path).expect("a path");
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(name.clone(), HeaderValue::from_str(value).expect("a value"));
+        }
+        page(Method::GET, uri, map).await
+    }
+
+    fn said(answer: &Response, name: header::HeaderName) -> String {
+        answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn every_address_of_the_page_is_the_document() {
+        for path in ["/", "/runs", "/runs/01m7/loop?path=a", "/definitions/a%2Fb", "/no/such/view"] {
+            let answer = get(path, &[]).await;
+            assert_eq!(answer.status(), StatusCode::OK, "{path}");
+            assert_eq!(said(&answer, header::CONTENT_TYPE), "text/html; charset=utf-8", "{path}");
+            assert_eq!(said(&answer, header::CONTENT_SECURITY_POLICY), POLICY, "{path}");
+            assert_eq!(said(&answer, header::CACHE_CONTROL), ASK, "{path}");
+            assert_eq!(said(&answer, header::X_CONTENT_TYPE_OPTIONS), "nosniff");
+            assert_eq!(said(&answer, header::REFERRER_POLICY), "no-referrer");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_programs_is_never_the_document() {
+        for path in ["/api/v1/nothing", "/api", "/hooks/a/b/c", "/assets/gone.js", "/metrics/x"] {
+            assert_eq!(get(path, &[]).await.status(), StatusCode::NOT_FOUND, "{path}");
+        }
+        let posted = page(Method::POST, Uri::from_static("/runs"), HeaderMap::new()).await;
+        assert_eq!(posted.status(), StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn what_the_document_names_is_there_and_may_be_kept_for_ever() {
+        let document = Files::get(DOCUMENT).expect("the page is built");
+        let text = String::from_utf8_lossy(&document.data).into_owned();
+        let names: Vec<&str> = text.split('"').filter(|part| part.starts_with("/assets/")).collect();
+        assert!(names.iter().any(|name| name.ends_with(".js")), "{names:?}");
+        assert!(names.iter().any(|name| name.ends_with(".css")), "{names:?}");
+        for name in names {
+            let answer = get(name, &[]).await;
+            assert_eq!(answer.status(), StatusCode::OK, "{name}");
+            assert_eq!(said(&answer, header::CACHE_CONTROL), FOR_EVER, "{name}");
+            let tag = said(&answer, header::ETAG);
+            let again = get(name, &[(header::IF_NONE_MATCH, &tag)]).await;
+            assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{name}");
+            let other = get(name, &[(header::IF_NONE_MATCH, "\"other\"")]).await;
+            assert_eq!(other.status(), StatusCode::OK, "{name}");
+        }
+    }
+
+    /// The policy forbids what stands in the document itself, and other hosts: nothing may rely on them.
+    #[test]
+    fn the_document_holds_no_script_style_or_foreign_address() {
+        let document = Files::get(DOCUMENT).expect("the page is built");
+        let text = String::from_utf8_lossy(&document.data).into_owned();
+        for (at, _) in text.match_indices("<script") {
+            let end = text[at..].find('>').map_or(text.len(), |end| at + end);
+            assert!(text[at..end].contains("src=\"/"), "{}", &text[at..end]);
+        }
+        assert!(!text.contains("<style") && !text.contains(" style=") && !text.contains(" onload="), "{text}");
+        assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+    }
+}

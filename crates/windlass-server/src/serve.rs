@@ -19,7 +19,7 @@ use crate::auth::Public;
 use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
-use crate::{App, Problem, api, edge};
+use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -32,8 +32,6 @@ pub fn router(app: App) -> Router {
 
 /// What every route of a server is wrapped in.
 pub(crate) fn layered(routes: Router<App>, app: App) -> Router {
-    let nothing_here =
-        || async { Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes") };
     let not_so = |_: Public| async {
         let detail = "this route has no such method";
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)
@@ -42,7 +40,7 @@ pub(crate) fn layered(routes: Router<App>, app: App) -> Router {
     routes
         .method_not_allowed_fallback(not_so)
         .layer(from_fn(gate))
-        .fallback(nothing_here)
+        .fallback(page::page)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(CatchPanicLayer::custom(edge::panicked))
         .layer(from_fn_with_state(app.clone(), edge::edge))

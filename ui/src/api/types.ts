@@ -169,6 +169,7 @@ export interface Step {
 export interface Loop {
   loop: string;
   kind?: string | null;
+  status?: string;
   turns: number;
   kept?: number;
   failed: number;

@@ -1,9 +1,9 @@
 // The plan as a graph, with what a run has made of it.
 
-import { Background, BackgroundVariant, Controls, Handle, MarkerType, Position, ReactFlow, type Edge, type Node, type NodeProps } from "@xyflow/react";
+import { Background, BackgroundVariant, Controls, Handle, MarkerType, Position, ReactFlow, type Edge, useReactFlow, useStore, type Node, type NodeProps } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
 import "../styles/graph.css";
-import { createContext, useContext, useMemo } from "react";
+import { createContext, useContext, useEffect, useMemo } from "react";
 import { api } from "../api";
 import type { Graph, GraphNode } from "../api/types";
 import { useLoad } from "../api/use";
@@ -99,10 +99,21 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
         }}
       >
         <Background variant={BackgroundVariant.Dots} gap={20} size={1} />
+        <Refit />
         <Controls showInteractive={false} position="bottom-left" />
       </ReactFlow>
     </Around.Provider>
   );
+}
+
+/** The panel at the side takes room: the whole graph stays in view. */
+function Refit() {
+  const { fitView } = useReactFlow();
+  const width = useStore((store) => store.width);
+  useEffect(() => {
+    void fitView({ padding: 0.12, maxZoom: 1, minZoom: 0.35, duration: 160 });
+  }, [width, fitView]);
+  return null;
 }
 
 function typeOf(box: Box): string {
@@ -204,9 +215,11 @@ function Bar({ ended, failed, most }: { ended: number; failed: number; most: num
 
 function ChoiceBox({ data }: NodeProps<BoxNode>) {
   return (
-    <div className={`box choice ${look(data.box.node)}`}>
+    <div className="choice-place">
       <Ends />
-      <span>?</span>
+      <div className={`box choice ${look(data.box.node)}`}>
+        <span>?</span>
+      </div>
     </div>
   );
 }

@@ -26,7 +26,7 @@ export function Source({ text, remarks = [], height }: { text: string; remarks?:
     if (line && box.current) box.current.scrollTop = Math.max(0, line.offsetTop - box.current.clientHeight / 3);
   }, [first, text]);
   return (
-    <div className="source" ref={box} tabIndex={0} style={height ? { maxHeight: height } : undefined}>
+    <div className="code-view" ref={box} tabIndex={0} style={height ? { maxHeight: height } : undefined}>
       <ol>
         {lines.map((line, at) => {
           const here = remarks.filter((remark) => remark.line === at + 1);

@@ -1,3 +1,126 @@
-export default function View(_: Record<string, unknown>) {
-  return <div className="page" />;
+// What people are asked, and a form to answer each.
+
+import { useEffect, useMemo, useState } from "react";
+import { api, asProblem, type Approval, type FieldProblem, type Json, type Problem } from "../api";
+import { useEvery, useFollow, useLoad, useThrottled } from "../api/use";
+import { Link, setQuery, to, usePlace } from "../lib/router";
+import { asSchema, initial, problemsOf } from "../lib/schema";
+import { SchemaForm } from "../parts/schema-form";
+import { Ago, Button, Empty, isReport, PageHead, ProblemBox, Waiting } from "../parts/small";
+
+const key = (approval: Approval) => `${approval.run} ${approval.name} ${approval.path}`;
+
+export default function Approvals() {
+  const { query } = usePlace();
+  const run = query.get("run");
+  const list = useLoad(`approvals ${run ?? ""}`, (signal) => api.approvals({ run, limit: 200 }, signal));
+  const soon = useThrottled(list.reload, 1000);
+  useFollow("/runs/changes", { onMessages: soon, onAgain: soon });
+  useEvery(10_000, list.reload);
+  const [said, setSaid] = useState<string | null>(null);
+  const items = list.value?.items ?? [];
+  const wanted = query.get("open");
+  const open = items.find((one) => key(one) === wanted) ?? (items.length > 0 && wanted === null ? items[0] : undefined);
+  useEffect(() => {
+    if (said === null) return undefined;
+    const timer = setTimeout(() => setSaid(null), 4000);
+    return () => clearTimeout(timer);
+  }, [said]);
+  return (
+    <div className="page">
+      <PageHead title="Approvals" note={run ? <>of run <Link to={to(["runs", run])} className="mono">{run}</Link> · <Link to="/approvals">all</Link></> : "What runs wait for people to say"} />
+      {said ? <p className="done-note" role="status">{said}</p> : null}
+      {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
+      {list.value === null ? (
+        list.problem ? null : <Waiting />
+      ) : items.length === 0 ? (
+        <Empty title="Nobody is asked anything">
+          <p>A step that waits for an approval shows its form here.</p>
+        </Empty>
+      ) : (
+        <div className="two-panes">
+          <ul className="panel pick-list">
+            {items.map((approval) => (
+              <li key={key(approval)}>
+                <button type="button" aria-current={open && key(open) === key(approval) ? "true" : undefined} onClick={() => setQuery({ open: key(approval) })}>
+                  <strong className="wrap">{approval.title || approval.name}</strong>
+                  <span className="muted small">{approval.definition} · asked <Ago at={approval.since} /></span>
+                  {approval.deadline ? <span className="small warn-text">answer <Ago at={approval.deadline} /></span> : null}
+                </button>
+              </li>
+            ))}
+          </ul>
+          {open ? (
+            <ApprovalForm
+              key={key(open)}
+              approval={open}
+              onDone={() => {
+                setSaid(`Answered: ${open.title || open.name}`);
+                setQuery({ open: null });
+                list.reload();
+              }}
+            />
+          ) : (
+            <Empty title="This was answered, or the run has ended" />
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void }) {
+  const schema = useMemo(() => asSchema(approval.schema), [approval.schema]);
+  const [value, setValue] = useState<Json | undefined>(() => (schema ? initial(schema) : undefined));
+  const [problems, setProblems] = useState<FieldProblem[]>([]);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const send = async () => {
+    setProblem(null);
+    const wrong = schema ? problemsOf(schema, value) : [];
+    setProblems(wrong);
+    if (wrong.length > 0) return;
+    setBusy(true);
+    try {
+      await api.approve(approval.run, approval.name, value ?? null);
+      onDone();
+    } catch (error) {
+      const told = asProblem(error);
+      const fields = told.problems.filter((one): one is FieldProblem => !isReport(one));
+      setProblems(fields);
+      setProblem(told);
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      className="panel approval"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      <header>
+        <div className="grow">
+          <h2 className="wrap">{approval.title || approval.name}</h2>
+          <span className="small muted">
+            <Link to={to(["runs", approval.run])}>{approval.definition}</Link> at <code>{approval.path || approval.name}</code> · asked <Ago at={approval.since} />
+            {approval.deadline ? <> · until <Ago at={approval.deadline} /></> : null}
+          </span>
+        </div>
+      </header>
+      <div className="panel-body stack">
+        {approval.message ? <p className="message">{approval.message}</p> : null}
+        <SchemaForm schema={schema ?? {}} value={value} problems={problems} onChange={setValue} />
+        {problem ? <ProblemBox problem={problem} /> : null}
+        <footer className="row">
+          <Button type="submit" look="primary" icon="check" disabled={busy}>
+            Send the answer
+          </Button>
+          {problems.length > 0 ? <span className="field-problem">{problems.length === 1 ? "One field needs another look" : `${problems.length} fields need another look`}</span> : null}
+        </footer>
+      </div>
+    </form>
+  );
 }

@@ -1,3 +1,143 @@
-export default function View(_: Record<string, unknown>) {
-  return <div className="page" />;
+// A definition is written or pasted, checked as it is typed, and registered.
+
+import { lazy, useEffect, useRef, useState, type UIEvent } from "react";
+import { api, asProblem, type Checked, type Problem } from "../api";
+import { isAborted } from "../api/client";
+import { useLoad } from "../api/use";
+import { Link, navigate, to, usePlace } from "../lib/router";
+import { Mark } from "../parts/icons";
+import { Button, Field, PageHead, ProblemBox, Tabs } from "../parts/small";
+import { Source } from "../parts/source";
+
+const Plan = lazy(() => import("./check-graph"));
+const KEPT_AS = "windlass.draft";
+
+export default function Check() {
+  const { query } = usePlace();
+  const from = query.get("from");
+  const version = query.get("version") ? Number(query.get("version")) : null;
+  const base = useLoad(from ? `definition ${from} ${version ?? ""}` : null, (signal) => api.definition(from ?? "", version, signal));
+  const [text, setText] = useState(() => (from ? "" : (sessionStorage.getItem(KEPT_AS) ?? "")));
+  const [name, setName] = useState(from ?? "");
+  const [checked, setChecked] = useState<Checked | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [tab, setTab] = useState("problems");
+  useEffect(() => {
+    if (base.value) setText(base.value.source);
+  }, [base.value]);
+  useEffect(() => {
+    if (!from) sessionStorage.setItem(KEPT_AS, text);
+    if (text.trim() === "") {
+      setChecked(null);
+      return undefined;
+    }
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      api.check({ source: text, ...(name.trim() ? { name: name.trim() } : {}) }, abort.signal).then(
+        (answer) => {
+          setChecked(answer);
+          setProblem(null);
+        },
+        (error: unknown) => {
+          if (!isAborted(error)) setProblem(asProblem(error));
+        },
+      );
+    }, 350);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text, name, from]);
+  const register = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      const done = await api.register({ source: text, ...(name.trim() ? { name: name.trim() } : {}) });
+      sessionStorage.removeItem(KEPT_AS);
+      navigate(to(["definitions", done.name]));
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  const problems = checked?.problems ?? [];
+  const errors = problems.filter((one) => one.severity === "error").length;
+  return (
+    <div className="page fills">
+      <PageHead title={from ? <span className="wrap">Edit {from}</span> : "Check a definition"} note={<Link to="/definitions">All definitions</Link>}>
+        <Button look="primary" icon="check" disabled={busy || !checked?.valid} onClick={() => void register()}>
+          Register
+        </Button>
+      </PageHead>
+      {base.problem ? <ProblemBox problem={base.problem} /> : null}
+      <div className="editor-panes">
+        <div className="stack editor-side">
+          <Field label="Name" hint={checked?.name && !name ? `The text names it ${checked.name}.` : "Only needed where the text names none."}>
+            <input type="text" value={name} placeholder={checked?.name ?? ""} spellCheck={false} onChange={(event) => setName(event.target.value)} />
+          </Field>
+          <Editor text={text} marked={new Set(problems.map((one) => one.line))} onChange={setText} />
+        </div>
+        <div className="stack editor-side">
+          <div className="row wraps check-state" role="status">
+            {text.trim() === "" ? (
+              <span className="muted">Write or paste a definition: Loom, NoETL or zenflow. It is checked as you type.</span>
+            ) : checked === null ? (
+              <span className="muted">Looking…</span>
+            ) : checked.valid ? (
+              <span className="status tone-good"><Mark status="succeeded" /> It is valid{checked.dialect ? `, ${checked.dialect}` : ""}{problems.length > 0 ? `, with ${problems.length} warnings` : ""}</span>
+            ) : (
+              <span className="status tone-bad"><Mark status="failed" /> {errors === 1 ? "One problem" : `${errors} problems`}</span>
+            )}
+          </div>
+          {problem ? <ProblemBox problem={problem} /> : null}
+          {checked?.graph ? <Tabs label="Seen as" current={tab} onChoose={setTab} tabs={[{ id: "problems", title: "Text" }, { id: "graph", title: "Graph" }]} /> : null}
+          {checked?.graph && tab === "graph" ? (
+            <Plan graph={checked.graph} />
+          ) : text.trim() !== "" ? (
+            <>
+              {problems.some((one) => one.line === 0) ? problems.filter((one) => one.line === 0).map((one, at) => <p key={at} className="bad-text">{one.code}: {one.message}</p>) : null}
+              <Source text={text} remarks={problems.filter((one) => one.line > 0)} />
+            </>
+          ) : null}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** A text area with counted lines. */
+function Editor({ text, marked, onChange }: { text: string; marked: Set<number>; onChange(text: string): void }) {
+  const gutter = useRef<HTMLDivElement>(null);
+  const lines = text.split("\n").length;
+  const scroll = (event: UIEvent<HTMLTextAreaElement>) => {
+    if (gutter.current) gutter.current.scrollTop = event.currentTarget.scrollTop;
+  };
+  return (
+    <div className="editor">
+      <div className="gutter" ref={gutter} aria-hidden="true">
+        {Array.from({ length: lines }, (_, at) => (
+          <span key={at} className={marked.has(at + 1) ? "marked" : undefined}>{at + 1}</span>
+        ))}
+      </div>
+      <textarea
+        aria-label="Definition"
+        value={text}
+        wrap="off"
+        spellCheck={false}
+        autoCapitalize="off"
+        autoComplete="off"
+        onScroll={scroll}
+        onChange={(event) => onChange(event.target.value)}
+        onKeyDown={(event) => {
+          // Escape, then Tab leaves: nobody is held in here.
+          if (event.key === "Escape") event.currentTarget.blur();
+          if (event.key !== "Tab" || event.shiftKey) return;
+          event.preventDefault();
+          event.currentTarget.setRangeText("  ", event.currentTarget.selectionStart, event.currentTarget.selectionEnd, "end");
+          onChange(event.currentTarget.value);
+        }}
+      />
+    </div>
+  );
 }

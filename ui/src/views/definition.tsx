@@ -1,3 +1,164 @@
-export default function View(_: Record<string, unknown>) {
-  return <div className="page" />;
+import { lazy, useState } from "react";
+import { api, asProblem, type Definition, type Json, type Problem, type Report } from "../api";
+import { useLoad } from "../api/use";
+import { brief } from "../lib/format";
+import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
+import { JsonBox } from "../parts/json";
+import { Ago, Button, Copy, Empty, PageHead, ProblemBox, Tabs, Waiting } from "../parts/small";
+import { Source, type Remark } from "../parts/source";
+import { StartRun } from "./start";
+
+const PlanTab = lazy(() => import("./definition-graph"));
+
+const TABS = [
+  { id: "source", title: "Source" },
+  { id: "graph", title: "Graph" },
+  { id: "parameters", title: "Parameters" },
+  { id: "triggers", title: "Triggers" },
+  { id: "versions", title: "Versions" },
+];
+
+export default function DefinitionView({ name, tab }: { name: string; tab: string }) {
+  const { query } = usePlace();
+  const version = query.get("version") ? Number(query.get("version")) : null;
+  const definition = useLoad(`definition ${name} ${version ?? ""}`, (signal) => api.definition(name, version, signal));
+  const [starting, setStarting] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const value = definition.value;
+  const choose = (next: string) => navigate(to(["definitions", name, next], { version }), true);
+  if (!value) {
+    return (
+      <div className="page">
+        <PageHead title={name} />
+        {definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Waiting lines={6} />}
+      </div>
+    );
+  }
+  const change = () => {
+    api.enable(name, !value.enabled).then(definition.reload, (error: unknown) => setProblem(asProblem(error)));
+  };
+  return (
+    <div className="page fills">
+      <PageHead
+        title={<span className="wrap">{value.name} <span className="version">v{value.version}</span></span>}
+        note={
+          <span className="run-facts">
+            <span className="tag">{value.dialect}</span>
+            <span>registered <Ago at={value.registered_at} />{value.by ? ` by ${value.by}` : ""}</span>
+            <span><code>{value.hash.slice(0, 16)}</code><Copy text={value.hash} label="Copy the hash" /></span>
+            {Object.entries(value.labels ?? {}).map(([key, one]) => <span key={key} className="tag">{key}: {one}</span>)}
+            {version !== null ? <Link to={to(["definitions", name, tab])}>newest version</Link> : null}
+          </span>
+        }
+      >
+        <Link className="button" to={to(["runs"], { definition: name })}>Runs</Link>
+        <Link className="button" to={to(["check"], { from: name, version })}>Edit</Link>
+        <Button look="primary" icon="play" onClick={() => setStarting(true)}>Start a run</Button>
+      </PageHead>
+      {problem ? <ProblemBox problem={problem} /> : null}
+      {value.problems && value.problems.length > 0 ? <p className="warn-note">The file on disk has problems; this is the last version that had none.</p> : null}
+      <Tabs label="Parts of the definition" tabs={TABS} current={tab} onChoose={choose} />
+      <div className="run-tab definition-tab">
+        {tab === "graph" ? (
+          <PlanTab name={name} version={version} />
+        ) : tab === "parameters" ? (
+          <Parameters definition={value} />
+        ) : tab === "triggers" ? (
+          <Triggers definition={value} onChange={change} />
+        ) : tab === "versions" ? (
+          <Versions name={name} current={value.version} />
+        ) : (
+          <Source text={value.source} remarks={remarks(value.problems)} />
+        )}
+      </div>
+      {starting ? <StartRun names={null} initial={name} version={version ?? value.version} onClose={() => setStarting(false)} /> : null}
+    </div>
+  );
+}
+
+export function remarks(reports: Report[] | undefined): Remark[] {
+  return (reports ?? []).filter((report) => report.line > 0);
+}
+
+function Parameters({ definition }: { definition: Definition }) {
+  const parameters = definition.parameters ?? [];
+  return (
+    <div className="stack scrolls">
+      {parameters.length === 0 ? (
+        <Empty title="It names no parameters" />
+      ) : (
+        <div className="panel table-wrap">
+          <table className="table">
+            <thead><tr><th>Name</th><th>Kind</th><th>Required</th><th>Default</th></tr></thead>
+            <tbody>
+              {parameters.map((one) => (
+                <tr key={one.name}>
+                  <td className="strong">{one.name}{one.description ? <p className="muted small">{one.description}</p> : null}</td>
+                  <td>{one.kind ?? "any"}</td>
+                  <td>{one.required ? "yes" : "no"}</td>
+                  <td className="mono small wrap">{one.default === undefined || one.default === null ? "–" : brief(one.default, 200)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {definition.tools && definition.tools.length > 0 ? <p className="muted">Uses the tools {definition.tools.join(", ")}.</p> : null}
+    </div>
+  );
+}
+
+function Triggers({ definition, onChange }: { definition: Definition; onChange(): void }) {
+  const triggers = definition.triggers ?? [];
+  if (triggers.length === 0) return <Empty title="Nothing starts it by itself" />;
+  return (
+    <div className="stack scrolls">
+      <div className="row wraps">
+        <span>{definition.enabled ? "Its triggers are on." : "Its triggers are off."}</span>
+        <Button className="small" onClick={onChange}>{definition.enabled ? "Turn them off" : "Turn them on"}</Button>
+      </div>
+      {triggers.map((trigger) => (
+        <section key={trigger.name} className="panel">
+          <header><h2>{trigger.name}</h2><span className="tag">{trigger.kind}</span></header>
+          <div className="panel-body stack">
+            {trigger.url ? <Address url={trigger.url} /> : null}
+            {trigger.settings !== undefined && trigger.settings !== null ? <JsonBox value={trigger.settings as Json} /> : null}
+          </div>
+        </section>
+      ))}
+    </div>
+  );
+}
+
+export function Address({ url }: { url: string }) {
+  const whole = /^https?:/.test(url) ? url : new URL(url, location.origin).href;
+  return (
+    <span className="row address">
+      <span className="tag">POST</span>
+      <code className="wrap">{whole}</code>
+      <Copy text={whole} label="Copy the address" />
+    </span>
+  );
+}
+
+function Versions({ name, current }: { name: string; current: number }) {
+  const versions = useLoad(`versions ${name}`, (signal) => api.versions(name, signal));
+  if (!versions.value) return versions.problem ? <ProblemBox problem={versions.problem} onRetry={versions.reload} /> : <Waiting />;
+  return (
+    <div className="panel table-wrap scrolls">
+      <table className="table">
+        <thead><tr><th>Version</th><th>Hash</th><th>Registered</th><th>By</th></tr></thead>
+        <tbody>
+          {versions.value.items.map((one) => (
+            <tr key={one.version}>
+              <td><button type="button" className="more-link flat" aria-current={one.version === current} onClick={() => setQuery({ version: one.version }, false)}>v{one.version}</button>{one.version === current ? <span className="tag">shown</span> : null}</td>
+              <td className="mono small">{one.hash.slice(0, 16)}</td>
+              <td className="muted nowrap"><Ago at={one.registered_at} /></td>
+              <td className="muted">{one.by ?? "–"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
 }

@@ -1,3 +1,68 @@
-export default function View(_: Record<string, unknown>) {
-  return <div className="page" />;
+import { useEffect, useState } from "react";
+import { api } from "../api";
+import { useEvery, useLoad } from "../api/use";
+import { Link, navigate, to } from "../lib/router";
+import { Mark } from "../parts/icons";
+import { Ago, Button, Empty, PageHead, ProblemBox, Search, Waiting } from "../parts/small";
+
+export default function Definitions() {
+  const [typed, setTyped] = useState("");
+  const [search, setSearch] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => setSearch(typed), 200);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const list = useLoad(`definitions ${search}`, (signal) => api.definitions({ search, limit: 500 }, signal));
+  // `windlass dev` registers what changes on disk.
+  useEvery(5000, list.reload);
+  return (
+    <div className="page">
+      <PageHead title="Definitions">
+        <Button icon="check" onClick={() => navigate("/check")}>
+          Check or register
+        </Button>
+      </PageHead>
+      <div className="filters">
+        <Search value={typed} onChange={setTyped} placeholder="Name" />
+      </div>
+      {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
+      {list.value === null ? (
+        list.problem ? null : <Waiting lines={5} />
+      ) : list.value.items.length === 0 ? (
+        <Empty title={search ? "No definition is called like that" : "No definitions yet"}>
+          {search ? null : (
+            <p>
+              <Link to="/check">Register one here</Link>, or let <code>windlass dev</code> watch a folder.
+            </p>
+          )}
+        </Empty>
+      ) : (
+        <div className="panel table-wrap">
+          <table className="table">
+            <thead>
+              <tr><th>Name</th><th>Version</th><th>Dialect</th><th>Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
+            </thead>
+            <tbody>
+              {list.value.items.map((one) => (
+                <tr key={one.name}>
+                  <td className="wrap">
+                    <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link>
+                    {one.problems && one.problems.length > 0 ? (
+                      <Link to={to(["definitions", one.name])} className="status tone-bad small problem-flag"><Mark status="failed" size={13} /> {one.problems.length === 1 ? "a problem on disk" : `${one.problems.length} problems on disk`}</Link>
+                    ) : null}
+                    {one.enabled ? null : <span className="tag">triggers off</span>}
+                  </td>
+                  <td className="number">{one.version}</td>
+                  <td><span className="tag">{one.dialect}</span></td>
+                  <td className="muted">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>
+                  <td className="muted nowrap"><Ago at={one.registered_at} /></td>
+                  <td className="nowrap"><Link to={to(["runs"], { definition: one.name })}>Runs</Link></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  );
 }

@@ -212,7 +212,7 @@ function RunErrorBox({ run }: { run: Run }) {
           <span className="mono faint">{[error.code, error.kind].filter(Boolean).join(" · ")}</span>
           {error.position ? (
             <Link to={to(["runs", run.run, "definition"])}>
-              line {error.position.line}, column {error.position.column} of the definition <Icon name="right" size={10} />
+              line {error.position.line}, column {error.position.column} of the definition
             </Link>
           ) : null}
         </p>

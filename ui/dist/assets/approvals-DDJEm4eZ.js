@@ -1,1 +1,0 @@
-import{t as e}from"./jsx-runtime-EIAPxkjE.js";var t=e();function n(e){return(0,t.jsx)(`div`,{className:`page`})}export{n as default};

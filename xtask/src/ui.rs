@@ -1,0 +1,102 @@
+//! The page: built from `ui/` into `ui/dist`, which is committed, so that building Windlass needs no node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// `cargo xtask ui` builds it; with `--check` what is committed must be what the sources give, and must work.
+pub fn ui(rest: &[String]) -> bool {
+    let check = rest.iter().any(|argument| argument == "--check");
+    if !crate::needs::for_the_page(check) {
+        return false;
+    }
+    let folder = folder();
+    let ready = npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]) && npm(&["run", "types"]);
+    match (ready, check) {
+        (false, _) => false,
+        (true, false) => npm(&["run", "build"]),
+        (true, true) => lock_names_no_host(&folder) && npm(&["test"]) && same_build(&folder) && browser_tests(),
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).join("ui")
+}
+
+/// A lock file must work wherever packages come from.
+fn lock_names_no_host(folder: &Path) -> bool {
+    let lock = fs::read_to_string(folder.join("package-lock.json")).unwrap_or_default();
+    let lines = lock.lines().enumerate().filter(|(_, line)| line.contains("://"));
+    let found: Vec<usize> = lines.map(|(number, _)| number + 1).collect();
+    for line in &found {
+        println!("ui/package-lock.json:{line}: an address; `ui/.npmrc` keeps them out, and `funding` may go");
+    }
+    found.is_empty() && !lock.is_empty()
+}
+
+/// Built twice from the same sources it is the same, byte for byte.
+fn same_build(folder: &Path) -> bool {
+    let fresh = folder.join("node_modules/.fresh-dist");
+    let out = fresh.display().to_string();
+    if !npm(&["run", "build", "--", "--outDir", &out, "--emptyOutDir"]) {
+        return false;
+    }
+    let (committed, built) = (files(&folder.join("dist")), files(&fresh));
+    let names = committed.keys().chain(built.keys()).collect::<std::collections::BTreeSet<_>>();
+    let differs: Vec<_> = names.into_iter().filter(|name| committed.get(*name) != built.get(*name)).collect();
+    for name in &differs {
+        let how = match (committed.contains_key(*name), built.contains_key(*name)) {
+            (true, false) => "is committed, but is not built any more",
+            (false, true) => "is built, but is not committed",
+            _ => "is not what the sources give",
+        };
+        println!("ui/dist/{name} {how}");
+    }
+    if !differs.is_empty() {
+        println!("run `cargo xtask ui` and commit ui/dist");
+    }
+    differs.is_empty()
+}
+
+/// Every file below a folder, by its path there.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(one) = open.pop() {
+        for path in fs::read_dir(&one).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            match path.is_dir() {
+                true => open.push(path),
+                false => {
+                    let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                    found.insert(name, fs::read(&path).unwrap_or_default());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// In a real browser, with the real program.
+fn browser_tests() -> bool {
+    crate::cargo(&["build", "--package", "windlass-cli"])
+        && npm(&["run", "e2e", "--", &program().display().to_string()])
+}
+
+/// The program that was just built.
+fn program() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| folder().with_file_name("target"));
+    let target = std::path::absolute(&target).unwrap_or(target);
+    target.join("debug").join(if cfg!(windows) { "windlass.exe" } else { "windlass" })
+}
+
+fn npm(arguments: &[&str]) -> bool {
+    println!("> npm {}", arguments.join(" "));
+    let status = Command::new("npm").args(arguments).current_dir(folder()).status();
+    let done = status.as_ref().is_ok_and(|status| status.success());
+    if !done {
+        println!("npm {} did not succeed", arguments.join(" "));
+    }
+    done
+}
