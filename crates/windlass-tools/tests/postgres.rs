@@ -11,7 +11,7 @@ use support::{all_of, ask, call, class, error, fact, part, told};
 use windlass_core::TaskOutcome;
 use windlass_runtime::Tool;
 use windlass_tools::test_postgres::PostgresServer;
-use windlass_tools::{NamedCredentials, PostgresOptions, PostgresTool};
+use windlass_tools::{NamedCredentials, Outbound, PostgresOptions, PostgresTool};
 use windlass_value::{Value, to_json};
 
 /// One server for all tests of this file: it ends with the last one that uses it.
@@ -379,4 +379,43 @@ async fn connections_can_be_secret() {
     assert_eq!(class(&stranger).1, "connection");
     assert!(error(&stranger).message.contains("certificate"), "{}", told(&stranger));
     assert_eq!(class(&ask_as("sometimes", "select 1").await).0, "BadCredential");
+}
+
+#[tokio::test]
+async fn servers_that_a_definition_names_itself_must_be_public() {
+    let (url, port) = (server().url(), server().port());
+    let by_name = url.replace("127.0.0.1", "localhost");
+    let known = move |name: &str| match name {
+        "WINDLASS_AUTH_POSTGRES" => Some(url.clone()),
+        "WINDLASS_AUTH_NAMED" => Some(by_name.clone()),
+        "WINDLASS_AUTH_DENIED" => Some("postgres://u:p@127.9.9.9:1/x".to_owned()),
+        "WINDLASS_AUTH_METADATA" => Some("postgres://u:p@metadata.localhost:1/x?hostaddr=169.254.169.254".to_owned()),
+        _ => None,
+    };
+    let outbound = Outbound::default().with_rules(Vec::new(), vec!["127.9.0.0/16".parse().unwrap()], "server.outbound");
+    let options = PostgresOptions { outbound, ..PostgresOptions::default() };
+    let tool = PostgresTool::new(Arc::new(NamedCredentials::new(known)), options);
+    let facts = |url: &str| format!(r#"{{"type": "postgres", "url": "{url}"}}"#);
+    let own = format!(
+        r#"{{"host": "127.0.0.1", "port": {port}, "user": "windlass", "password": "tests", "database": "postgres"}}"#
+    );
+    for (auth, expected) in [
+        (r#""postgres""#.to_owned(), "1"),
+        (r#""named""#.to_owned(), "1"),
+        (r#""denied""#.to_owned(), "`127.9.9.9` is denied"),
+        (own, "`127.0.0.1` is not public"),
+        (facts(&server().url()), "`127.0.0.1` is not public"),
+        (facts("postgres://u:p@[::ffff:10.0.0.1]:5432/x"), "not public"),
+        (facts("postgres://u:p@0x7f.1/x"), "usual spelling"),
+        (facts("postgres://u:p@example.com/x?hostaddr=10.0.0.1"), "`10.0.0.1` is not public"),
+        (facts("postgres://u:p@%2Fvar%2Frun%2Fpostgresql/x"), "a file of this machine"),
+        (facts("postgres://u:p@1.1.1.1,10.0.0.1/x"), "`10.0.0.1` is not public"),
+    ] {
+        let outcome = ask(&tool, &format!(r#"{{"auth": {auth}, "statements": [{{"sql": "select 1"}}]}}"#)).await;
+        let said = value(&outcome);
+        assert!(said.contains(expected), "{auth}: {said}");
+        if expected != "1" {
+            assert_eq!(class(&outcome), ("BlockedAddress", "input", false), "{auth}");
+        }
+    }
 }
