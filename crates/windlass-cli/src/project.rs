@@ -19,7 +19,7 @@ use crate::out::{self, Paint};
 use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
-const NO_SUCH_WORKFLOW: &str = "WND-1116";
+pub const NO_SUCH_WORKFLOW: &str = "WND-1116";
 
 /// A credential that needs a variable of the environment which is not set; as for one that nobody knows.
 const UNSET_CREDENTIAL: &str = "WND-1290";
@@ -220,7 +220,7 @@ impl Reader<'_> {
 }
 
 /// Credentials of the settings that a definition names, and that need variables which are not set.
-fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
+pub fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for alias in settings.auth.aliases() {
         let Some(reason) = settings.auth.reason(&windlass_tools::auth_variable(alias)) else { continue };

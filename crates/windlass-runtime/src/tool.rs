@@ -165,6 +165,20 @@ impl Tools {
         self.0.get(name)
     }
 
+    /// Only those that are wanted.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Tools {
+        self.0.retain(|name, _| wanted(name));
+        self
+    }
+
+    /// Each of them in the hands of something that looks at what goes in and what comes out.
+    #[must_use]
+    pub fn each<T: Tool + 'static>(self, wrap: impl Fn(Arc<dyn Tool>) -> T) -> Tools {
+        let wrapped = self.0.into_iter().map(|(name, tool)| (name, Arc::new(wrap(tool)) as Arc<dyn Tool>));
+        Tools(wrapped.collect())
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }

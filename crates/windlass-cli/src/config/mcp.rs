@@ -85,6 +85,14 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<Mcp, Failure>
 }
 
 impl Mcp {
+    /// Where it is, if it is a service.
+    pub fn url(&self) -> Option<&str> {
+        match &self.place {
+            Place::Url { url, .. } => Some(url),
+            Place::Program { .. } => None,
+        }
+    }
+
     /// With what the environment holds. A program gets PATH, HOME and LANG of it, and what its entry names.
     pub fn server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, Failure> {
         let place = |failure: Failure| failure.place(format!("[mcp.{}]", self.name));
