@@ -169,7 +169,7 @@ fn protected(settings: &Settings) -> Protected {
 
 /// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
 /// known to the registry.
-fn secrets(settings: &Settings) -> Vec<Secret> {
+pub fn secrets(settings: &Settings) -> Vec<Secret> {
     let headers = settings.models.iter().flat_map(|service| &service.headers);
     let headers = headers.filter_map(|(_, text)| match text {
         HeaderText::Variable(name) => Some(name),

@@ -24,6 +24,7 @@ mod places;
 mod progress;
 mod project;
 mod report;
+mod secrets;
 mod served;
 mod standard;
 mod stores;

@@ -78,9 +78,12 @@ impl Project {
     }
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
-    pub fn add_to(self, engine: &Engine) -> Result<(BlobHash, Arc<Program>), Failure> {
+    pub fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
         let mut added: Vec<(BlobHash, Arc<Program>)> = Vec::new();
+        let seals = crate::secrets::seals(settings);
         for Definition { mut plan, calls } in self.definitions {
+            // Whoever trusts the file lets it hold secrets: those that are written down stay.
+            seals.seal_defaults(&mut plan);
             plan.pins = calls.into_iter().map(|(name, at)| (name, added[at].0)).collect();
             added.push(engine.add_plan(plan)?);
         }

@@ -51,14 +51,14 @@ pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) 
     tools = agents::add_to(tools, settings, http.clone(), manners)?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
         let trusting = http.trusting([url.as_str()]);
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
     }
-    Ok(tools)
+    Ok(crate::secrets::edge(settings)?.around(tools))
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
@@ -114,7 +114,7 @@ pub fn aliases(settings: &Settings) -> Vec<String> {
 }
 
 /// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
-fn credentials(settings: &Settings) -> NamedCredentials {
+pub fn credentials(settings: &Settings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
         .with_reasons(move |name| reasons.reason(name))

@@ -12,6 +12,7 @@ pub mod codec;
 mod control_loop;
 mod engine;
 mod error;
+mod outside;
 mod recovery;
 mod references;
 mod report;
@@ -27,6 +28,7 @@ pub use engine::{
     TriggerOptions, Triggered, new_run_id, open_below, request,
 };
 pub use error::RuntimeError;
+pub use outside::{Gate, REFERENCE, has_reference, outside};
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};

@@ -51,11 +51,15 @@ struct Speaker {
     reports: mpsc::UnboundedSender<TickKind>,
     job: u64,
     dispatch: u32,
+    /// What somebody makes of the data before they are heard.
+    seen: Option<Arc<Seen>>,
 }
+
+type Seen = dyn Fn(Value) -> Value + Send + Sync;
 
 impl Publish {
     pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> Publish {
-        Publish(Some(Speaker { reports: reports.clone(), job, dispatch }))
+        Publish(Some(Speaker { reports: reports.clone(), job, dispatch, seen: None }))
     }
 
     /// Nobody hears it, for tests of tools.
@@ -69,9 +73,20 @@ impl Publish {
         (Publish::new(&reports, 0, 0), heard)
     }
 
+    /// The same, with all data seen by somebody first.
+    #[must_use]
+    pub fn seen_through(self, see: impl Fn(Value) -> Value + Send + Sync + 'static) -> Publish {
+        Publish(self.0.map(|speaker| {
+            let before = speaker.seen.clone();
+            let both = move |data| see(before.iter().fold(data, |data, seen| seen(data)));
+            Speaker { seen: Some(Arc::new(both)), ..speaker }
+        }))
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
-        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+        if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
+            let data = seen.iter().fold(data, |data, seen| seen(data));
             let tick = TickKind::PublishEvent { job: *job, dispatch: Some(*dispatch), kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);

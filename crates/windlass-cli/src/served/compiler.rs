@@ -7,6 +7,7 @@ use windlass_core::Limits;
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
 use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
 use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, nearest};
+use windlass_tools::Seals;
 use windlass_value::BlobHash;
 use windlass_zenflow::{ContextFiles, CoordinatorMode};
 
@@ -21,6 +22,8 @@ use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
 const UNKNOWN_DIALECT: &str = "WND-0001";
 /// A tool that only workers on other machines have.
 const NEEDS_WORKER: &str = "WND-1297";
+/// A secret that is written down.
+const LITERAL_SECRET: &str = "WND-1298";
 
 /// The name in messages of a text that was registered without one.
 const NAMELESS: &str = "<definition>";
@@ -29,12 +32,14 @@ pub struct CatalogCompiler {
     settings: Arc<Settings>,
     /// Tools that are off here.
     remote: Vec<String>,
+    seals: Seals,
 }
 
 impl CatalogCompiler {
     /// `remote` are the tools that the server leaves to workers.
     pub fn new(settings: Arc<Settings>, remote: Vec<String>) -> CatalogCompiler {
-        CatalogCompiler { settings, remote }
+        let seals = crate::secrets::seals(&settings);
+        CatalogCompiler { settings, remote, seals }
     }
 }
 
@@ -52,6 +57,12 @@ impl Compiler for CatalogCompiler {
                 Ok(Some(pin)) => plan.pins.push((name.into(), pin)),
                 Err(problem) => found.push(*problem),
             }
+        }
+        for (name, sealed) in self.seals.seal_defaults(&mut plan) {
+            let at = draft.text.find(&format!("\"{name}\"")).unwrap_or(0);
+            let message = format!("the parameter `{name}` {}", sealed.problem());
+            let problem = Diagnostic::error(LITERAL_SECRET, Span::new(at, at + name.len()), message);
+            found.push(problem.hint("what is registered is kept and shown: no secret may stand in it"));
         }
         for (tool, span) in self.off(&plan) {
             found.push(needs_worker(&tool, span));

@@ -12,10 +12,15 @@ pub const ROOT: &str = "/registered";
 /// The endings that a file's name may have and a definition's name mostly has not.
 const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
 
-/// The definition that is called so, with or without an ending.
+/// The definition that is called so, with or without an ending; else the only one whose name ends so behind a `/`.
 pub fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
-    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
-    catalog.newest(name).or_else(|| stem.and_then(|stem| catalog.newest(stem)))
+    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let exact = catalog.newest(name).or_else(|| catalog.newest(stem));
+    exact.or_else(|| {
+        let names = catalog.names();
+        let mut ends = names.iter().filter(|known| known.rsplit_once('/').is_some_and(|(_, last)| last == stem));
+        ends.next().filter(|_| ends.next().is_none()).and_then(|only| catalog.newest(only))
+    })
 }
 
 /// What was registered when the compiling began.

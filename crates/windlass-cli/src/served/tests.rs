@@ -34,7 +34,7 @@ impl Catalog for Known {
 
 const CHILD: &str = r#"{"actions": {"a": {"type": "Compose", "inputs": 1}}}"#;
 const PLAYBOOK: &str = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: own, path: own}\n";
-const AGENT: &str = "name: inner\nagents: {a: {prompt: x}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
+const AGENT: &str = "name: inner\nagents: {a: {description: d, prompt: x}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
 fn calls(name: &str) -> String {
     format!(r#"{{"actions": {{"c": {{"type": "Workflow", "inputs": {{"host": {{"workflow": {{"id": "{name}"}}}}}}}}}}}}"#)
@@ -81,7 +81,7 @@ fn calls_are_pinned_to_what_is_registered() {
     };
     for (text, pins) in [
         (calls("child"), vec!["child=5"]),
-        (calls("team/daily"), vec!["team/daily=10"]),
+        (calls("team/daily"), vec!["daily=10"]),
         (calls("own"), vec![]),
         (playbook("child"), vec!["child=5"]),
         (playbook("team/daily"), vec!["team/daily=10"]),
@@ -108,10 +108,11 @@ fn calls_are_pinned_to_what_is_registered() {
 #[test]
 fn workflows_include_registered_ones_and_read_no_file() {
     let includes = |path: &str| format!("name: own\nsteps: [{{id: i, include: {path}}}]\n");
-    assert!(compiled("flows/outer", &includes("inner.yaml"), MODEL).is_ok());
-    assert!(compiled("flows/outer", &includes("./inner"), MODEL).is_ok() || compiled("flows/outer", &includes("inner"), MODEL).is_ok());
-    assert!(compiled("outer", &includes("flows/inner.yaml"), MODEL).is_ok());
-    let agent = |more: &str| format!("name: own\nagents: {{a: {{prompt: x}}}}\nsteps: [{{id: s, agent: a, {more}}}]\n");
+    for (name, path) in [("flows/outer", "inner.yaml"), ("flows/outer", "./inner"), ("outer", "flows/inner.yaml")] {
+        let made = compiled(name, &includes(path), MODEL);
+        assert!(made.is_ok(), "{name} {path}: {made:?}");
+    }
+    let agent = |more: &str| format!("name: own\nagents: {{a: {{description: d, prompt: x}}}}\nsteps: [{{id: s, agent: a, {more}}}]\n");
     for (name, text, problem) in [
         ("outer", includes("inner.yaml"), "no workflow of that name is registered"),
         ("outer", includes("child.json"), "no workflow of that name is registered"),
@@ -126,7 +127,7 @@ fn workflows_include_registered_ones_and_read_no_file() {
         let problems = compiled(name, &text, MODEL).expect_err(&text).join("\n");
         assert!(problems.contains(problem), "{text}: {problems}");
     }
-    let script = "name: own\nagents: {a: {prompt: x, model: 'scripted:/etc/passwd'}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
+    let script = "name: own\nagents: {a: {description: d, prompt: x, model: 'scripted:/etc/passwd'}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
     let problems = compiled("outer", script, MODEL).expect_err("a script").join("\n");
     assert!(problems.contains("cannot name a script"), "{problems}");
 }
@@ -140,8 +141,9 @@ fn context_files_are_those_of_the_work_folder() {
     std::fs::write(folder.path().join("notes.md"), "x").expect("a file");
     std::os::unix::fs::symlink("/etc/hostname", folder.path().join("link.md")).expect("a link");
     let toml = format!("{MODEL}[server]\nworkdir = {:?}\n", folder.path());
-    let takes = |path: &str| format!("name: own\nagents: {{a: {{prompt: x}}}}\nsteps: [{{id: s, agent: a, instructions: y, contextFiles: [{path}]}}]\n");
-    assert!(compiled("outer", &takes("notes.md"), &toml).is_ok());
+    let takes = |path: &str| format!("name: own\nagents: {{a: {{description: d, prompt: x}}}}\nsteps: [{{id: s, agent: a, instructions: y, contextFiles: [{path}]}}]\n");
+    let made = compiled("outer", &takes("notes.md"), &toml);
+    assert!(made.is_ok(), "{made:?}");
     for (path, problem) in [("other.md", "not there"), ("link.md", "leads out"), ("../x", "leads out")] {
         let problems = compiled("outer", &takes(path), &toml).expect_err(path).join("\n");
         assert!(problems.contains(problem), "{path}: {problems}");
