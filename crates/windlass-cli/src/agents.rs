@@ -10,7 +10,7 @@ use windlass_core::ErrorInfo;
 use windlass_runtime::{Tool, ToolCall, ToolFuture, Tools};
 use windlass_syntax::{did_you_mean, list_of, nearest};
 use windlass_tools::chat::{AgentModelTool, ChatOptions, HeaderText, ModelService, Price, Prices};
-use windlass_tools::{HttpOptions, HttpTool, Secret};
+use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 use windlass_zenflow::{ModelProblem, Models};
 
 use crate::args::Permissions;
@@ -21,6 +21,12 @@ use crate::tools::variable;
 
 /// The tools that are always there, beside those of servers.
 pub const BUILT_IN: [&str; 6] = ["read", "write", "glob", "grep", "bash", "http"];
+
+/// A script is a file of this machine: where definitions are not trusted, only the operator's own choice is asked.
+pub fn own_scripts(settings: &Settings) -> Vec<String> {
+    let chosen = [settings.flow.model.clone(), default_model(settings)];
+    chosen.into_iter().flatten().filter_map(|model| model.strip_prefix("scripted:").map(str::to_owned)).collect()
+}
 
 /// Variables that name the model for whoever names none.
 const MODEL_VARIABLES: [&str; 2] = ["WINDLASS_MODEL", "ZENFLOW_MODEL"];
@@ -68,6 +74,12 @@ impl KnownModels {
     pub fn of(settings: &Settings) -> KnownModels {
         KnownModels { options: chat_options(settings), runs: settings.flow.runs }
     }
+
+    /// Scripts are files of the server: no definition names one, and none is opened to look.
+    pub fn of_server(settings: &Settings) -> KnownModels {
+        let options = ChatOptions { scripts: Some(own_scripts(settings)), ..chat_options(settings) };
+        KnownModels { options, runs: true }
+    }
 }
 
 impl Models for KnownModels {
@@ -93,12 +105,32 @@ fn hint(error: &ErrorInfo) -> String {
     error.hint.as_ref().map_or_else(|| "docs/models.md has all of it".to_owned(), |hint| hint.to_string())
 }
 
-pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool) -> Result<Tools, Failure> {
-    let registry = Arc::new(registry(settings, &http)?);
-    let chat = AgentModelTool::new(chat_options(settings), http, registry.clone());
+/// What is different for agents of a server.
+pub struct Manners {
+    pub permissions: Permissions,
+    /// Somebody can be asked.
+    pub terminal: bool,
+    /// What models may call over HTTP. They choose these addresses, not whoever wrote the file.
+    pub outbound: Outbound,
+    /// The scripts that may be models; none: all.
+    pub scripts: Option<Vec<String>>,
+}
+
+impl Manners {
+    pub fn of_run(settings: &Settings) -> Manners {
+        let permissions = settings.flow.permissions.clone();
+        Manners { permissions, terminal: Terminal::is_there(), outbound: Outbound::default(), scripts: None }
+    }
+}
+
+pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manners) -> Result<Tools, Failure> {
+    let registry = Arc::new(registry(settings, &http, &manners.outbound)?);
+    let options = ChatOptions { scripts: manners.scripts.clone(), ..chat_options(settings) };
+    let urls = options.configured_urls();
+    let chat = AgentModelTool::new(options, http.trusting(urls.iter().map(String::as_str)), registry.clone());
     Ok(tools
         .with("agent_model", chat)
-        .with("agent_tool", Closed(AgentToolCaller::new(registry, Arc::new(policy(&settings.flow.permissions)?))))
+        .with("agent_tool", Closed(AgentToolCaller::new(registry, Arc::new(policy(manners)?))))
         .with("agent_files", AgentFiles))
 }
 
@@ -110,18 +142,18 @@ pub fn specs() -> Result<Vec<ToolSpec>, Failure> {
     Ok(registry.own_specs())
 }
 
-fn registry(settings: &Settings, http: &HttpTool) -> Result<Registry, Failure> {
-    // A model chooses these addresses, not whoever wrote the file: private ones are closed.
+fn registry(settings: &Settings, http: &HttpTool, outbound: &Outbound) -> Result<Registry, Failure> {
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
-    let open = HttpTool::new(HttpOptions { reply_bytes_max, ..HttpOptions::default() });
+    let models = HttpOptions { outbound: outbound.clone(), reply_bytes_max, ..HttpOptions::default() };
+    let urls = settings.mcp.iter().filter_map(|server| server.url());
     let bash = BashOptions::with_environment(variables());
     let mut registry = Registry::builder()
         .protect(protected(settings))
         .secrets(secrets(settings))
         .file_tools()
         .bash(bash)
-        .http(open)
-        .mcp_http(http.clone())
+        .http(HttpTool::new(models))
+        .mcp_http(http.trusting(urls))
         .warn(|what| out::note(&format!("warning: {what}")));
     for mcp in &settings.mcp {
         registry = registry.mcp(mcp.server(variable)?);
@@ -137,7 +169,7 @@ fn protected(settings: &Settings) -> Protected {
 
 /// What the settings take from the environment for models, whatever the variables are called. Those of MCP servers are
 /// known to the registry.
-fn secrets(settings: &Settings) -> Vec<Secret> {
+pub fn secrets(settings: &Settings) -> Vec<Secret> {
     let headers = settings.models.iter().flat_map(|service| &service.headers);
     let headers = headers.filter_map(|(_, text)| match text {
         HeaderText::Variable(name) => Some(name),
@@ -188,11 +220,12 @@ fn chat_options(settings: &Settings) -> ChatOptions {
     }
 }
 
-fn policy(permissions: &Permissions) -> Result<Policy, Failure> {
+fn policy(manners: &Manners) -> Result<Policy, Failure> {
+    let permissions = &manners.permissions;
     let otherwise = match permissions {
         Permissions { yolo: true, .. } => Otherwise::Allow,
         Permissions { sandbox: true, .. } => Otherwise::Sandbox,
-        _ if Terminal::is_there() => Otherwise::Ask,
+        _ if manners.terminal => Otherwise::Ask,
         _ => Otherwise::Refuse,
     };
     Ok(Policy::new(otherwise)

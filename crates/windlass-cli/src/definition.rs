@@ -80,6 +80,40 @@ impl From<Diagnostics> for Problems {
     }
 }
 
+/// What a definition is compiled against, whatever it is written in.
+pub trait Around {
+    fn limits(&self) -> &Limits;
+    fn loom(&self) -> windlass_loom::Options;
+    fn noetl(&self) -> windlass_noetl::Options;
+    fn zenflow(&self) -> windlass_zenflow::Options;
+}
+
+/// A file, with the settings beside it.
+struct File<'a> {
+    source: &'a Source,
+    settings: &'a Settings,
+    app: BTreeMap<String, String>,
+    parameters: BTreeMap<String, Value>,
+}
+
+impl Around for File<'_> {
+    fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    fn loom(&self) -> windlass_loom::Options {
+        loom_options(name_of(self.source), self.settings, self.app.clone(), self.parameters.clone())
+    }
+
+    fn noetl(&self) -> windlass_noetl::Options {
+        noetl_options(name_of(self.source), self.settings)
+    }
+
+    fn zenflow(&self) -> windlass_zenflow::Options {
+        flow::options(self.source, self.settings)
+    }
+}
+
 /// Compiles in the dialect that was named, or the one the content looks like. `app` are the settings that its parameters
 /// may read, `parameters` values for those that it does not declare.
 pub fn compile(
@@ -89,8 +123,13 @@ pub fn compile(
     app: BTreeMap<String, String>,
     parameters: BTreeMap<String, Value>,
 ) -> Result<Compiled, Problems> {
+    compile_in(source, dialect, &File { source, settings, app, parameters })
+}
+
+/// Compiles in the dialect that was named, or the one the content looks like.
+pub fn compile_in(source: &Source, dialect: Option<Dialect>, around: &dyn Around) -> Result<Compiled, Problems> {
     let mut found = Diagnostics::new();
-    let limits = &settings.limits;
+    let limits = around.limits();
     let parse_limits = ParseLimits { bytes: limits.definition_bytes_max, depth: limits.definition_depth_max };
     let is_json = dialect == Some(Dialect::Loom) || looks_like_json(source);
     let tree = match is_json {
@@ -103,15 +142,14 @@ pub fn compile(
     let dialect = dialect.or_else(|| tree.as_ref().and_then(recognise)).or_else(only_zenflow);
     match (dialect, tree) {
         (Some(Dialect::Loom), Some(tree)) => {
-            let options = loom_options(source, settings, app, parameters);
-            let compiled = windlass_loom::compile_tree(source, &tree, found, &options)?;
+            let compiled = windlass_loom::compile_tree(source, &tree, found, &around.loom())?;
             Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls, others: Vec::new() })
         }
         (Some(Dialect::Noetl), Some(tree)) => {
-            let compiled = windlass_noetl::compile_tree(source, &tree, found, &noetl_options(source, settings))?;
+            let compiled = windlass_noetl::compile_tree(source, &tree, found, &around.noetl())?;
             Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings, calls: compiled.calls, others: Vec::new() })
         }
-        (Some(Dialect::Zenflow), _) => zenflow(source, settings),
+        (Some(Dialect::Zenflow), _) => zenflow(source, around),
         // A broken file is most likely one of ours: its own problems come first.
         (dialect, _)
             if found.has_errors()
@@ -128,12 +166,12 @@ pub fn compile(
 }
 
 /// Its YAML has other rules than that of playbooks: it is read once more.
-fn zenflow(source: &Source, settings: &Settings) -> Result<Compiled, Problems> {
+fn zenflow(source: &Source, around: &dyn Around) -> Result<Compiled, Problems> {
     let mut found = Diagnostics::new();
-    let Some(tree) = windlass_zenflow::read(source, &settings.limits, &mut found) else {
+    let Some(tree) = windlass_zenflow::read(source, around.limits(), &mut found) else {
         return Err(found.sorted().into());
     };
-    match flow::compile(source, &tree, found, settings) {
+    match windlass_zenflow::compile_tree(source, &tree, found, &around.zenflow()) {
         Ok(windlass_zenflow::Compiled { plan, warnings, others, calls }) => {
             Ok(Compiled { plan, warnings, calls, others })
         }
@@ -145,7 +183,7 @@ fn zenflow(source: &Source, settings: &Settings) -> Result<Compiled, Problems> {
 pub fn calls_of(source: &Source, dialect: Option<Dialect>, settings: &Settings) -> Vec<(String, Span)> {
     match dialect {
         Some(Dialect::Loom | Dialect::Zenflow) => Vec::new(),
-        _ => windlass_noetl::calls_of(source, &noetl_options(source, settings)),
+        _ => windlass_noetl::calls_of(source, &noetl_options(name_of(source), settings)),
     }
 }
 
@@ -159,15 +197,15 @@ fn recognise(tree: &Node) -> Option<Dialect> {
     windlass_loom::recognise(tree).then_some(Dialect::Loom)
 }
 
-fn loom_options(
-    source: &Source,
+pub fn loom_options(
+    name: Option<String>,
     settings: &Settings,
     app: BTreeMap<String, String>,
     parameters: BTreeMap<String, Value>,
 ) -> windlass_loom::Options {
     windlass_loom::Options {
         limits: settings.limits.clone(),
-        name: name_of(source),
+        name,
         tools: ["http", "model", "noop"].map(str::to_owned).to_vec(),
         activities: settings.activities.iter().map(activity).collect(),
         registered: Default::default(),
@@ -176,10 +214,10 @@ fn loom_options(
     }
 }
 
-fn noetl_options(source: &Source, settings: &Settings) -> windlass_noetl::Options {
+pub fn noetl_options(name: Option<String>, settings: &Settings) -> windlass_noetl::Options {
     windlass_noetl::Options {
         limits: settings.limits.clone(),
-        name: name_of(source),
+        name,
         tools: crate::tools::names().into_iter().map(str::to_owned).collect(),
         aliases: Some(crate::tools::aliases(settings)),
         registered: Default::default(),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_syntax::{Diagnostics, Node, Source};
+use windlass_syntax::Source;
 use windlass_value::Value;
-use windlass_zenflow::{Compiled, CoordinatorMode, Disk, FileProblem, Files, Options, Problems};
+use windlass_zenflow::{ContextFiles, CoordinatorMode, Disk, FileProblem, Files, Options};
 
 use crate::agents;
 use crate::args::{self, Coordinator, Permissions};
@@ -123,11 +123,7 @@ pub fn with_context(input: Value, args: &args::Run) -> Value {
     Value::map(map)
 }
 
-pub fn compile(source: &Source, tree: &Node, found: Diagnostics, settings: &Settings) -> Result<Compiled, Problems> {
-    windlass_zenflow::compile_tree(source, tree, found, &options(source, settings))
-}
-
-fn options(source: &Source, settings: &Settings) -> Options {
+pub fn options(source: &Source, settings: &Settings) -> Options {
     let flow = &settings.flow;
     let path = (!definition::is_from_stdin(source)).then(|| folder_of(Path::new(&*source.name)));
     if path.is_some() {
@@ -145,6 +141,7 @@ fn options(source: &Source, settings: &Settings) -> Options {
         max_concurrency: flow.max_concurrency,
         work_folder: flow.workdir.clone(),
         files: Arc::new(Watched(flow.sources.clone())),
+        context_files: ContextFiles::Beside,
         models: Arc::new(agents::KnownModels::of(settings)),
         strict_files: flow.runs,
     }

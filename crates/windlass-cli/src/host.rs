@@ -33,6 +33,7 @@ pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) ->
         languages: crate::image::languages(),
         limits: settings.limits.clone(),
         release_after: NEVER,
+        gate: Some(Arc::new(crate::secrets::seals(settings).lenient())),
         commit_here: true,
         commit_hook: testing.crash_at.as_deref().map(crash_hook).transpose()?,
         ..EngineOptions::default()

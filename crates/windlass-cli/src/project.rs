@@ -19,7 +19,7 @@ use crate::out::{self, Paint};
 use crate::standard::{Surroundings, folder_of, is_standard};
 
 /// A call of a definition that is not there, or cannot be used.
-const NO_SUCH_WORKFLOW: &str = "WND-1116";
+pub const NO_SUCH_WORKFLOW: &str = "WND-1116";
 
 /// A credential that needs a variable of the environment which is not set; as for one that nobody knows.
 const UNSET_CREDENTIAL: &str = "WND-1290";
@@ -78,9 +78,12 @@ impl Project {
     }
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
-    pub fn add_to(self, engine: &Engine) -> Result<(BlobHash, Arc<Program>), Failure> {
+    pub fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
         let mut added: Vec<(BlobHash, Arc<Program>)> = Vec::new();
+        let seals = crate::secrets::seals(settings);
         for Definition { mut plan, calls } in self.definitions {
+            // Whoever trusts the file lets it hold secrets: those that are written down stay.
+            seals.seal_defaults(&mut plan);
             plan.pins = calls.into_iter().map(|(name, at)| (name, added[at].0)).collect();
             added.push(engine.add_plan(plan)?);
         }
@@ -220,7 +223,7 @@ impl Reader<'_> {
 }
 
 /// Credentials of the settings that a definition names, and that need variables which are not set.
-fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
+pub fn unset_credentials(source: &Source, settings: &Settings) -> Vec<Diagnostic> {
     let mut warnings = Vec::new();
     for alias in settings.auth.aliases() {
         let Some(reason) = settings.auth.reason(&windlass_tools::auth_variable(alias)) else { continue };

@@ -10,7 +10,7 @@ use windlass_tools::{
     Secret, ToolInfo, playbook_tools, tool_infos,
 };
 
-use crate::agents;
+use crate::agents::{self, Manners};
 use crate::config::{Settings, Target};
 use crate::failure::Failure;
 
@@ -36,22 +36,29 @@ pub fn is_internal(info: &ToolInfo) -> bool {
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
+    tools_within(settings, Outbound::open(), &Manners::of_run(settings))
+}
+
+/// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
+pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) -> Result<Tools, Failure> {
     let reply_bytes_max = settings.limits.tool_reply_bytes_max;
-    let options = HttpOptions { outbound: Outbound::open(), reply_bytes_max, ..HttpOptions::default() };
+    let options = HttpOptions { outbound, reply_bytes_max, ..HttpOptions::default() };
     let http = HttpTool::new(options.clone());
-    let model = ModelTool::new(model_options(settings), http.clone());
+    let model = model_options(settings);
+    let model = ModelTool::new(model.clone(), http.trusting(model.base_url.as_deref()));
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
-    tools = agents::add_to(tools, settings, http.clone())?;
+    tools = agents::add_to(tools, settings, http.clone(), manners)?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };
-        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
+        let headers = headers.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));
         let headers = headers.collect::<Result<Vec<_>, Failure>>();
         let headers = headers.map_err(|failure| failure.place(format!("[activities.{}]", activity.name)))?;
         let endpoint = Endpoint { url: url.clone(), method: method.clone(), headers, timeout: *timeout };
-        tools = tools.with(&activity.name, EndpointTool::new(endpoint, http.clone()));
+        let trusting = http.trusting([url.as_str()]);
+        tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
     }
-    Ok(tools)
+    Ok(crate::secrets::edge(settings)?.around(tools))
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.
@@ -107,7 +114,7 @@ pub fn aliases(settings: &Settings) -> Vec<String> {
 }
 
 /// Aliases of credentials: from the environment, then from `[auth]` of the settings. Read when they are used.
-fn credentials(settings: &Settings) -> NamedCredentials {
+pub fn credentials(settings: &Settings) -> NamedCredentials {
     let (entries, reasons) = (settings.auth.clone(), settings.auth.clone());
     NamedCredentials::new(move |name| variable(name).or_else(|| entries.text(name)))
         .with_reasons(move |name| reasons.reason(name))

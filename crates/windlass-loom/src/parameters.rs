@@ -38,7 +38,9 @@ impl Compiler<'_> {
 
     fn parameter(&mut self, name: &str, node: &Node) -> Option<Parameter> {
         let mut object = Object::read(node, "a parameter", &mut self.diagnostics)?;
-        let kind = object.take("type").and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
+        let kind = object.take("type");
+        let secure = kind.and_then(Node::as_str).is_some_and(|text| text.to_ascii_lowercase().starts_with("secure"));
+        let kind = kind.and_then(|node| self.variable_kind(node)).unwrap_or(VariableKind::Any);
         let default = object.take("defaultValue").or_else(|| object.take("value"));
         let allowed = object.take("allowedValues");
         object.ignore(&["metadata", "description"]);
@@ -47,7 +49,7 @@ impl Compiler<'_> {
             let items = expect_list(node, "`allowedValues`", &mut self.diagnostics)?;
             Some(items.iter().map(to_value).collect::<Vec<Value>>())
         });
-        let mut parameter = Parameter { allowed, ..Parameter::new(name, kind) };
+        let mut parameter = Parameter { allowed, secure, ..Parameter::new(name, kind) };
         let default = default.and_then(|node| self.default_value(&parameter, node));
         parameter.default = self.given_parameter(name, kind).or(default);
         Some(parameter)
@@ -74,7 +76,9 @@ impl Compiler<'_> {
         if value.is_null() && matches!(kind, VariableKind::Boolean | VariableKind::Integer | VariableKind::Float) {
             return None;
         }
-        if !holds(kind, &value) {
+        // Of a secret only where it is kept is written down.
+        let is_reference = parameter.secure && value.get("$secret").is_some();
+        if !is_reference && !holds(kind, &value) {
             let message = format!("the parameter `{name}` holds {}, not {}", kind_name(kind), described(&value));
             self.error(codes::VARIABLE_TYPE, node.span, message, "change the default or the `type`");
         }

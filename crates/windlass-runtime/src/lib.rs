@@ -13,6 +13,7 @@ mod control_loop;
 mod engine;
 mod error;
 mod nearest;
+mod outside;
 mod recovery;
 mod references;
 mod report;
@@ -31,6 +32,7 @@ pub use engine::{
     is_run_id, new_run_id, open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
+pub use outside::{Gate, REFERENCE, has_reference, outside};
 pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};

@@ -88,11 +88,15 @@ struct Speaker {
     reports: mpsc::UnboundedSender<TickKind>,
     job: u64,
     dispatch: u32,
+    /// What somebody makes of the data before they are heard.
+    seen: Option<Arc<Seen>>,
 }
+
+type Seen = dyn Fn(Value) -> Value + Send + Sync;
 
 impl Publish {
     pub(crate) fn new(reports: &mpsc::UnboundedSender<TickKind>, job: u64, dispatch: u32) -> Publish {
-        Publish(Some(Speaker { reports: reports.clone(), job, dispatch }))
+        Publish(Some(Speaker { reports: reports.clone(), job, dispatch, seen: None }))
     }
 
     /// Nobody hears it, for tests of tools.
@@ -108,15 +112,27 @@ impl Publish {
 
     /// How far the task is, as an event `task.progress`.
     pub fn progress(&self, data: Value) {
-        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+        if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
+            let data = seen.iter().fold(data, |data, seen| seen(data));
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(TickKind::Progress { job: *job, dispatch: Some(*dispatch), data });
         }
     }
 
+    /// The same, with all data seen by somebody first.
+    #[must_use]
+    pub fn seen_through(self, see: impl Fn(Value) -> Value + Send + Sync + 'static) -> Publish {
+        Publish(self.0.map(|speaker| {
+            let before = speaker.seen.clone();
+            let both = move |data| see(before.iter().fold(data, |data, seen| seen(data)));
+            Speaker { seen: Some(Arc::new(both)), ..speaker }
+        }))
+    }
+
     /// Events of such a kind get the task's path and these data: an object, or anything as `data`.
     pub fn send(&self, kind: impl Into<Arc<str>>, data: Value) {
-        if let Some(Speaker { reports, job, dispatch }) = &self.0 {
+        if let Some(Speaker { reports, job, dispatch, seen }) = &self.0 {
+            let data = seen.iter().fold(data, |data, seen| seen(data));
             let tick = TickKind::PublishEvent { job: *job, dispatch: Some(*dispatch), kind: kind.into(), data };
             // A closed mailbox means that the run has left this process.
             let _ = reports.send(tick);
@@ -229,6 +245,21 @@ impl Tools {
 
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.named.get(name).or(self.others.as_ref())
+    }
+
+    /// Only those that are wanted.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Tools {
+        self.named.retain(|name, _| wanted(name));
+        self
+    }
+
+    /// Each of them in the hands of something that looks at what goes in and what comes out.
+    #[must_use]
+    pub fn each<T: Tool + 'static>(self, wrap: impl Fn(Arc<dyn Tool>) -> T) -> Tools {
+        let hand = |tool| Arc::new(wrap(tool)) as Arc<dyn Tool>;
+        let named = self.named.into_iter().map(|(name, tool)| (name, hand(tool))).collect();
+        Tools { named, others: self.others.map(hand) }
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {

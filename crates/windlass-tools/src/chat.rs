@@ -117,6 +117,8 @@ pub struct ChatOptions {
     pub services: Vec<ModelService>,
     /// For questions that name no price.
     pub prices: Prices,
+    /// The scripts that may be asked; none: any file. A server reads no file that a definition names.
+    pub scripts: Option<Vec<String>>,
     /// Publish what a model says while it says it, as events `agent.output {delta}`.
     pub deltas: bool,
     /// How long one answer may take.
@@ -131,6 +133,7 @@ impl Default for ChatOptions {
             default_provider: None,
             services: Vec::new(),
             prices: Prices::default(),
+            scripts: None,
             deltas: false,
             timeout: Duration::from_secs(600),
             variables: Arc::new(|_| None),
@@ -155,9 +158,25 @@ impl ChatOptions {
     /// Whether a model of this name could be asked: what is wrong with the name or its script, or missing for its service.
     pub fn check(&self, model: Option<&str>) -> Result<(), ErrorInfo> {
         service::named(self, model).and_then(|name| match name.strip_prefix(SCRIPTED) {
-            Some(file) => check_script(file),
+            Some(file) => self.may_ask(file).and_then(|()| check_script(file)),
             None => service::choose(self, name).map(|_| ()),
         })
+    }
+
+    /// The addresses that the settings or the environment give to services.
+    pub fn configured_urls(&self) -> Vec<String> {
+        let own = self.services.iter().filter_map(|service| service.base_url.clone());
+        let variables = PROVIDERS.iter().filter_map(|provider| (self.variables)(provider.url_variable));
+        own.chain(variables).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty()).collect()
+    }
+
+    fn may_ask(&self, script: &str) -> Result<(), ErrorInfo> {
+        let known = |scripts: &Vec<String>| scripts.iter().any(|known| known.trim() == script.trim());
+        match self.scripts.as_ref().is_none_or(known) {
+            true => Ok(()),
+            false => Err(ErrorInfo::new("NoSuchModel", "input", "a definition cannot name a script as its model here")
+                .hint("name a model of a service: provider/name; scripts are for `windlass run`")),
+        }
     }
 }
 
@@ -231,7 +250,10 @@ impl Inner {
     #[cfg(feature = "mock")]
     fn service(&self, name: &str) -> Result<(Chosen, &HttpTool), ErrorInfo> {
         match name.strip_prefix(SCRIPTED) {
-            Some(file) => self.scripted.choose(file, &self.options),
+            Some(file) => {
+                self.options.may_ask(file)?;
+                self.scripted.choose(file, &self.options)
+            }
             None => Ok((service::choose(&self.options, name)?, &self.http)),
         }
     }

@@ -90,6 +90,15 @@ impl Credential {
 
     /// Finds these secrets in what others say.
     pub(crate) fn redaction(&self) -> Redaction {
+        Redaction::new(self.texts())
+    }
+
+    /// What of it is secret.
+    pub fn secrets(&self) -> Vec<Secret> {
+        self.texts().into_iter().map(Secret::new).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
         let fields = self.fields.iter().filter(|(name, _)| !OPEN.contains(&name.as_str()));
         let values = fields.map(|(_, value)| value.reveal().to_owned());
         let url = self.url().into_iter().flat_map(|url| {
@@ -98,7 +107,7 @@ impl Credential {
             let unescaped = password.as_deref().map(uri::unescape);
             [Some(url.to_owned()), password, unescaped].into_iter().flatten()
         });
-        Redaction::new(values.chain(url))
+        values.chain(url).collect()
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) use reply::Reply;
 pub(crate) use request::Configured;
 use request::Request;
 pub(crate) use request::escaped_header;
+pub use request::is_secret_name;
 
 pub(crate) const INFO: ToolInfo = ToolInfo {
     name: "http",

@@ -7,6 +7,7 @@ pub mod chat;
 mod credentials;
 #[cfg(feature = "duckdb")]
 mod duckdb;
+mod edge;
 mod endpoint;
 mod http;
 mod info;
@@ -49,8 +50,9 @@ mod tls;
 pub use crate::duckdb::DuckdbTool;
 pub use chat::{AgentModelTool, ChatOptions};
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
+pub use edge::{Edge, Sealed, Seals};
 pub use endpoint::{Endpoint, EndpointTool};
-pub use http::{HttpCallTool, HttpOptions, HttpTool};
+pub use http::{HttpCallTool, HttpOptions, HttpTool, is_secret_name};
 pub use info::{Field, ToolInfo, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;

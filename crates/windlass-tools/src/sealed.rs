@@ -88,7 +88,11 @@ fn open(input: &Value, credentials: &dyn Credentials) -> Result<(Value, Redactio
 fn secret(piece: &Value, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let text = |name: &str| piece.get(name).and_then(Value::as_str);
     let alias = text("credential").ok_or_else(|| bad("the name of a credential is no text"))?;
-    let field = text("field").unwrap_or_default();
+    field_of(alias, text("field").unwrap_or_default(), credentials)
+}
+
+/// The text that a field of a credential holds.
+pub(crate) fn field_of(alias: &str, field: &str, credentials: &dyn Credentials) -> Result<String, ErrorInfo> {
     let facts = credentials.find(alias)?;
     facts.sealed(field).map(str::to_owned).ok_or_else(|| {
         let what = if field.is_empty() { "secret of its own".to_owned() } else { format!("field `{field}`") };

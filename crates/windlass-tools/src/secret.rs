@@ -12,9 +12,10 @@ use windlass_core::{Again, ErrorInfo, TaskOutcome};
 use windlass_value::{Map, Value, to_json};
 
 use crate::http::uri;
+use aho_corasick::AhoCorasick;
 #[cfg(feature = "process")]
 pub(crate) use cut::of_call;
-use forms::{Digits, find_escaped, forms, lines, secrets_in};
+use forms::{Digits, find_escaped, forms, lines, meant, secrets_in};
 
 /// A value from the settings. It shows as `***` when what holds it is printed for debugging.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,6 +64,9 @@ struct Needles {
     digits: Vec<Digits>,
     /// Those that cannot be found, because they are too short.
     short: Vec<String>,
+    /// Finds any form, and any text, in one go.
+    any_form: Option<AhoCorasick>,
+    any_text: Option<AhoCorasick>,
 }
 
 impl Redaction {
@@ -104,7 +108,24 @@ impl Redaction {
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
         let digits = texts.iter().filter_map(|text| Digits::of(text)).collect();
-        Redaction(Arc::new(Needles { forms: all, texts, digits, short }))
+        let (any_form, any_text) = (finder(&all), finder(&texts));
+        Redaction(Arc::new(Needles { forms: all, texts, digits, short, any_form, any_text }))
+    }
+
+    /// With the secrets of another.
+    #[cfg_attr(not(feature = "process"), allow(dead_code, reason = "only programs keep parts of texts"))]
+    pub(crate) fn with(&self, other: &Redaction) -> Redaction {
+        let secrets =
+            |redaction: &Redaction| redaction.0.texts.iter().chain(&redaction.0.short).cloned().collect::<Vec<_>>();
+        match (self.is_empty(), other.is_empty()) {
+            (true, _) => other.clone(),
+            (_, true) => self.clone(),
+            _ => Redaction::new(secrets(self).into_iter().chain(secrets(other))),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.texts.is_empty() && self.0.short.is_empty()
     }
 
     /// There is nothing to be struck out.
@@ -114,6 +135,9 @@ impl Redaction {
 
     /// The text without secrets.
     pub fn text(&self, text: &str) -> String {
+        if !self.is_in(text) {
+            return text.to_owned();
+        }
         let struck = self.0.forms.iter().fold(text.to_owned(), |text, form| match text.contains(form.as_str()) {
             true => text.replace(form.as_str(), STRUCK),
             false => text,
@@ -133,6 +157,7 @@ impl Redaction {
     /// The value without secrets.
     pub fn value(&self, value: &Value) -> Value {
         match value {
+            _ if self.0.texts.is_empty() => value.clone(),
             Value::Str(text) if self.is_in(text) => Value::from(self.text(text)),
             Value::List(items) => Value::list(items.iter().map(|item| self.value(item)).collect()),
             Value::Map(map) => {
@@ -174,8 +199,9 @@ impl Redaction {
     }
 
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        self.0.forms.iter().any(|form| text.contains(form.as_str()))
-            || (may_be_escaped(text) && self.0.texts.iter().any(|secret| find_escaped(text, 0, secret).is_some()))
+        let found = |finder: &Option<AhoCorasick>, bytes: &[u8]| finder.as_ref().is_some_and(|any| any.is_match(bytes));
+        found(&self.0.any_form, text.as_bytes())
+            || (self.0.any_text.is_some() && may_be_escaped(text) && found(&self.0.any_text, &meant(text)))
     }
 
     fn is_number(&self, number: &Value) -> bool {
@@ -209,6 +235,11 @@ fn without_escaped(text: String, secret: &str) -> String {
     }
     struck.push_str(&text[at..]);
     struck
+}
+
+/// Too many or too large ones for it cannot be: these are few and short.
+fn finder(texts: &[String]) -> Option<AhoCorasick> {
+    if texts.is_empty() { None } else { AhoCorasick::new(texts).ok() }
 }
 
 fn may_be_escaped(text: &str) -> bool {

@@ -28,7 +28,7 @@ use windlass_syntax::{Diagnostics, Node, ParseLimits, Severity, Source, Span, Ya
 pub use document::CoordinatorMode;
 use document::Document;
 pub use files::{Disk, FileProblem, Files, NoFiles};
-pub use options::{AnyModel, ModelProblem, Models, Options, Price};
+pub use options::{AnyModel, ContextFiles, ModelProblem, Models, Options, Price};
 pub use recognise::{mentions, recognise};
 
 /// A workflow that can run.

@@ -32,6 +32,8 @@ pub struct Options {
     /// Where agents work, absolute.
     pub work_folder: Option<PathBuf>,
     pub files: Arc<dyn Files>,
+    /// Where files are that steps take along.
+    pub context_files: ContextFiles,
     pub models: Arc<dyn Models>,
     /// What depends on where the workflow runs is an error, as it must be before a run: files that are not there, tools
     /// that nobody knows, models that cannot be asked. Otherwise it is a warning.
@@ -52,6 +54,7 @@ impl Default for Options {
             max_concurrency: None,
             work_folder: None,
             files: Arc::new(NoFiles),
+            context_files: ContextFiles::Beside,
             models: Arc::new(AnyModel),
             strict_files: true,
         }
@@ -65,6 +68,18 @@ impl Options {
         let kind = || model.split_once(':').and_then(|(kind, _)| self.prices.get(kind));
         self.prices.get(model).or_else(short).or_else(kind)
     }
+}
+
+/// Where files are that steps take along.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ContextFiles {
+    /// Beside the workflow.
+    #[default]
+    Beside,
+    /// In one folder for all workflows, absolute.
+    In(PathBuf),
+    /// There are none; the hint says why.
+    Refused(String),
 }
 
 /// Millionths of money for a million tokens.

@@ -67,7 +67,7 @@ async fn start(
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(&store, settings, &args.testing)?;
-    let (hash, program) = project.add_to(&engine)?;
+    let (hash, program) = project.add_to(&engine, settings)?;
     let options = StartOptions {
         id: args.id.clone(),
         virtual_time: args.virtual_time,

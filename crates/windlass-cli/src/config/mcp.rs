@@ -85,11 +85,28 @@ fn server(name: String, entry: toml::Value, file: &Path) -> Result<Mcp, Failure>
 }
 
 impl Mcp {
+    /// What it is given that is secret, as far as it is there.
+    pub fn secrets(&self) -> Vec<windlass_tools::Secret> {
+        let entries = match &self.place {
+            Place::Program { env, .. } => env,
+            Place::Url { headers, .. } => headers,
+        };
+        entries.iter().filter_map(|(name, value)| value.hidden(name).ok()).collect()
+    }
+
+    /// Where it is, if it is a service.
+    pub fn url(&self) -> Option<&str> {
+        match &self.place {
+            Place::Url { url, .. } => Some(url),
+            Place::Program { .. } => None,
+        }
+    }
+
     /// With what the environment holds. A program gets PATH, HOME and LANG of it, and what its entry names.
     pub fn server(&self, variable: impl Fn(&str) -> Option<String>) -> Result<McpServer, Failure> {
         let place = |failure: Failure| failure.place(format!("[mcp.{}]", self.name));
         let all = |entries: &BTreeMap<String, Secret>| {
-            let read = entries.iter().map(|(name, value)| Ok((name.clone(), value.hidden()?)));
+            let read = entries.iter().map(|(name, value)| Ok((name.clone(), value.hidden(name)?)));
             read.collect::<Result<Vec<_>, Failure>>().map_err(place)
         };
         let reach = match &self.place {

@@ -2,12 +2,14 @@
 
 mod mcp;
 mod models;
+mod server;
 mod services;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use mcp::Mcp;
+pub use server::{OUTBOUND, Server};
 pub use services::{Activity, Auth, Model, Secret, Target};
 use windlass_core::Limits;
 use windlass_syntax::nearest;
@@ -19,7 +21,7 @@ use crate::failure::Failure;
 use crate::flow::Flow;
 
 /// The sections a settings file may have.
-const SECTIONS: [&str; 8] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "settings"];
+const SECTIONS: [&str; 9] = ["activities", "auth", "limits", "mcp", "model", "models", "prices", "server", "settings"];
 
 #[derive(Default)]
 pub struct Settings {
@@ -37,6 +39,8 @@ pub struct Settings {
     pub prices: BTreeMap<String, Price>,
     /// What `appsetting` reads.
     pub app: BTreeMap<String, String>,
+    /// How a server serves.
+    pub server: Server,
     /// What the command line says of agents.
     pub flow: Flow,
     /// Where runs are kept and where settings are looked for, absolute: nothing for agents.
@@ -57,6 +61,17 @@ impl Settings {
         read_environment(&mut limits)?;
         check(&limits)?;
         settings.limits = serde_json::from_value(limits).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// As a file of settings has them, without the environment.
+    pub fn of_text(path: &Path, text: &str) -> Result<Settings, Failure> {
+        let mut settings = Settings::default();
+        let mut limits = serde_json::to_value(Limits::default()).map_err(|error| Failure::usage(error.to_string()))?;
+        read_file(path, text, &mut limits, &mut settings)?;
         Ok(settings)
     }
 }
@@ -94,6 +109,7 @@ fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: 
             ("model", entries) => services::model(entries).map(|read| settings.model = read),
             ("models", entries) => models::models(entries).map(|read| settings.models = read),
             ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
+            ("server", entries) => server::server(entries, path).map(|read| settings.server = read),
             ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
             _ => Err(unknown("section", &section, SECTIONS)),
         };

@@ -56,12 +56,12 @@ impl Secret {
 }
 
 impl Secret {
-    /// What the file itself says is known to whoever reads it; what it takes from the environment is not.
-    pub fn hidden(&self) -> Result<windlass_tools::Secret, Failure> {
+    /// What it takes from the environment is secret, and what stands under a name that says so: `authorization`.
+    pub fn hidden(&self, name: &str) -> Result<windlass_tools::Secret, Failure> {
         let text = self.read()?;
         Ok(match self {
-            Secret::Text(_) => windlass_tools::Secret::plain(text),
-            Secret::Environment { .. } => windlass_tools::Secret::new(text),
+            Secret::Text(_) if !windlass_tools::is_secret_name(name) => windlass_tools::Secret::plain(text),
+            Secret::Text(_) | Secret::Environment { .. } => windlass_tools::Secret::new(text),
         })
     }
 }

@@ -123,6 +123,9 @@ pub struct Parameter {
     /// The default, computed when the run starts, from the run's input and the parameters before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computed: Option<ExprId>,
+    /// It holds a secret: whoever gives it names where the secret is kept.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub secure: bool,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -131,7 +134,7 @@ fn is_false(flag: &bool) -> bool {
 
 impl Parameter {
     pub fn new(name: impl Into<Arc<str>>, kind: VariableKind) -> Parameter {
-        Parameter { name: name.into(), kind, default: None, allowed: None, merge: false, computed: None }
+        Parameter { name: name.into(), kind, default: None, allowed: None, merge: false, computed: None, secure: false }
     }
 
     /// Whether an object given under this name is laid over another one.

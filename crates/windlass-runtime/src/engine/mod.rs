@@ -40,6 +40,7 @@ pub use triggers::{TriggerOptions, Triggered};
 
 use crate::clock::real_now;
 use crate::codec;
+use crate::outside::{Gate, outside};
 use crate::report::FinalReport;
 use crate::tool::Tools;
 use crate::workers::WorkerPool;
@@ -75,6 +76,8 @@ pub struct EngineOptions {
     /// How often the store is asked whether another process has written.
     pub poll_every: Duration,
     pub keep: Keep,
+    /// Looks at what runs are started with.
+    pub gate: Option<Arc<dyn Gate>>,
     /// Of a run that keeps nothing: how many of its newest events readers can have.
     pub events_kept: usize,
     /// Hears what people who look after the engine want to know.
@@ -95,6 +98,7 @@ impl Default for EngineOptions {
             commit_hook: None,
             poll_every: Duration::from_millis(50),
             keep: Keep::default(),
+            gate: None,
             events_kept: 2_000,
             notices: None,
         }
@@ -118,6 +122,7 @@ pub(crate) struct Inner {
     pub commit_here: bool,
     pub poll_every: Duration,
     pub keep: Keep,
+    gate: Option<Arc<dyn Gate>>,
     pub events_kept: usize,
     shelf: Mutex<events::Shelf>,
     programs: Mutex<BTreeMap<BlobHash, Arc<Program>>>,
@@ -246,6 +251,7 @@ impl Engine {
             commit_here: options.commit_here,
             poll_every: options.poll_every,
             keep: options.keep,
+            gate: options.gate,
             events_kept: options.events_kept,
             shelf: Mutex::default(),
             programs: Mutex::default(),
@@ -406,6 +412,14 @@ impl Engine {
 }
 
 impl Inner {
+    /// The input of a run that somebody outside starts, as it is kept.
+    fn admitted(&self, plan: &Plan, input: windlass_value::Value) -> Result<windlass_value::Value, RuntimeError> {
+        match &self.gate {
+            Some(gate) => gate.admit(plan, input).map_err(RuntimeError::Input),
+            None => Ok(outside(input)),
+        }
+    }
+
     pub fn runs(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Tracked>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,6 +9,7 @@ use windlass_value::Value;
 use crate::RuntimeError;
 use crate::clock::real_now;
 use crate::codec;
+use crate::outside::outside;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
@@ -52,10 +53,11 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
             TickKind::CancelRun { reason: reason.into(), request: Some(id.clone()), by_caller: false }
         }
         Request::Signal { name, payload } => {
+            let payload = outside(payload);
             TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None }
         }
         Request::SignalTo { place, name, payload } => {
-            let (name, to) = (name.into(), Some(place.into()));
+            let (name, to, payload) = (name.into(), Some(place.into()), outside(payload));
             TickKind::AddEvent { name, payload, request: Some(id.clone()), origin: None, to }
         }
     };

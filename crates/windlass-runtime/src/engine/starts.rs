@@ -52,6 +52,11 @@ impl Engine {
         origin: Origin,
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
+        // What a caller hands to its child is inside already, and so is what a delivery was looked at for.
+        let input = match (&options.parent, &origin.delivery) {
+            (None, None) => self.inner.admitted(&program.plan, input)?,
+            _ => input,
+        };
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
         let how = RunOptions {

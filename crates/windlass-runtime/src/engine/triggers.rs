@@ -12,6 +12,7 @@ use windlass_value::{BlobHash, Timestamp, Value};
 use super::starts::input_hash;
 use super::{Engine, Origin, RunHandle, RunOptions, StartOptions, new_run_id};
 use crate::clock::{Clock, real_now};
+use crate::outside::outside;
 use crate::{BlobCache, RuntimeError, codec, recovery};
 
 /// Starts that are being made durable at once; they share commits.
@@ -44,6 +45,7 @@ impl Engine {
         input: Value,
         options: TriggerOptions,
     ) -> Result<Triggered, RuntimeError> {
+        let input = outside(input);
         let program = self.inner.program(&plan)?;
         let trigger = trigger_of(&program, trigger)?;
         let delivery = options.delivery.clone().unwrap_or_else(new_run_id);

@@ -167,6 +167,11 @@ pub(super) fn is_secret(name: &HeaderName) -> bool {
     *name != IDEMPOTENCY_KEY && words.iter().any(|word| name.as_str().contains(word))
 }
 
+/// Whether what goes by this name, a header or a variable, is or may be a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    HeaderName::from_bytes(name.trim().to_ascii_lowercase().as_bytes()).is_ok_and(|name| is_secret(&name))
+}
+
 fn redaction(headers: &HeaderMap) -> Redaction {
     let secret = headers.iter().filter(|(name, _)| is_secret(name));
     let values: Vec<_> = secret.map(|(_, value)| String::from_utf8_lossy(value.as_bytes())).collect();

@@ -37,7 +37,8 @@ pub(super) fn forms(text: &str) -> Vec<String> {
     let escaped = escape(text, is_unreserved);
     let plus = escape(text, |byte| is_unreserved(byte) || byte == b' ').replace(' ', "+");
     // Host names are written small.
-    let mut forms = vec![text.to_owned(), text.to_ascii_lowercase(), quoted, escaped, plus];
+    let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![text.to_owned(), text.to_ascii_lowercase(), quoted, escaped, plus, hex.to_uppercase(), hex];
     for before in 0..3 {
         forms.extend(in_base64(text, before));
     }
@@ -87,6 +88,16 @@ pub(super) fn find_escaped(text: &str, from: usize, secret: &str) -> Option<Rang
         at += next_byte(text, at)?.1;
     }
     None
+}
+
+/// All bytes that are meant.
+pub(super) fn meant(text: &str) -> Vec<u8> {
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some((byte, length)) = next_byte(text, at) {
+        bytes.push(byte);
+        at += length;
+    }
+    bytes
 }
 
 /// Where the secret ends that begins here.

@@ -1,9 +1,12 @@
 //! Files that steps take along. They are read when the step runs; here they are only looked for.
 
+use std::sync::Arc;
+
 use crate::codes;
 use crate::document::{Document, Spanned};
-use crate::files::FileProblem;
-use crate::paths::{self, Trouble};
+use crate::files::{Disk, FileProblem};
+use crate::options::ContextFiles;
+use crate::paths::{self, Folder, Trouble};
 use crate::read::Reader;
 
 /// Bytes of one file.
@@ -20,8 +23,16 @@ impl Reader<'_> {
     }
 
     fn context_file(&mut self, path: &Spanned<String>, lenient: bool) {
+        let elsewhere = match &self.options.context_files {
+            ContextFiles::Beside => None,
+            ContextFiles::In(folder) => Some(Folder::open(folder, Arc::new(Disk))),
+            ContextFiles::Refused(hint) => {
+                let message = format!("the file `{}` cannot be taken along: files are not read here", path.value);
+                return self.error(codes::VALIDATION, path.span, message, hint.clone());
+            }
+        };
         // What is written was looked at already; without a folder there is nothing more to look at.
-        let Some(folder) = self.folder else { return };
+        let Some(folder) = elsewhere.as_ref().or(self.folder) else { return };
         let looked = folder.find(path).and_then(|found| folder.files.size(&found).map_err(Trouble::File));
         let hint = "the path is relative to the workflow's folder; `x-windlass: {contextFiles: lenient}` lets steps run without";
         match looked {

@@ -14,6 +14,7 @@ use super::coordinator::{COORDINATOR, SETTLES, SETTLES_BETWEEN};
 use super::planner::{Here, Planner, Told, folder, limited, own, rule, silent, texts};
 use super::tools::{SUBMIT_RESULT, send_message, submit_result};
 use crate::document::{Agent, Spanned, Step};
+use crate::options::ContextFiles;
 
 /// Model calls of an agent that says nothing of its own.
 const TURNS: u64 = 50;
@@ -203,8 +204,12 @@ impl Planner<'_> {
     }
 
     fn files_task(&mut self, step: &AgentStep<'_>, here: &Here<'_>) -> Task {
+        let place = match &self.options.context_files {
+            ContextFiles::In(folder) => Some(folder.as_path()),
+            _ => here.document.folder.as_deref(),
+        };
         let input = Value::object([
-            ("folder", folder(here.document.folder.as_deref())),
+            ("folder", folder(place)),
             ("paths", texts(step.files.iter().map(|path| &path.value))),
             ("lenient", Value::Bool(here.document.extensions.lenient_files)),
         ]);

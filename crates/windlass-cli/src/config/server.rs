@@ -1,0 +1,239 @@
+//! How `windlass serve` serves, and what it lets definitions do: `[server]`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use windlass_tools::outbound::Rule;
+use windlass_value::Duration;
+
+use super::services::wrong_kind;
+use super::unknown;
+use crate::failure::Failure;
+
+/// The section whose lists say what definitions may reach, for hints.
+pub const OUTBOUND: &str = "server.outbound";
+
+const KEYS: [&str; 10] =
+    ["agents", "bind", "drain", "hosts", "labels", "lease", "outbound", "rate", "tools", "workdir"];
+const OUTBOUND_KEYS: [&str; 2] = ["allow", "deny"];
+const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
+
+/// What is not given is for whoever starts the server to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Server {
+    pub bind: Option<SocketAddr>,
+    /// Names under which it is reached.
+    pub hosts: Vec<String>,
+    /// Tools that it runs itself besides the safe ones.
+    pub tools: Vec<String>,
+    pub outbound: OutboundRules,
+    /// Where agents work, and where `contextFiles` are.
+    pub workdir: Option<PathBuf>,
+    /// Requests of one token in a second.
+    pub rate: Option<u32>,
+    /// What its own worker is, for jobs that ask for it.
+    pub labels: BTreeMap<String, String>,
+    /// How long a remote worker may be silent.
+    pub lease: Option<Duration>,
+    /// How long a shutdown waits.
+    pub drain: Option<Duration>,
+    pub agents: AgentRules,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutboundRules {
+    pub allow: Vec<Rule>,
+    pub deny: Vec<Rule>,
+}
+
+/// What agents may do: nobody sits at the terminal of a server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentRules {
+    pub allow: Vec<String>,
+    pub deny: Vec<String>,
+    /// Files of the work folder, without being named.
+    pub sandbox: bool,
+}
+
+pub fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
+    let mut server = Server::default();
+    for (key, value) in entries(table, "server")? {
+        match key.as_str() {
+            "bind" => server.bind = Some(bind(&text(value, &key)?)?),
+            "hosts" => server.hosts = texts(value, &key)?,
+            "tools" => server.tools = texts(value, &key)?.into_iter().map(tool).collect::<Result<_, _>>()?,
+            "outbound" => server.outbound = outbound(value)?,
+            "workdir" => server.workdir = Some(folder(&text(value, &key)?, file)?),
+            "rate" => server.rate = Some(rate(&value)?),
+            "labels" => server.labels = labels(value)?,
+            "lease" => server.lease = Some(span(&value, &key)?),
+            "drain" => server.drain = Some(span(&value, &key)?),
+            "agents" => server.agents = agents(value)?,
+            _ => return Err(unknown("setting under [server]", &key, KEYS)),
+        }
+    }
+    Ok(server)
+}
+
+fn entries(value: toml::Value, section: &str) -> Result<toml::Table, Failure> {
+    match value {
+        toml::Value::Table(table) => Ok(table),
+        other => Err(wrong_kind(section, &other)),
+    }
+}
+
+fn text(value: toml::Value, key: &str) -> Result<String, Failure> {
+    match value {
+        toml::Value::String(text) => Ok(text),
+        other => {
+            Err(Failure::usage(format!("`{key}` under [server] must be a text, not of kind {}", other.type_str())))
+        }
+    }
+}
+
+fn texts(value: toml::Value, key: &str) -> Result<Vec<String>, Failure> {
+    let wrong = |found: &str| {
+        Failure::usage(format!("`{key}` under [server] must be a list of texts, not of kind {found}"))
+            .hint(format!("such as {key} = [\"…\"]"))
+    };
+    let toml::Value::Array(items) = value else { return Err(wrong(value.type_str())) };
+    let each = items.into_iter().map(|item| match item {
+        toml::Value::String(text) => Ok(text),
+        other => Err(wrong(&format!("list with {}", other.type_str()))),
+    });
+    each.collect()
+}
+
+fn bind(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| {
+        Failure::usage(format!("`bind` under [server] is no address and port: {text}"))
+            .hint("such as \"127.0.0.1:7117\" or \"[::1]:7117\"; names under which it is reached go into `hosts`")
+    })
+}
+
+fn tool(name: String) -> Result<String, Failure> {
+    match crate::tools::names().contains(&name.as_str()) {
+        true => Ok(name),
+        false => Err(unknown("tool", &name, crate::tools::names())),
+    }
+}
+
+/// Relative to the settings. It need not be there when a definition is only checked.
+fn folder(text: &str, file: &Path) -> Result<PathBuf, Failure> {
+    let path = file.parent().unwrap_or(Path::new("")).join(text);
+    std::path::absolute(&path)
+        .map_err(|error| Failure::usage(format!("`workdir` under [server] is no folder: {text}: {error}")))
+}
+
+fn rate(value: &toml::Value) -> Result<u32, Failure> {
+    let number = value.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
+    number.ok_or_else(|| {
+        Failure::usage("`rate` under [server] must be a whole number, 1 or more")
+            .hint("it is how many requests one token may make in a second")
+    })
+}
+
+fn span(value: &toml::Value, key: &str) -> Result<Duration, Failure> {
+    let given = match value {
+        toml::Value::Integer(secs) => u64::try_from(*secs).ok().map(Duration::from_secs),
+        toml::Value::String(text) => Duration::parse_iso(text),
+        _ => None,
+    };
+    given.filter(|span| *span > Duration::ZERO).ok_or_else(|| {
+        Failure::usage(format!("`{key}` under [server] must be a span of time, more than none"))
+            .hint("such as \"PT30S\", or a number of seconds")
+    })
+}
+
+fn labels(value: toml::Value) -> Result<BTreeMap<String, String>, Failure> {
+    let table = entries(value, "server.labels")?;
+    table.into_iter().map(|(name, value)| Ok((name, text(value, "labels")?))).collect()
+}
+
+fn outbound(value: toml::Value) -> Result<OutboundRules, Failure> {
+    let mut rules = OutboundRules::default();
+    for (key, value) in entries(value, OUTBOUND)? {
+        let read = |value| -> Result<Vec<Rule>, Failure> {
+            texts(value, &format!("outbound.{key}"))?.iter().map(|text| rule(text)).collect()
+        };
+        match key.as_str() {
+            "allow" => rules.allow = read(value)?,
+            "deny" => rules.deny = read(value)?,
+            _ => return Err(unknown("setting under [server.outbound]", &key, OUTBOUND_KEYS)),
+        }
+    }
+    Ok(rules)
+}
+
+fn rule(text: &str) -> Result<Rule, Failure> {
+    text.parse().map_err(|bad: windlass_tools::outbound::BadRule| {
+        Failure::usage(format!("in [server.outbound]: {}", bad.message)).hint(bad.hint)
+    })
+}
+
+fn agents(value: toml::Value) -> Result<AgentRules, Failure> {
+    let mut rules = AgentRules::default();
+    for (key, value) in entries(value, "server.agents")? {
+        match key.as_str() {
+            "allow" => rules.allow = texts(value, "agents.allow")?,
+            "deny" => rules.deny = texts(value, "agents.deny")?,
+            "sandbox" => {
+                let wrong = || Failure::usage("`agents.sandbox` under [server] must be true or false");
+                rules.sandbox = value.as_bool().ok_or_else(wrong)?;
+            }
+            _ => return Err(unknown("setting under [server.agents]", &key, AGENTS_KEYS)),
+        }
+    }
+    Ok(rules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Server, String> {
+        let whole: toml::Table = toml::from_str(text).expect("TOML");
+        let section = whole.get("server").cloned().expect("the section");
+        server(section, Path::new("/here/windlass.toml")).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn everything_a_server_is_told() {
+        let read = read(
+            "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate = 5\n\
+             labels = { zone = \"eu\" }\nlease = \"PT20S\"\ndrain = 3\n[server.outbound]\nallow = [\"10.1.0.0/16\"]\n\
+             deny = [\"intranet.example:8443\"]\n[server.agents]\nallow = [\"http\"]\ndeny = [\"bash\"]\nsandbox = true\n",
+        );
+        let read = read.expect("valid");
+        assert_eq!((read.bind, read.rate), (Some("[::1]:80".parse().expect("an address")), Some(5)));
+        assert_eq!(read.workdir.as_deref(), Some(Path::new("/here/work")));
+        assert_eq!((read.lease, read.drain), (Some(Duration::from_secs(20)), Some(Duration::from_secs(3))));
+        assert_eq!((read.outbound.allow.len(), read.outbound.deny.len()), (1, 1));
+        assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_nearest_name() {
+        for (text, why) in [
+            ("[server]\nbnd = \"x\"\n", "did you mean `bind`"),
+            ("[server]\nbind = \"localhost\"\n", "no address and port"),
+            ("[server]\nbind = 5\n", "must be a text"),
+            ("[server]\ntools = [\"shel\"]\n", "did you mean `shell`"),
+            ("[server]\ntools = \"shell\"\n", "list of texts"),
+            ("[server]\nrate = 0\n", "1 or more"),
+            ("[server]\nlease = \"soon\"\n", "span of time"),
+            ("[server]\ndrain = 0\n", "span of time"),
+            ("[server.outbound]\nalow = []\n", "did you mean `allow`"),
+            ("[server.outbound]\nallow = [\"10.1.2.3/16\"]\n", "did you mean `10.1.0.0/16`"),
+            ("[server.outbound]\nallow = [\"http://x\"]\n", "leave out the scheme"),
+            ("[server.outbound]\ndeny = [1]\n", "list of texts"),
+            ("[server.agents]\nsandbx = true\n", "did you mean `sandbox`"),
+            ("[server]\nagents = 3\n", "must be a section"),
+            ("server = 3\n", "must be a section"),
+        ] {
+            let wrong = read(text).expect_err(text);
+            assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Secrets of the settings and the environment: what must come out of no tool, and the key that makes references to them.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_tools::chat::PROVIDERS;
+use windlass_tools::{Credential, Credentials, Edge, Seals, Secret};
+
+use crate::agents;
+use crate::config::{Settings, Target};
+use crate::failure::Failure;
+use crate::tools::{credentials, variable};
+
+/// The variable that holds the key in hexadecimal: for workers on other machines, which have no store beside them.
+const KEY_VARIABLE: &str = "WINDLASS_SEAL_KEY";
+/// The key's file, in the store's folder.
+const KEY_FILE: &str = "seal.key";
+
+/// What stands around all tools of this process.
+pub fn edge(settings: &Settings) -> Result<Edge, Failure> {
+    let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
+    Ok(Edge::new(seals(settings), credentials, &known(settings)?))
+}
+
+/// References to secrets. The key is made when the first is.
+pub fn seals(settings: &Settings) -> Seals {
+    let store = settings.store.clone();
+    Seals::new(move || match variable(KEY_VARIABLE) {
+        Some(text) => from_hex(&text),
+        None => store.as_deref().and_then(|store| key_of(store).ok()),
+    })
+}
+
+/// All that is known to be secret here, whatever it is for.
+fn known(settings: &Settings) -> Result<Vec<Secret>, Failure> {
+    let mut known = agents::secrets(settings);
+    let keys = PROVIDERS.iter().flat_map(|provider| provider.key_variables).copied();
+    known.extend(keys.filter_map(variable).map(Secret::new));
+    let prefix = windlass_tools::auth_variable("");
+    let variables = std::env::vars().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, value)| value);
+    let aliases = settings.auth.aliases().filter_map(|alias| settings.auth.text(&windlass_tools::auth_variable(alias)));
+    for text in variables.chain(aliases) {
+        // What is wrong with a credential is told where it is used.
+        known.extend(Credential::from_text(&text).into_iter().flat_map(|credential| credential.secrets()));
+    }
+    for activity in &settings.activities {
+        let Target::Endpoint { headers, .. } = &activity.target else { continue };
+        known.extend(headers.iter().filter_map(|(name, value)| value.hidden(name).ok()));
+    }
+    known.extend(settings.mcp.iter().flat_map(|server| server.secrets()));
+    known.extend(variable(KEY_VARIABLE).map(Secret::new));
+    Ok(known)
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let text = text.trim();
+    let bytes = (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>()?.try_into().ok()
+}
+
+/// The key of a store. Two processes that make it at once end up with the same one.
+fn key_of(store: &Path) -> std::io::Result<[u8; 32]> {
+    let path = store.join(KEY_FILE);
+    if !path.exists() {
+        make_key(store, &path)?;
+    }
+    from_hex(&std::fs::read_to_string(&path)?).ok_or_else(|| std::io::Error::other("the key is none"))
+}
+
+fn make_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(std::io::Error::other)?;
+    std::fs::create_dir_all(store)?;
+    let draft = store.join(format!("{KEY_FILE}.{}", std::process::id()));
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    // It is there whole or not at all, and the first one stays.
+    let linked = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => std::fs::File::open(store)?.sync_all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_store_has_one_key_that_only_its_owner_reads() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("store");
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let makers: Vec<_> = (0..4).map(|_| scope.spawn(|| key_of(&store).expect("a key"))).collect();
+            makers.into_iter().map(|maker| maker.join().expect("a key")).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]) && keys[0] != [0; 32]);
+        let about = std::fs::metadata(store.join(KEY_FILE)).expect("the file");
+        assert_eq!(about.permissions().mode() & 0o777, 0o600);
+        let (first, none) = (Settings { store: Some(store), ..Settings::default() }, Settings::default());
+        assert_eq!(seals(&first).seal("a", "b"), seals(&first).seal("a", "b"));
+        assert!(seals(&first).seal("a", "b").is_some() && seals(&none).seal("a", "b").is_none());
+        assert_eq!(from_hex("0g"), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Compiles what is registered. Calls are pinned to the newest plans of their names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_core::Limits;
+use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
+use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
+use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, nearest};
+use windlass_tools::Seals;
+use windlass_value::BlobHash;
+use windlass_zenflow::{ContextFiles, CoordinatorMode};
+
+use super::files::{self, Registry};
+use crate::agents;
+use crate::args::Dialect;
+use crate::config::Settings;
+use crate::definition::{self, Around, Problems};
+use crate::project::{NO_SUCH_WORKFLOW, unset_credentials};
+
+/// A dialect that nobody knows.
+const UNKNOWN_DIALECT: &str = "WND-0001";
+/// A tool that only workers on other machines have.
+const NEEDS_WORKER: &str = "WND-1297";
+/// A secret that is written down.
+const LITERAL_SECRET: &str = "WND-1298";
+
+/// The name in messages of a text that was registered without one.
+const NAMELESS: &str = "<definition>";
+
+pub struct CatalogCompiler {
+    settings: Arc<Settings>,
+    /// Tools that are off here.
+    remote: Vec<String>,
+    seals: Seals,
+}
+
+impl CatalogCompiler {
+    /// `remote` are the tools that the server leaves to workers.
+    pub fn new(settings: Arc<Settings>, remote: Vec<String>) -> CatalogCompiler {
+        let seals = crate::secrets::seals(&settings);
+        CatalogCompiler { settings, remote, seals }
+    }
+}
+
+impl Compiler for CatalogCompiler {
+    fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+        let source = Source::new(draft.name.as_deref().unwrap_or(NAMELESS), draft.text.as_str());
+        let dialect = draft.dialect.as_deref().map(|name| dialect(name, &source)).transpose()?;
+        let around = InCatalog { settings: &self.settings, catalog, name: draft.name.as_deref() };
+        let compiled =
+            definition::compile_in(&source, dialect, &around).map_err(|problems| reports(&source, problems))?;
+        let mut found = compiled.warnings;
+        let mut plan = compiled.plan;
+        for (name, span) in compiled.calls {
+            match self.called(&name, span, &plan, catalog) {
+                Ok(None) => {}
+                Ok(Some(pin)) => plan.pins.push((name.into(), pin)),
+                Err(problem) => found.push(*problem),
+            }
+        }
+        for (name, sealed) in self.seals.seal_defaults(&mut plan) {
+            let at = draft.text.find(&format!("\"{name}\"")).unwrap_or(0);
+            let message = format!("the parameter `{name}` {}", sealed.problem());
+            let problem = Diagnostic::error(LITERAL_SECRET, Span::new(at, at + name.len()), message);
+            found.push(problem.hint("what is registered is kept and shown: no secret may stand in it"));
+        }
+        for (tool, span) in self.off(&plan) {
+            found.push(needs_worker(&tool, span));
+        }
+        unset_credentials(&source, &self.settings).into_iter().for_each(|warning| found.push(warning));
+        let all = Problems { own: found.sorted(), others: compiled.others };
+        match all.own.has_errors() {
+            true => Err(reports(&source, all)),
+            false => Ok(Compiled { plan, warnings: reports(&source, all) }),
+        }
+    }
+}
+
+impl CatalogCompiler {
+    /// None for a definition that calls itself by its own name: the engine knows that one.
+    fn called(
+        &self,
+        name: &str,
+        span: Span,
+        plan: &Plan,
+        catalog: &dyn Catalog,
+    ) -> Result<Option<BlobHash>, Box<Diagnostic>> {
+        if *plan.name == *name {
+            return Ok(None);
+        }
+        let problem =
+            |message: String, hint: String| Box::new(Diagnostic::error(NO_SUCH_WORKFLOW, span, message).hint(hint));
+        let Some(found) = files::find(catalog, name) else {
+            let names = catalog.names();
+            let hint = match nearest(name, names.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "register it first: what a definition calls comes from the catalog".to_owned(),
+            };
+            return Err(problem(format!("there is no registered definition `{name}`"), hint));
+        };
+        if self.leads_to(&found, &plan.name, catalog, &mut BTreeSet::new()) {
+            let hint = "a definition can call itself by its own name; a circle of several cannot be kept together";
+            return Err(problem(format!("the definition `{name}` leads back to `{}`", plan.name), hint.to_owned()));
+        }
+        Ok(Some(found.plan))
+    }
+
+    /// Whether a registered definition calls another, or something that does.
+    fn leads_to(&self, from: &Registered, target: &str, catalog: &dyn Catalog, seen: &mut BTreeSet<Arc<str>>) -> bool {
+        if !seen.insert(from.name.clone()) {
+            return false;
+        }
+        let source = Source::new(&*from.name, &*from.source);
+        let around = InCatalog { settings: &self.settings, catalog, name: Some(&from.name) };
+        let dialect = dialect(&from.dialect, &source).ok();
+        // What no longer compiles was pinned when it did, and has no way back to what is new.
+        let Ok(compiled) = definition::compile_in(&source, dialect, &around) else { return false };
+        compiled.calls.iter().any(|(name, _)| {
+            name == target
+                || files::find(catalog, name)
+                    .is_some_and(|next| *next.name == *target || self.leads_to(&next, target, catalog, seen))
+        })
+    }
+
+    /// Each tool that is off here, and where it is first used.
+    fn off(&self, plan: &Plan) -> Vec<(Arc<str>, SourceSpan)> {
+        let mut found: Vec<(Arc<str>, SourceSpan)> = Vec::new();
+        for node in &plan.nodes {
+            let NodeKind::Pipeline(pipeline) = &node.kind else { continue };
+            for task in &pipeline.tasks {
+                let Action::Effect(Effect { tool: Name::Fixed(tool), .. }) = &task.action else { continue };
+                let is_new = !found.iter().any(|(known, _)| known == tool);
+                if is_new && self.remote.iter().any(|off| **off == **tool) {
+                    found.push((tool.clone(), node.span));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
+    let span = Span::new(span.start as usize, span.end as usize);
+    let message = format!("this server does not run `{tool}` itself: the step waits until a worker takes it");
+    Diagnostic::warning(NEEDS_WORKER, span, message).hint(format!(
+        "start `windlass worker` on a machine that may; or put \"{tool}\" into `tools` under [server] in windlass.toml"
+    ))
+}
+
+fn dialect(name: &str, source: &Source) -> Result<Dialect, Vec<Report>> {
+    match name {
+        "loom" => Ok(Dialect::Loom),
+        "noetl" => Ok(Dialect::Noetl),
+        "zenflow" => Ok(Dialect::Zenflow),
+        other => {
+            let mut found = Diagnostics::new();
+            let message = format!("there is no dialect `{other}`");
+            let problem = Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message);
+            found.push(problem.hint("loom, noetl or zenflow; without one, the text itself tells"));
+            Err(found.reports(source))
+        }
+    }
+}
+
+fn reports(source: &Source, problems: Problems) -> Vec<Report> {
+    let own = problems.own.reports(source);
+    let others = problems.others.iter().flat_map(|(source, found)| found.reports(source));
+    own.into_iter().chain(others).collect()
+}
+
+/// What a registered definition is compiled against: the operator's settings and the catalog, and nothing of a disk.
+struct InCatalog<'a> {
+    settings: &'a Settings,
+    catalog: &'a dyn Catalog,
+    name: Option<&'a str>,
+}
+
+impl Around for InCatalog<'_> {
+    fn limits(&self) -> &Limits {
+        &self.settings.limits
+    }
+
+    fn loom(&self) -> windlass_loom::Options {
+        let name = self.name.map(str::to_owned);
+        definition::loom_options(name, self.settings, self.settings.app.clone(), Default::default())
+    }
+
+    fn noetl(&self) -> windlass_noetl::Options {
+        definition::noetl_options(self.name.map(str::to_owned), self.settings)
+    }
+
+    fn zenflow(&self) -> windlass_zenflow::Options {
+        let workdir = self.settings.server.workdir.clone();
+        let refused = || {
+            let hint = "set `workdir` under [server] in windlass.toml: such files are looked for in it";
+            ContextFiles::Refused(hint.to_owned())
+        };
+        windlass_zenflow::Options {
+            limits: self.settings.limits.clone(),
+            folder: Some(files::folder_of(self.name)),
+            tools: agents::BUILT_IN.map(str::to_owned).to_vec(),
+            mcp: self.settings.mcp.iter().map(|server| server.name.clone()).collect(),
+            model: self.settings.flow.model.clone(),
+            default_model: agents::default_model(self.settings),
+            prices: agents::prices(self.settings),
+            coordinator: CoordinatorMode::Auto,
+            max_concurrency: None,
+            work_folder: workdir.clone(),
+            files: Arc::new(Registry::of(self.catalog)),
+            context_files: workdir.map_or_else(refused, ContextFiles::In),
+            models: Arc::new(agents::KnownModels::of_server(self.settings)),
+            strict_files: true,
+        }
+    }
+}

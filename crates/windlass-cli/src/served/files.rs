@@ -1,0 +1,87 @@
+//! Registered definitions as files, for workflows that include others. There is no other file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use windlass_server::{Catalog, Registered};
+use windlass_zenflow::{FileProblem, Files};
+
+/// The folder that all registered definitions seem to be in. Nothing on a disk is ever looked for there.
+pub const ROOT: &str = "/registered";
+
+/// The endings that a file's name may have and a definition's name mostly has not.
+const ENDINGS: [&str; 3] = [".yaml", ".yml", ".json"];
+
+/// The definition that is called so, with or without an ending; else the only one whose name ends so behind a `/`.
+pub fn find(catalog: &dyn Catalog, name: &str) -> Option<Registered> {
+    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let exact = catalog.newest(name).or_else(|| catalog.newest(stem));
+    exact.or_else(|| {
+        let names = catalog.names();
+        let mut ends = names.iter().filter(|known| known.rsplit_once('/').is_some_and(|(_, last)| last == stem));
+        ends.next().filter(|_| ends.next().is_none()).and_then(|only| catalog.newest(only))
+    })
+}
+
+/// What was registered when the compiling began.
+pub struct Registry {
+    known: Vec<(PathBuf, Arc<str>)>,
+    folders: Vec<PathBuf>,
+}
+
+impl Registry {
+    /// Of all that is registered, only workflows can be included.
+    pub fn of(catalog: &dyn Catalog) -> Registry {
+        let found = catalog.names().into_iter().filter_map(|name| catalog.newest(&name));
+        let known: Vec<_> = found
+            .filter(|found| &*found.dialect == "zenflow")
+            .map(|found| (path_of(&found.name), found.source))
+            .collect();
+        let folders = known.iter().flat_map(|(path, _)| path.ancestors().skip(1).map(Path::to_owned)).collect();
+        Registry { known, folders }
+    }
+
+    fn found(&self, path: &Path) -> Option<&(PathBuf, Arc<str>)> {
+        let text = path.to_string_lossy();
+        let stem = ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).map(Path::new);
+        let is = |wanted: &Path| self.known.iter().find(|(known, _)| known == wanted);
+        is(path).or_else(|| stem.and_then(is))
+    }
+}
+
+/// Where a definition of this name seems to be.
+pub fn path_of(name: &str) -> PathBuf {
+    let parts = name.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
+    parts.fold(PathBuf::from(ROOT), |path, part| path.join(part))
+}
+
+/// The folder that its includes begin in.
+pub fn folder_of(name: Option<&str>) -> PathBuf {
+    let path = name.map(path_of).filter(|path| path.as_path() != Path::new(ROOT));
+    path.as_deref().and_then(Path::parent).unwrap_or(Path::new(ROOT)).to_owned()
+}
+
+impl Files for Registry {
+    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, FileProblem> {
+        let (_, text) = self.found(path).ok_or(FileProblem::Missing)?;
+        match text.len() as u64 > most {
+            true => Err(FileProblem::TooLarge { most }),
+            false => Ok(text.as_bytes().to_vec()),
+        }
+    }
+
+    fn canonical(&self, path: &Path) -> Result<PathBuf, FileProblem> {
+        if path == Path::new(ROOT) || self.folders.iter().any(|folder| folder == path) {
+            return Ok(path.to_owned());
+        }
+        self.found(path).map(|(path, _)| path.clone()).ok_or_else(missing)
+    }
+
+    fn size(&self, path: &Path) -> Result<u64, FileProblem> {
+        self.found(path).map(|(_, text)| text.len() as u64).ok_or_else(missing)
+    }
+}
+
+fn missing() -> FileProblem {
+    FileProblem::Other("no workflow of that name is registered".to_owned())
+}

@@ -1,0 +1,55 @@
+//! The tools of a server, and those that it leaves to workers on other machines.
+
+use std::sync::Arc;
+
+use windlass_runtime::{Gate, Tools};
+use windlass_tools::{Edge, Outbound};
+
+use crate::agents::{self, Manners};
+use crate::args::Permissions;
+use crate::config::{OUTBOUND, Settings};
+use crate::failure::Failure;
+use crate::{secrets, tools};
+
+/// They do nothing on this machine but make connections, and those are checked.
+const SAFE: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "postgres"];
+
+/// What a server can do itself, and what it knows and leaves to workers.
+pub struct ServerTools {
+    pub tools: Tools,
+    /// Names of tools that definitions may use and that are off here.
+    pub remote: Vec<String>,
+    /// Stands around the tools already; tools whose work is done elsewhere go through `around_remote`.
+    pub edge: Edge,
+    /// Looks at what runs are started with: secure parameters name credentials.
+    pub gate: Arc<dyn Gate>,
+}
+
+/// The safe tools, the activities of the settings, and what `[server] tools` names besides.
+pub fn server_tools(settings: &Settings) -> Result<ServerTools, Failure> {
+    let rules = settings.server.outbound.clone();
+    let outbound = Outbound::default().with_rules(rules.allow, rules.deny, OUTBOUND);
+    let manners = Manners {
+        permissions: permissions(settings),
+        terminal: false,
+        outbound: outbound.clone(),
+        scripts: Some(agents::own_scripts(settings)),
+    };
+    let all = tools::tools_within(settings, outbound, &manners)?;
+    let remote: Vec<String> =
+        tools::names().into_iter().filter(|name| !is_on(settings, name)).map(str::to_owned).collect();
+    let tools = all.only(|name| !remote.iter().any(|off| off == name));
+    let (edge, gate) = (secrets::edge(settings)?, Arc::new(secrets::seals(settings)));
+    Ok(ServerTools { tools, remote, edge, gate })
+}
+
+/// Whether a tool of the program runs in the server itself.
+fn is_on(settings: &Settings, name: &str) -> bool {
+    SAFE.contains(&name) || settings.server.tools.iter().any(|on| on == name)
+}
+
+/// Nobody sits at a terminal: what the settings do not allow is refused.
+fn permissions(settings: &Settings) -> Permissions {
+    let rules = settings.server.agents.clone();
+    Permissions { yolo: false, sandbox: rules.sandbox, allow: rules.allow, deny: rules.deny }
+}

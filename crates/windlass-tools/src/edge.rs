@@ -1,0 +1,149 @@
+//! The edge between a worker and the world: every tool stands behind it.
+//!
+//! Going in, references to secrets are opened, so that a run and its journal never hold more than the reference. Coming
+//! out, what is secret is struck out: what this call was given, and what the settings know besides. Texts from outside
+//! that look like references are broken, so that nobody outside can have one opened.
+
+mod seal;
+
+use std::sync::Arc;
+
+use windlass_core::{Again, ErrorInfo, TaskOutcome};
+use windlass_runtime::{REFERENCE, Tool, ToolCall, ToolFuture, Tools, has_reference, outside};
+use windlass_value::{Map, Value};
+
+use crate::credentials::Credentials;
+use crate::sealed::field_of;
+use crate::secret::{Redaction, Secret};
+pub use seal::{Sealed, Seals};
+
+/// What stands between tools and the rest.
+#[derive(Clone)]
+pub struct Edge(Arc<Inner>);
+
+struct Inner {
+    seals: Seals,
+    credentials: Arc<dyn Credentials>,
+    /// What no tool's answer may hold, whichever it is.
+    known: Redaction,
+}
+
+impl Edge {
+    pub fn new<'a>(
+        seals: Seals,
+        credentials: Arc<dyn Credentials>,
+        known: impl IntoIterator<Item = &'a Secret>,
+    ) -> Edge {
+        Edge(Arc::new(Inner { seals, credentials, known: Redaction::of_secrets(known) }))
+    }
+
+    /// All of them behind it.
+    pub fn around(&self, tools: Tools) -> Tools {
+        tools.each(|tool| Guarded { tool, edge: self.clone(), opens: true })
+    }
+
+    /// For tools whose work is done elsewhere: references stay what they are until they are there.
+    pub fn around_remote(&self, tools: Tools) -> Tools {
+        tools.each(|tool| Guarded { tool, edge: self.clone(), opens: false })
+    }
+}
+
+struct Guarded {
+    tool: Arc<dyn Tool>,
+    edge: Edge,
+    opens: bool,
+}
+
+impl Tool for Guarded {
+    fn call(&self, mut call: ToolCall) -> ToolFuture {
+        let inner = self.edge.0.clone();
+        let mut opened = Opened::default();
+        if self.opens && has_reference(&call.input) {
+            match inner.open(&call.input, &mut opened) {
+                Ok(input) => call.input = input,
+                Err(error) => return Box::pin(std::future::ready(TaskOutcome::failure(error))),
+            }
+        }
+        let given = opened.redaction();
+        let heard = (inner.clone(), given.clone());
+        call.publish = call.publish.seen_through(move |data| heard.0.struck(&data, &heard.1));
+        let running = self.tool.call(call);
+        // Tools that keep parts of texts strike secrets out before they cut.
+        #[cfg(feature = "process")]
+        let running = given.clone().with(&inner.known).during(running);
+        Box::pin(async move {
+            let outcome = running.await;
+            let again = outcome.again.clone().map(|again| Again { input: opened.sealed(&again.input), ..again });
+            let (beside, awaits) = (outcome.beside.clone(), outcome.awaits.clone());
+            let struck = inner.known.outcome(given.outcome(TaskOutcome { again: None, ..outcome }));
+            let again = again.map(|again| Again { input: inner.known.value(&again.input), ..again });
+            let (output, meta, facts) = (outside(struck.output), outside(struck.meta), outside(struck.facts));
+            TaskOutcome { output, meta, facts, again, beside, awaits, ..struck }
+        })
+    }
+}
+
+/// What was opened for one call: each reference and its text.
+#[derive(Default)]
+struct Opened(Vec<(String, String)>);
+
+impl Opened {
+    fn redaction(&self) -> Redaction {
+        Redaction::new(self.0.iter().map(|(_, text)| text.clone()))
+    }
+
+    /// The references in the place of the texts: an operation that goes on later has them opened again.
+    fn sealed(&self, value: &Value) -> Value {
+        match value {
+            _ if self.0.is_empty() => value.clone(),
+            Value::Str(text) => {
+                let put_back = |text: String, (seal, secret): &(String, String)| text.replace(secret.as_str(), seal);
+                Value::from(self.0.iter().fold(text.to_string(), put_back))
+            }
+            Value::List(items) => Value::list(items.iter().map(|item| self.sealed(item)).collect()),
+            Value::Map(map) => {
+                Value::map(map.iter().map(|(key, inner)| (key.clone(), self.sealed(inner))).collect::<Map>())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Inner {
+    fn struck(&self, value: &Value, given: &Redaction) -> Value {
+        outside(self.known.value(&given.value(value)))
+    }
+
+    /// The value with every reference that was made here opened.
+    fn open(&self, value: &Value, opened: &mut Opened) -> Result<Value, ErrorInfo> {
+        Ok(match value {
+            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, opened)?),
+            Value::List(items) => {
+                Value::list(items.iter().map(|item| self.open(item, opened)).collect::<Result<_, ErrorInfo>>()?)
+            }
+            Value::Map(map) => {
+                let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, opened)?)));
+                Value::map(inner.collect::<Result<Map, ErrorInfo>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn open_text(&self, text: &str, opened: &mut Opened) -> Result<String, ErrorInfo> {
+        let mut whole = String::with_capacity(text.len());
+        for piece in self.seals.pieces(text) {
+            match piece {
+                seal::Piece::Plain(text) => whole.push_str(text),
+                seal::Piece::Sealed { seal, alias, field } => {
+                    let secret = field_of(&alias, &field, &*self.credentials)?;
+                    whole.push_str(&secret);
+                    opened.0.push((seal.to_owned(), secret));
+                }
+            }
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests;

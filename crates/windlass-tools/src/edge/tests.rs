@@ -1,0 +1,170 @@
+use windlass_core::plan::{Parameter, VariableKind};
+use windlass_runtime::{Gate, Publish};
+use windlass_value::{Duration, parse_json, to_json};
+
+use super::*;
+use crate::credentials::NamedCredentials;
+
+const SECRET: &str = "canary-7f3a/b+c";
+
+fn seals() -> Seals {
+    Seals::new(|| Some([7; 32]))
+}
+
+fn edge(known: &[Secret]) -> Edge {
+    let credentials = NamedCredentials::new(|name| match name {
+        "WINDLASS_AUTH_API" => Some(format!(r#"{{"token": "{SECRET}", "user": "ann"}}"#)),
+        _ => None,
+    });
+    Edge::new(seals(), Arc::new(credentials), known)
+}
+
+/// What a tool sees, and what comes out of the edge when it repeats its input in every part of its outcome.
+async fn through(edge: &Edge, input: &Value) -> (String, TaskOutcome, String) {
+    let saw = Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = saw.clone();
+    let tools = Tools::new().with_fn("t", move |call| {
+        *heard.lock().unwrap() = to_json(&call.input);
+        async move {
+            call.publish.send("told", call.input.clone());
+            let error = ErrorInfo::new(to_json(&call.input), "tool", to_json(&call.input));
+            let again = Some(Again { input: call.input.clone(), after: Duration::ZERO });
+            let (meta, facts) = (call.input.clone(), call.input.clone());
+            TaskOutcome { error: Some(error), meta, facts, again, ..TaskOutcome::success(call.input) }
+        }
+    });
+    let (publish, mut events) = Publish::heard();
+    let call = ToolCall { publish, ..ToolCall::alone(input.clone()) };
+    let outcome = edge.around(tools).get("t").unwrap().call(call).await;
+    let event = format!("{:?}", events.recv().await);
+    let saw = saw.lock().unwrap().clone();
+    (saw, outcome, event)
+}
+
+#[tokio::test]
+async fn references_are_opened_going_in_and_struck_coming_out() {
+    let seal = seals().seal("api", "token").unwrap();
+    let input = Value::object([("h", Value::from(format!("Bearer {seal}"))), ("n", Value::from(1i64))]);
+    let (saw, outcome, event) = through(&edge(&[]), &input).await;
+    assert_eq!(saw, format!(r#"{{"h":"Bearer {SECRET}","n":1}}"#));
+    assert_eq!(to_json(&outcome.output), r#"{"h":"Bearer ***","n":1}"#);
+    assert!(!format!("{outcome:?} {event}").contains("canary"), "{outcome:?} {event}");
+    // What goes on later has the reference again.
+    assert_eq!(outcome.again.unwrap().input, input);
+}
+
+#[tokio::test]
+async fn what_was_not_made_here_is_not_opened() {
+    let own = seals().seal("api", "token").unwrap();
+    let other = Seals::new(|| Some([8; 32])).seal("api", "token").unwrap();
+    for text in [
+        other.as_str(),
+        "<secret:api:token:>",
+        "<secret:api:token>",
+        "<secret:",
+        &own.replace("token", "user"),
+        &own.replace(">", ":x>"),
+        &own.to_uppercase(),
+    ] {
+        let (saw, _, _) = through(&edge(&[]), &Value::from(text)).await;
+        assert_eq!(saw, to_json(&Value::from(text)));
+    }
+    let (_, outcome, _) = through(&edge(&[]), &Value::from(own.as_str())).await;
+    assert_eq!(to_json(&outcome.output), r#""***""#);
+    // A service that sends a reference gets nothing opened with it.
+    let tools = Tools::new().with_fn("t", move |_| {
+        let reply = Value::from(own.clone());
+        async move { TaskOutcome::success(reply) }
+    });
+    let outcome = edge(&[]).around(tools).get("t").unwrap().call(ToolCall::alone(Value::Null)).await;
+    assert!(!has_reference(&outcome.output), "{outcome:?}");
+    let missing = seals().seal("nobody", "").unwrap();
+    let outcome = through(&edge(&[]), &Value::from(missing)).await.1;
+    assert_eq!(&*outcome.error.unwrap().code, "UnknownCredential");
+}
+
+#[tokio::test]
+async fn what_the_settings_know_is_struck_whoever_says_it() {
+    let edge = edge(&[Secret::new("model-key-0123"), Secret::plain("ordinary text")]);
+    let input = parse_json(
+        r#"{"a": "model-key-0123 and ordinary text", "b": ["bW9kZWwta2V5LTAxMjM=", "6d6f64656c2d6b65792d30313233"]}"#,
+    );
+    let (_, outcome, event) = through(&edge, &input.unwrap()).await;
+    assert_eq!(outcome.output.get("a").and_then(Value::as_str), Some("*** and ordinary text"));
+    for part in ["model-key", "bW9kZWwta2V5", "6d6f64656c2d6b6579"] {
+        assert!(!format!("{outcome:?} {event}").contains(part), "{part}: {outcome:?}");
+    }
+}
+
+fn plan() -> windlass_core::plan::Plan {
+    let kinds = [
+        ("text", VariableKind::String, true),
+        ("login", VariableKind::Object, true),
+        ("open", VariableKind::Any, false),
+    ];
+    let parameters = kinds.map(|(name, kind, secure)| Parameter { secure, ..Parameter::new(name, kind) });
+    let mut plan = empty_plan();
+    plan.parameters = parameters.to_vec();
+    plan
+}
+
+fn empty_plan() -> windlass_core::plan::Plan {
+    windlass_core::plan::Plan {
+        encoding: 1,
+        semantics: 1,
+        name: "t".into(),
+        dialect: "test".into(),
+        source: "".into(),
+        nodes: Vec::new(),
+        root: windlass_core::plan::NodeId(0),
+        expressions: Vec::new(),
+        parameters: Vec::new(),
+        outputs: None,
+        timeout: None,
+        limits: None,
+        triggers: Vec::new(),
+        metadata: Value::Null,
+        pins: Vec::new(),
+        hints: Vec::new(),
+        words: Vec::new(),
+        keeps_unbegun: false,
+    }
+}
+
+#[test]
+fn secure_parameters_come_as_references() {
+    let seal = |field: &str| seals().seal("api", field).unwrap();
+    let own = format!(r#"{{"text": "{}"}}"#, seal("token"));
+    for (given, kept) in [
+        (r#"{"text": {"$secret": "api"}}"#, Ok(format!(r#"{{"text":"{}"}}"#, seal("")))),
+        (r#"{"text": {"$secret": "api", "field": "token"}}"#, Ok(format!(r#"{{"text":"{}"}}"#, seal("token")))),
+        (
+            r#"{"login": {"user": {"$secret": "api", "field": "user"}, "password": {"$secret": "api"}}}"#,
+            Ok(format!(r#"{{"login":{{"user":"{}","password":"{}"}}}}"#, seal("user"), seal(""))),
+        ),
+        (own.as_str(), Ok(own.replace(": ", ":"))),
+        (
+            r#"{"open": "<secret:api:token:0>", "text": null}"#,
+            Ok(r#"{"open":"<secret :api:token:0>","text":null}"#.to_owned()),
+        ),
+        (r#"{"open": {"$secret": "api"}}"#, Ok(r#"{"open":{"$secret":"api"}}"#.to_owned())),
+        (r#"{"text": "hunter2"}"#, Err("is secure")),
+        (r#"{"text": {"$secret": 5}}"#, Err("names no credential")),
+        (r#"{"text": {"$secret": "api", "feld": "x"}}"#, Err("names no credential")),
+        (r#"{"login": {"$secret": "api"}}"#, Err("whose fields name credentials")),
+        (r#"{"login": {"password": "hunter2"}}"#, Err("is secure")),
+        (r#"{"login": "hunter2"}"#, Err("is secure")),
+        (r#"{"text": "<secret:api:token:0>"}"#, Err("is secure")),
+    ] {
+        let admitted = seals().admit(&plan(), parse_json(given).unwrap()).map(|input| to_json(&input));
+        match kept {
+            Ok(kept) => assert_eq!(admitted, Ok(kept), "{given}"),
+            Err(why) => {
+                let told = admitted.unwrap_err();
+                assert!(told.contains(why) && !told.contains("hunter2"), "{given}: {told}");
+            }
+        }
+    }
+    let without = Seals::new(|| None);
+    assert!(without.admit(&plan(), parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
+}
