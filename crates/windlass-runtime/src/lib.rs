@@ -31,7 +31,7 @@ pub use engine::{
     is_run_id, new_run_id, open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
-pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
+pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{Away, RunWorkers, WorkerPool};
