@@ -33,7 +33,7 @@ pub use engine::{
 };
 pub use error::RuntimeError;
 pub use outside::{Gate, REFERENCE, has_reference, outside};
-pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve};
+pub use recovery::{RunImage, decode_state, load, new_state, peek, replay_from, resolve, resolve_up_to};
 pub use report::{FinalReport, StepReport, steps_of};
 pub use tool::{CalledBy, Cancelled, Publish, Tool, ToolCall, ToolFuture, Tools};
 pub use workers::{Away, RunWorkers, WorkerPool};

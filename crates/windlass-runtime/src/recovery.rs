@@ -176,8 +176,12 @@ pub(crate) const LEVELS_OF_A_LIST: usize = 3;
 
 /// A value with what is stored elsewhere put back in, as long as it has a size that can be shown.
 pub fn resolve(store: &dyn StoreRead, value: &Value) -> Result<Value, RuntimeError> {
-    let mut left = RESOLVED_BYTES_MAX;
-    resolve_within(store, value, &mut left, RESOLVED_LEVELS_MAX)
+    resolve_up_to(store, value, &mut RESOLVED_BYTES_MAX.clone())
+}
+
+/// The same as far as so many bytes go; what is put back in is taken off.
+pub fn resolve_up_to(store: &dyn StoreRead, value: &Value, bytes: &mut u64) -> Result<Value, RuntimeError> {
+    resolve_within(store, value, bytes, RESOLVED_LEVELS_MAX)
 }
 
 fn resolve_within(store: &dyn StoreRead, value: &Value, left: &mut u64, levels: usize) -> Result<Value, RuntimeError> {

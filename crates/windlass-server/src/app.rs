@@ -15,6 +15,7 @@ use crate::catalog::Definitions;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::rate::{Bucket, Strangers};
+use crate::views::Views;
 use crate::workers::Dispatcher;
 use crate::{Compiler, ServerOptions};
 
@@ -39,6 +40,7 @@ pub struct Parts {
     /// Made before the engine: the engine's remote tools wait in it.
     pub dispatcher: Arc<Dispatcher>,
     pub metrics: Metrics,
+    pub views: Views,
 }
 
 /// What watches over requests, made from the options.

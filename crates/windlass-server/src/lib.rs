@@ -3,7 +3,8 @@
 //! - `compiler` what the server needs of whoever knows dialects · `catalog` registered definitions · `api` one file a group of
 //!   routes · `auth` who may do what, by type · `hosts`, `rate`, `edge` what every request meets first · `audit` who did what ·
 //!   `problem` errors · `workers` jobs for other
-//!   machines · `triggers` what starts runs by itself · `page` what people look at · `metrics`.
+//!   machines · `triggers` what starts runs by itself · `page` what people look at ·
+//!   `views` what readers share · `metrics`.
 //!
 //! What is absent here: dialects, files of users, the terminal. No handler answers unless an authorisation type was taken
 //! (`auth::gate`). No changing call is answered before what it changed is durable.
@@ -23,6 +24,7 @@ pub mod problem;
 mod rate;
 mod serve;
 pub mod triggers;
+pub mod views;
 pub mod workers;
 
 pub use app::{App, Parts};

@@ -73,6 +73,14 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, detail)
     }
 
+    pub fn unavailable(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
+    }
+
+    pub fn defect(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
+    }
+
     pub fn conflict(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::CONFLICT, codes::CONFLICT, detail)
     }

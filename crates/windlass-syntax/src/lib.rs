@@ -18,7 +18,7 @@ pub use json::{ParseLimits, parse_json};
 pub use nearest::nearest;
 pub use object::{Object, did_you_mean, expect_bool, expect_list, expect_text, list_of};
 pub use registered::Registered;
-pub use render::Colour;
+pub use render::{Colour, excerpt_of};
 pub use source::{Position, Source, Span};
 pub use tree::{Key, Kind, Node, Text, locate, to_value};
 pub use yaml::{Scalars, Yaml, parse_yaml};

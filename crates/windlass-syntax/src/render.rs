@@ -120,3 +120,13 @@ fn on_first_line(source: &Source, span: Span, lines: Span) -> Range<usize> {
     let end = source.clamp(span.end).min(line.end).clamp(start, lines.end);
     start - lines.start..end - lines.start
 }
+
+/// The line of a place with a caret under it, and nothing else.
+pub fn excerpt_of(source: &Source, span: Span) -> String {
+    let line = line_of(source, span);
+    let snippet = match line.end - line.start > LINE_BYTES_MAX {
+        true => part(source, span, line),
+        false => excerpt(source, span, None, []),
+    };
+    Renderer::plain().render(&[Group::with_level(Level::ERROR).element(snippet)])
+}

@@ -1,9 +1,9 @@
 //! `windlass list`
 
-use windlass_runtime::show::now_of;
+use windlass_runtime::show::duration_of;
 use windlass_store::{RunFilter, RunRow, RunStatus};
 use windlass_syntax::nearest;
-use windlass_value::{Duration, Value};
+use windlass_value::Value;
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
@@ -58,19 +58,11 @@ fn show(rows: &[RunRow]) -> String {
             text::cut(&text::one_line(&row.definition), 32),
             row.status.as_str().to_owned(),
             text::span(windlass_runtime::real_now().since(row.created_at)),
-            text::span(duration(row)),
+            text::span(duration_of(row)),
             row.ticks.to_string(),
         ]
     };
     text::table(&std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>())
-}
-
-/// Of a run that has not ended: until now.
-fn duration(row: &RunRow) -> Duration {
-    match row.status.is_final() {
-        true => row.changed_at.since(row.created_at),
-        false => now_of(row, row.changed_at).since(row.created_at),
-    }
 }
 
 fn to_value(row: &RunRow) -> Value {
@@ -81,7 +73,7 @@ fn to_value(row: &RunRow) -> Value {
         ("status", Value::from(row.status.as_str())),
         ("created_at", Value::from(row.created_at.to_string())),
         ("changed_at", Value::from(row.changed_at.to_string())),
-        ("duration_ms", Value::from(duration(row).as_ms())),
+        ("duration_ms", Value::from(duration_of(row).as_ms())),
         ("ticks", Value::from(row.ticks)),
         ("parent", Value::from(row.parent.clone())),
     ])

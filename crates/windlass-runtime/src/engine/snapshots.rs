@@ -66,6 +66,11 @@ impl Engine {
         Ok(plan.name)
     }
 
+    /// The state of a run as it stands now, between two ticks. None: it is not in memory here, and the store has all of it.
+    pub async fn state(&self, run: &str) -> Result<Option<State>, RuntimeError> {
+        self.ask_for_state(run).await.map(|bytes| recovery::decode_state(&bytes)).transpose()
+    }
+
     /// Of a run that is in memory here.
     async fn ask_for_state(&self, run: &str) -> Option<Vec<u8>> {
         let mailbox = self.inner.runs().get(run).and_then(|tracked| tracked.mailbox.clone())?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::{Program, State};
+use windlass_core::{ErrorInfo, Program, State};
 use windlass_store::{RunRow, RunStatus, Store, StoreError};
-use windlass_value::Timestamp;
+use windlass_value::{Duration, Timestamp};
 
 use crate::{FinalReport, RunImage, RunOptions, RuntimeError, codec, real_now, recovery};
 
@@ -59,4 +59,23 @@ pub fn status_of(row: &RunRow, state: &State) -> &'static str {
         _ if state.is_idle() => "waiting",
         _ => "running",
     }
+}
+
+/// How long a run has taken; until now for one that has not ended.
+pub fn duration_of(row: &RunRow) -> Duration {
+    match row.status.is_final() {
+        true => row.changed_at.since(row.created_at),
+        false => now_of(row, row.changed_at).since(row.created_at),
+    }
+}
+
+/// Why a run has ended otherwise than it should, without reading what it has given.
+pub fn error_of(row: &RunRow) -> Result<Option<ErrorInfo>, RuntimeError> {
+    #[derive(serde::Deserialize)]
+    struct Ended {
+        error: Option<ErrorInfo>,
+    }
+    let Some(bytes) = row.result.as_ref().filter(|_| row.status != RunStatus::Succeeded) else { return Ok(None) };
+    let ended: Ended = codec::decode(bytes, "the run's result")?;
+    Ok(ended.error.map(|error| super::error_of_run(error, &row.run)))
 }

@@ -2,7 +2,11 @@
 //! of authorisation walk.
 
 mod audit;
+pub mod definitions;
+pub mod detail;
+pub mod models;
 mod ops;
+pub mod runs;
 pub mod take;
 mod tokens;
 mod workers;
@@ -28,6 +32,8 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::lines))
+        .merge(of_definitions())
+        .merge(of_runs())
         .merge(of_workers())
 }
 
@@ -50,4 +56,20 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
     document
+}
+
+fn of_definitions() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(definitions::register, definitions::list))
+        .routes(routes!(definitions::check))
+        .routes(routes!(definitions::get))
+        .routes(routes!(definitions::versions))
+        .routes(routes!(definitions::version))
+        .routes(routes!(definitions::graph))
+        .routes(routes!(definitions::enable))
+        .routes(routes!(definitions::disable))
+}
+
+fn of_runs() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(runs::start, runs::list)).routes(routes!(runs::get))
 }

@@ -97,9 +97,8 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// What serde says, with the name that was probably meant.
 fn unfit(why: &str, what: &str) -> Problem {
     let problem = Problem::bad_request(format!("{what} does not fit: {why}"));
-    let Some(rest) = why.strip_prefix("unknown field ").or_else(|| why.strip_prefix("unknown variant ")) else {
-        return problem;
-    };
+    let unknown = ["unknown field ", "unknown variant "].iter().find_map(|words| why.split_once(words));
+    let Some((_, rest)) = unknown else { return problem };
     // `unknown field `x`, expected one of `a`, `b``
     let mut names = rest.split('`').skip(1).step_by(2);
     let wrong = names.next().unwrap_or_default();

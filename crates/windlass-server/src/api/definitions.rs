@@ -1,0 +1,496 @@
+//! Definitions: register, look at, check.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::Program;
+use windlass_syntax::{Report, did_you_mean};
+use windlass_value::Value;
+
+use super::models::{Page, ParameterInfo};
+use super::take::{self, Json, Named, Query, is_name, page_size};
+use crate::auth::{Admin, Allowed, Control, Read};
+use crate::catalog::{Definition, Registration, Unregistered, Version};
+use crate::problem::codes;
+use crate::{App, Draft, Problem};
+
+/// Definitions in one page.
+const PAGE: u32 = 100;
+const PAGE_MAX: u32 = 1_000;
+
+/// Labels that one version may have, and letters in each.
+const LABELS_MAX: usize = 64;
+const LABEL_BYTES_MAX: usize = 256;
+
+/// A definition that somebody hands in.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// The text of the definition.
+    pub source: String,
+    /// What it is to be called, if it does not say so itself.
+    pub name: Option<String>,
+    /// loom, noetl or zenflow, if the text leaves it open.
+    pub dialect: Option<String>,
+    /// What else is to be known of this version.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A definition to be looked at only.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    pub source: String,
+    pub name: Option<String>,
+    pub dialect: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TriggerName {
+    pub name: String,
+    pub kind: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Registered {
+    pub name: String,
+    pub version: u64,
+    /// Of its plan: the same text with the same definitions around it has the same.
+    pub hash: String,
+    pub dialect: String,
+    pub registered_at: String,
+    /// It is not what starts took before.
+    pub new: bool,
+    /// As `windlass check --json` gives them.
+    #[schema(value_type = Vec<Object>)]
+    pub warnings: Vec<Report>,
+    pub triggers: Vec<TriggerName>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Checked {
+    pub valid: bool,
+    pub name: Option<String>,
+    pub dialect: Option<String>,
+    /// As `windlass check --json` gives them.
+    #[schema(value_type = Vec<Object>)]
+    pub problems: Vec<Report>,
+    /// Nodes and edges, if it is valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub graph: Option<Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DefinitionSummary {
+    pub name: String,
+    pub version: u64,
+    pub dialect: String,
+    pub hash: String,
+    pub registered_at: String,
+    /// The token by which it was registered.
+    pub by: String,
+    /// Its triggers may start runs.
+    pub enabled: bool,
+    pub triggers: Vec<TriggerName>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TriggerInfo {
+    pub name: String,
+    pub kind: String,
+    #[schema(value_type = Object)]
+    pub settings: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DefinitionDetail {
+    pub name: String,
+    pub version: u64,
+    /// How many there are.
+    pub versions: u64,
+    pub dialect: String,
+    pub hash: String,
+    pub source: String,
+    pub registered_at: String,
+    pub by: String,
+    pub enabled: bool,
+    pub labels: BTreeMap<String, String>,
+    pub parameters: Vec<ParameterInfo>,
+    pub triggers: Vec<TriggerInfo>,
+    /// What it needs to run.
+    pub tools: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VersionSummary {
+    pub version: u64,
+    pub hash: String,
+    pub dialect: String,
+    pub registered_at: String,
+    pub by: String,
+    pub labels: BTreeMap<String, String>,
+    /// The one that starts take.
+    pub current: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Enabled {
+    pub name: String,
+    pub enabled: bool,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// A part of the name.
+    search: Option<String>,
+    limit: Option<u32>,
+    /// The name that the page before ended with.
+    after: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VersionsQuery {
+    limit: Option<u32>,
+    /// The version that the page before ended with.
+    before: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GraphQuery {
+    /// Which version; the current one if nothing is said.
+    version: Option<u64>,
+}
+
+/// Registers a definition.
+///
+/// It is compiled with what is registered: calls and includes never come from a disk. The same text again is the same
+/// version. Runs that have begun go on with the version they have.
+#[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = Register,
+    responses((status = 201, description = "registered", body = Registered), (status = 200, description = "nothing new", body = Registered),
+        (status = 422, description = "it has problems; each is in `problems`", body = Problem)),
+    security(("token" = ["admin"])))]
+pub async fn register(
+    allowed: Allowed<Admin>,
+    State(app): State<App>,
+    Json(body): Json<Register>,
+) -> Result<Response, Problem> {
+    let Register { source, name, dialect, labels } = body;
+    check_labels(&labels)?;
+    let draft = draft_of(&app, source, name, dialect)?;
+    let by = allowed.who.name.clone();
+    let done = app
+        .reading(move |app| {
+            app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(Problem::from)
+        })
+        .await?;
+    let status = if done.new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, axum::Json(registered(done))).into_response())
+}
+
+/// Looks at a definition without registering it.
+#[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = Check,
+    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = Checked)),
+    security(("token" = ["read"])))]
+pub async fn check(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Json(body): Json<Check>,
+) -> Result<axum::Json<Checked>, Problem> {
+    let draft = draft_of(&app, body.source, body.name, body.dialect)?;
+    let checked = app.reading(move |app| {
+        let catalog = app.definitions.catalog(&app.engine);
+        Ok(match app.compiler.compile(&draft, &catalog) {
+            Ok(compiled) => Checked {
+                valid: true,
+                name: Some(compiled.plan.name.to_string()),
+                dialect: Some(compiled.plan.dialect.to_string()),
+                graph: Some(windlass_draw::plan(&compiled.plan).to_value()),
+                problems: compiled.warnings,
+            },
+            Err(problems) => Checked { valid: false, name: draft.name, dialect: draft.dialect, problems, graph: None },
+        })
+    });
+    checked.await.map(axum::Json)
+}
+
+/// All definitions, by name.
+#[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(ListQuery),
+    responses((status = 200, description = "a page; `next` is the name for `after`", body = Page<DefinitionSummary>)),
+    security(("token" = ["read"])))]
+pub async fn list(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<Page<DefinitionSummary>>, Problem> {
+    let limit = page_size(query.limit, PAGE, PAGE_MAX)? as usize;
+    let search = query.search.unwrap_or_default().to_lowercase();
+    let fits = |definition: &Definition| definition.name.to_lowercase().contains(&search);
+    let mut found = app.definitions.after(&query.after.unwrap_or_default(), fits, limit + 1);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|last| Value::from(last.name.clone()));
+    Ok(axum::Json(Page { items: found.iter().map(|one| summary(one)).collect(), next }))
+}
+
+/// A definition as starts take it.
+#[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
+    params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
+    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn get(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Named(name): Named,
+) -> Result<axum::Json<DefinitionDetail>, Problem> {
+    app.reading(move |app| detail(app, &name, None)).await.map(axum::Json)
+}
+
+/// The versions of a definition, newest first.
+#[utoipa::path(get, path = "/api/v1/definitions/{name}/versions", tag = "definitions", params(("name" = String, Path), VersionsQuery),
+    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<VersionSummary>), (status = 404, description = "there is no such definition", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn versions(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Named(name): Named,
+    Query(query): Query<VersionsQuery>,
+) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
+    let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
+    app.reading(move |app| {
+        let current = find(app, &name)?.current.version;
+        let before = query.before.unwrap_or(u64::MAX);
+        let mut found = app.definitions.versions(app.store.as_ref(), &name, before, limit + 1)?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let next = found.last().filter(|_| more).map(|last| Value::from(last.version));
+        let one = |version: Version| VersionSummary {
+            current: version.version == current,
+            version: version.version,
+            hash: version.hash,
+            dialect: version.dialect.to_string(),
+            registered_at: version.registered_at.to_string(),
+            by: version.by.to_string(),
+            labels: version.labels,
+        };
+        Ok(axum::Json(Page { items: found.into_iter().map(one).collect(), next }))
+    })
+    .await
+}
+
+/// One version of a definition.
+#[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
+    params(("name" = String, Path), ("version" = u64, Path)),
+    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn version(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Named(name): Named,
+    VersionNumber(number): VersionNumber,
+) -> Result<axum::Json<DefinitionDetail>, Problem> {
+    app.reading(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
+}
+
+/// What can happen in a definition.
+#[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
+    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn graph(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Named(name): Named,
+    Query(query): Query<GraphQuery>,
+) -> Result<axum::Json<Value>, Problem> {
+    app.reading(move |app| {
+        let (_, _, program) = version_of(app, &name, query.version)?;
+        Ok(axum::Json(windlass_draw::plan(&program.plan).to_value()))
+    })
+    .await
+}
+
+/// Lets the triggers of a definition start runs.
+#[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
+    responses((status = 200, description = "they may", body = Enabled), (status = 404, description = "there is none", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn enable(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    Named(name): Named,
+) -> Result<axum::Json<Enabled>, Problem> {
+    set_enabled(app, name, true).await
+}
+
+/// Keeps the triggers of a definition from starting runs.
+#[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
+    responses((status = 200, description = "they may not", body = Enabled), (status = 404, description = "there is none", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn disable(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    Named(name): Named,
+) -> Result<axum::Json<Enabled>, Problem> {
+    set_enabled(app, name, false).await
+}
+
+async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json<Enabled>, Problem> {
+    app.reading(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
+        Some(definition) => Ok(axum::Json(Enabled { name, enabled: definition.enabled })),
+        None => Err(unknown(app, &name)),
+    })
+    .await
+}
+
+/// `{version}` of the path.
+pub struct VersionNumber(u64);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for VersionNumber {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<VersionNumber, Problem> {
+        let text = take::of_path(parts, state, "version").await?;
+        let number = text.parse().map_err(|_| Problem::not_found(format!("`{text}` is no number of a version")))?;
+        Ok(VersionNumber(number))
+    }
+}
+
+fn draft_of(app: &App, text: String, name: Option<String>, dialect: Option<String>) -> Result<Draft, Problem> {
+    let most = app.limits.definition_bytes_max;
+    if text.len() > most {
+        let detail = format!("the definition has {} bytes; at most {most} are allowed", text.len());
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+            .hint("raise `definition_bytes_max`, or split it"));
+    }
+    if let Some(name) = name.as_ref().filter(|name| !is_name(name)) {
+        return Err(Problem::bad_request(format!("`{}` cannot be the name of a definition", name.escape_debug()))
+            .hint("up to 256 bytes without control characters"));
+    }
+    Ok(Draft { name, dialect, text })
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let long = labels.iter().find(|(key, value)| key.is_empty() || key.len().max(value.len()) > LABEL_BYTES_MAX);
+    match long {
+        Some((key, _)) => Err(Problem::bad_request(format!("the label `{}` is empty or too long", key.escape_debug()))),
+        None if labels.len() > LABELS_MAX => Err(Problem::bad_request(format!("more than {LABELS_MAX} labels"))),
+        None => Ok(()),
+    }
+}
+
+fn registered(done: Registration) -> Registered {
+    let Registration { definition, warnings, new, .. } = done;
+    Registered {
+        name: definition.name.to_string(),
+        version: definition.current.version,
+        hash: definition.current.hash.clone(),
+        dialect: definition.current.dialect.to_string(),
+        registered_at: definition.current.registered_at.to_string(),
+        new,
+        warnings,
+        triggers: triggers(&definition),
+    }
+}
+
+fn triggers(definition: &Definition) -> Vec<TriggerName> {
+    let one = |(name, kind): &(Arc<str>, Arc<str>)| TriggerName { name: name.to_string(), kind: kind.to_string() };
+    definition.triggers.iter().map(one).collect()
+}
+
+fn summary(definition: &Definition) -> DefinitionSummary {
+    DefinitionSummary {
+        name: definition.name.to_string(),
+        version: definition.current.version,
+        dialect: definition.current.dialect.to_string(),
+        hash: definition.current.hash.clone(),
+        registered_at: definition.current.registered_at.to_string(),
+        by: definition.current.by.to_string(),
+        enabled: definition.enabled,
+        triggers: triggers(definition),
+    }
+}
+
+fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail, Problem> {
+    let (definition, version, program) = version_of(app, name, number)?;
+    let plan = &program.plan;
+    let mut tools: Vec<String> = plan.tools_missing(|_| false).into_iter().map(str::to_owned).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let trigger = |trigger: &windlass_core::plan::Trigger| TriggerInfo {
+        name: trigger.name.to_string(),
+        kind: trigger.kind.to_string(),
+        settings: trigger.settings.clone(),
+    };
+    Ok(DefinitionDetail {
+        name: definition.name.to_string(),
+        version: version.version,
+        versions: definition.versions,
+        dialect: version.dialect.to_string(),
+        hash: version.hash,
+        source: plan.source.to_string(),
+        registered_at: version.registered_at.to_string(),
+        by: version.by.to_string(),
+        enabled: definition.enabled,
+        labels: version.labels,
+        parameters: ParameterInfo::all(plan),
+        triggers: plan.triggers.iter().map(trigger).collect(),
+        tools,
+    })
+}
+
+/// A definition by its name, or the problem that there is none.
+pub fn find(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
+    app.definitions.get(name).ok_or_else(|| unknown(app, name))
+}
+
+fn unknown(app: &App, name: &str) -> Problem {
+    let names = app.definitions.names();
+    let problem = Problem::not_found(format!("there is no definition `{name}`"));
+    match did_you_mean(name, names.iter().map(String::as_str)) {
+        Some(hint) => problem.hint(hint),
+        None => problem.hint("POST /api/v1/definitions registers one"),
+    }
+}
+
+/// A version of a definition with its program; the current one if none is named.
+pub fn version_of(
+    app: &App,
+    name: &str,
+    number: Option<u64>,
+) -> Result<(Arc<Definition>, Version, Arc<Program>), Problem> {
+    let definition = find(app, name)?;
+    let number = number.unwrap_or(definition.current.version);
+    let version = app.definitions.version(app.store.as_ref(), name, number)?.ok_or_else(|| {
+        Problem::not_found(format!("`{name}` has no version {number}"))
+            .hint(format!("it has 1 to {}", definition.versions))
+    })?;
+    let program = app.engine.program(&version.plan())?;
+    Ok((definition, version, program))
+}
+
+impl From<Unregistered> for Problem {
+    fn from(why: Unregistered) -> Problem {
+        match why {
+            Unregistered::Refused(error) => error.into(),
+            Unregistered::Invalid(problems) => {
+                let count = problems.iter().filter(|one| one.severity == windlass_syntax::Severity::Error).count();
+                let detail = match (count, problems.first()) {
+                    (1, Some(first)) => format!("the definition cannot run: {}", first.message),
+                    _ => format!("the definition has {count} problems"),
+                };
+                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_DEFINITION, detail).problems(&problems)
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! One run with all that is known of it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::plan::Plan;
+use windlass_core::{Program, State, frame_tree, usage_so_far};
+use windlass_runtime::show::{
+    Piece, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
+};
+use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve_up_to, steps_of};
+use windlass_store::{Parent, RunFilter, RunRow};
+use windlass_value::{Map, Value};
+
+use super::models::{Position, RunError, RunSummary, row_of};
+use crate::{App, Problem};
+
+/// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
+const INLINE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Children of a run that are listed with it; `GET /runs?parent=` has all.
+const CHILDREN_MAX: u32 = 50;
+
+/// Waits that are told with a run.
+const WAITS_MAX: u32 = 200;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunDetail {
+    #[serde(flatten)]
+    pub summary: RunSummary,
+    /// The process that runs it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Runs that it has called, newest first; the first so many.
+    pub children: Vec<RunSummary>,
+    #[schema(value_type = Object)]
+    pub input: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<Value>,
+    /// What it has answered before it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub reply: Option<Value>,
+    /// What it waits for somebody to tell it.
+    pub waits: Vec<WaitInfo>,
+    #[schema(value_type = Object)]
+    pub usage: Value,
+    pub ticks: u64,
+    /// What goes on in it: a tree, as `windlass status --json` gives it.
+    #[schema(value_type = Vec<Object>)]
+    pub current: Value,
+    /// The top-level steps that have ended, by name, as `windlass run --json` gives them.
+    #[schema(value_type = Object)]
+    pub steps: Value,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WaitInfo {
+    /// The signal that answers it.
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// It asks somebody something: see `GET /approvals?run=`.
+    pub form: bool,
+}
+
+/// Looks at a run: in memory if it is there, else in the store.
+pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
+    let live = app.engine.state(&run).await?;
+    app.reading(move |app| {
+        let row = row_of(app, &run)?;
+        if let Some(report) = report_of(&row)? {
+            return ended(app, &row, report);
+        }
+        let program = app.engine.program(&row.plan)?;
+        match live {
+            Some(state) => open(app, &row, &program, &state),
+            None => {
+                let seen = Seen::load(app.store.as_ref(), row, program)?;
+                match report_of(&seen.row)? {
+                    Some(report) => ended(app, &seen.row, report),
+                    None => open(app, &seen.row, &seen.program, &seen.image.state),
+                }
+            }
+        }
+    })
+    .await
+}
+
+fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Problem> {
+    // The report can be read even if the plan cannot.
+    let program = app.engine.program(&row.plan).ok();
+    let plan = program.as_ref().map(|program| &program.plan);
+    let mut left = INLINE_BYTES_MAX;
+    let output = resolve_up_to(app.store.as_ref(), &report.output, &mut left)?;
+    let mut summary = RunSummary::of(app, row);
+    let error = report.error.clone().map(|error| error_of_run(error, &row.run));
+    summary.error = error.map(|error| RunError::of(&error, plan));
+    Ok(RunDetail {
+        summary,
+        owner: None,
+        children: children(app, row)?,
+        input: first_input(app, row, &mut left)?,
+        output: Some(output),
+        reply: report
+            .reply
+            .as_ref()
+            .map(|reply| Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))])),
+        waits: Vec::new(),
+        usage: report.usage.clone(),
+        ticks: row.ticks,
+        current: Value::list(Vec::new()),
+        steps: steps_value(app, row, plan, report.steps, &mut left)?,
+    })
+}
+
+fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Result<RunDetail, Problem> {
+    let mut summary = RunSummary::of(app, row);
+    summary.status = status_of(row, state).to_owned();
+    let mut frames = frame_tree(program, state);
+    if state.paused {
+        pause_tree(&mut frames);
+    }
+    let mut left = INLINE_BYTES_MAX;
+    Ok(RunDetail {
+        summary,
+        owner: live_owner(app.store.as_ref(), row)?,
+        children: children(app, row)?,
+        input: resolve_up_to(app.store.as_ref(), &state.run.input, &mut left)?,
+        output: None,
+        reply: None,
+        waits: waits(app, row, state)?,
+        usage: usage_so_far(state),
+        ticks: state.ticks,
+        current: tree_value(&frames, now_of(row, state.now)),
+        steps: steps_value(app, row, Some(&program.plan), steps_of(program, state), &mut left)?,
+    })
+}
+
+fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {
+    let filter = RunFilter { parent: Some(Parent::Run(row.run.clone())), ..RunFilter::default() };
+    let rows = app.store.runs(&filter, None, CHILDREN_MAX)?;
+    Ok(rows.iter().map(|row| RunSummary::of(app, row)).collect())
+}
+
+/// What a run that has ended was started with: its first event tells, if that is still kept; else its state does.
+fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem> {
+    let store = app.store.as_ref();
+    let first = StoredEvents::new(row.run.clone(), 0).read_rows(store, 1)?.into_iter().next();
+    let input = match first {
+        Some(Piece::Event(event)) if event.seq == 1 => event.data.get("input").cloned(),
+        _ => None,
+    };
+    let input = match input {
+        Some(input) => Some(input),
+        None => {
+            let snapshot = store.oldest_snapshot(&row.run)?;
+            let state = snapshot.map(|snapshot| windlass_runtime::decode_state(&snapshot.body)).transpose()?;
+            state.map(|state| state.run.input)
+        }
+    };
+    Ok(resolve_up_to(store, &input.unwrap_or_default(), left)?)
+}
+
+fn waits(app: &App, row: &RunRow, state: &State) -> Result<Vec<WaitInfo>, Problem> {
+    let asked = app.store.waits(Some(&row.run), 0, WAITS_MAX)?;
+    let mut waits: Vec<WaitInfo> = asked
+        .into_iter()
+        .map(|asked| WaitInfo {
+            name: asked.wait.name.to_string(),
+            path: Some(asked.wait.path.to_string()),
+            since: Some(asked.wait.since.to_string()),
+            deadline: asked.wait.deadline.map(|at| at.to_string()),
+            form: true,
+        })
+        .collect();
+    let plain = state.waits.keys().filter(|name| !waits.iter().any(|wait| *wait.name == ***name));
+    let plain: Vec<WaitInfo> = plain
+        .take(WAITS_MAX as usize)
+        .map(|name| WaitInfo { name: name.to_string(), path: None, since: None, deadline: None, form: false })
+        .collect();
+    waits.extend(plain);
+    Ok(waits)
+}
+
+fn steps_value(
+    app: &App,
+    row: &RunRow,
+    plan: Option<&Plan>,
+    steps: Vec<(Arc<str>, StepReport)>,
+    left: &mut u64,
+) -> Result<Value, RuntimeError> {
+    let mut shown = Map::new();
+    for (name, mut step) in steps {
+        step.output = resolve_up_to(app.store.as_ref(), &step.output, left)?;
+        step.error = step.error.map(|error| error_of_run(error, &row.run));
+        let position = step.error.as_ref().and_then(|error| Position::of(plan?, &error.path));
+        let mut value = step.to_value();
+        if let (Some(position), Value::Map(map)) = (position, &value)
+            && let Some(Value::Map(error)) = map.get("error")
+        {
+            let (mut map, mut error) = (Map::clone(map), Map::clone(error));
+            error.insert("position", windlass_value::to_value(&position).unwrap_or_default());
+            map.insert("error", Value::map(error));
+            value = Value::map(map);
+        }
+        shown.insert(name, value);
+    }
+    Ok(Value::map(shown))
+}

@@ -1,0 +1,158 @@
+//! Objects that several routes give.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::ErrorInfo;
+use windlass_core::plan::{Plan, VariableKind};
+use windlass_runtime::RuntimeError;
+use windlass_runtime::show::{duration_of, error_of, span_of};
+use windlass_store::RunRow;
+use windlass_syntax::{Source, Span, excerpt_of};
+use windlass_value::Value;
+
+use crate::App;
+
+/// One page of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// What to ask for the next page with; nothing when this is the last.
+    #[schema(value_type = Option<Object>)]
+    pub next: Option<Value>,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunSummary {
+    pub run: String,
+    /// Order of making: the mark for the next page.
+    pub number: i64,
+    pub definition: String,
+    /// Of the definition, if it was registered here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    pub dialect: String,
+    /// pending, running, waiting, paused, succeeded, failed, skipped, cancelled, timed_out, quarantined
+    pub status: String,
+    pub created_at: String,
+    pub changed_at: String,
+    pub duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+}
+
+impl RunSummary {
+    pub fn of(app: &App, row: &RunRow) -> RunSummary {
+        // A result that cannot be read shows when the run itself is looked at.
+        let error = error_of(row).ok().flatten();
+        RunSummary {
+            run: row.run.to_string(),
+            number: row.number,
+            definition: row.definition.clone(),
+            version: app.definitions.of_plan(&row.plan).map(|(_, version)| version),
+            dialect: row.dialect.clone(),
+            status: row.status.as_str().to_owned(),
+            created_at: row.created_at.to_string(),
+            changed_at: row.changed_at.to_string(),
+            duration_ms: duration_of(row).as_ms(),
+            parent: row.parent.as_ref().map(ToString::to_string),
+            error: error.map(|error| RunError::of(&error, None)),
+        }
+    }
+}
+
+/// What went wrong in a run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RunError {
+    pub code: String,
+    pub message: String,
+    /// Such as `sync[3].fetch`.
+    pub path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+}
+
+impl RunError {
+    /// With its place in the definition, if that is at hand.
+    pub fn of(error: &ErrorInfo, plan: Option<&Plan>) -> RunError {
+        RunError {
+            code: error.code.to_string(),
+            message: error.message.to_string(),
+            path: error.path.to_string(),
+            hint: error.hint.as_ref().map(ToString::to_string),
+            position: plan.and_then(|plan| Position::of(plan, &error.path)),
+        }
+    }
+}
+
+/// A place in a definition's text.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+    pub end_line: usize,
+    pub end_column: usize,
+    /// The line with a caret under it.
+    pub excerpt: String,
+}
+
+impl Position {
+    pub fn of(plan: &Plan, path: &str) -> Option<Position> {
+        let span = span_of(plan, path)?;
+        let source = Source::new(plan.name.clone(), plan.source.clone());
+        let span = Span::new(span.start as usize, span.end as usize);
+        let (start, end) = (source.position(span.start), source.position(span.end));
+        Some(Position {
+            line: start.line,
+            column: start.column,
+            end_line: end.line,
+            end_column: end.column,
+            excerpt: excerpt_of(&source, span),
+        })
+    }
+}
+
+/// What a definition wants to be told when it is started.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ParameterInfo {
+    pub name: String,
+    /// any, boolean, integer, float, string, array, object
+    pub kind: &'static str,
+    pub required: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub default: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub allowed: Option<Vec<Value>>,
+}
+
+impl ParameterInfo {
+    pub fn all(plan: &Plan) -> Vec<ParameterInfo> {
+        let one = |parameter: &windlass_core::plan::Parameter| ParameterInfo {
+            name: parameter.name.to_string(),
+            kind: match parameter.kind {
+                VariableKind::Any => "any",
+                VariableKind::Boolean => "boolean",
+                VariableKind::Integer => "integer",
+                VariableKind::Float => "float",
+                VariableKind::String => "string",
+                VariableKind::Array => "array",
+                VariableKind::Object => "object",
+            },
+            required: parameter.default.is_none() && parameter.computed.is_none(),
+            default: parameter.default.clone(),
+            allowed: parameter.allowed.clone(),
+        };
+        plan.parameters.iter().map(one).collect()
+    }
+}
+
+/// A run's row, or the problem that there is none.
+pub fn row_of(app: &App, run: &str) -> Result<RunRow, RuntimeError> {
+    app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))
+}

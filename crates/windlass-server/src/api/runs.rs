@@ -1,0 +1,273 @@
+//! Runs: start, list, look at one.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, codec, input_hash, is_run_id};
+use windlass_store::{Parent, RunFilter, RunStatus};
+use windlass_syntax::did_you_mean;
+use windlass_value::{BlobHash, Map, Timestamp, Value};
+
+use super::definitions::find;
+use super::detail::{RunDetail, detail_of};
+use super::models::{Page, RunSummary, row_of};
+use super::take::{IdempotencyKey, Json, Query, RunId, page_size};
+use crate::auth::{Allowed, Identity, Read, Run};
+use crate::{App, Problem};
+
+/// Runs in one page.
+const PAGE: u32 = 50;
+const PAGE_MAX: u32 = 500;
+
+/// The longest that a start waits for the run's end.
+const WAIT_MS_MAX: u64 = 60_000;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The name of a registered definition.
+    pub definition: String,
+    /// The current one if nothing is said.
+    pub version: Option<u64>,
+    /// Values for the definition's parameters.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub input: Value,
+    /// What the run is to be called. The same id again is the same run.
+    pub id: Option<String>,
+    /// How long to wait for the run's end.
+    pub wait_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Started {
+    pub run: String,
+    pub definition: String,
+    pub version: Option<u64>,
+    pub status: String,
+    /// This call has made the run; else one before it has.
+    pub created: bool,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// One status, or several with commas between them.
+    status: Option<String>,
+    definition: Option<String>,
+    dialect: Option<String>,
+    /// A part of the run's id or of its definition's name.
+    search: Option<String>,
+    /// Only runs that this run has called.
+    parent: Option<String>,
+    /// Also runs that others have called.
+    #[serde(default)]
+    children: bool,
+    /// Made at this time or later, RFC 3339.
+    since: Option<String>,
+    /// Made before this time, RFC 3339.
+    until: Option<String>,
+    /// The number that the page before ended with.
+    before: Option<i64>,
+    limit: Option<u32>,
+}
+
+/// Starts a run.
+///
+/// It is durable when this is answered. With the header `Idempotency-Key` the same call again is the same run; another body
+/// under the same key is refused.
+#[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = Start,
+    params(("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
+    responses((status = 202, description = "started, or started before", body = Started),
+        (status = 200, description = "it has ended within `wait_ms`", body = RunDetail),
+        (status = 404, description = "there is no such definition", body = Problem),
+        (status = 409, description = "the id or key was used for something else", body = Problem),
+        (status = 422, description = "the input does not fit the definition", body = Problem)),
+    security(("token" = ["run"])))]
+pub async fn start(
+    allowed: Allowed<Run>,
+    State(app): State<App>,
+    IdempotencyKey(key): IdempotencyKey,
+    Json(body): Json<Start>,
+) -> Result<Response, Problem> {
+    let Start { definition, version, input, id, wait_ms } = body;
+    let id = run_id(id, key, &allowed.who)?;
+    let (plan, number) = plan_of(&app, &definition, version).await?;
+    let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
+    // Without parameters, nothing and an empty object are the same.
+    let input = if input.is_null() { Value::map(Map::new()) } else { input };
+    let handle = match app.engine.start(plan, input.clone(), options).await {
+        Ok(handle) => handle,
+        Err(RuntimeError::RunExists(_) | RuntimeError::Owned { .. }) if id.is_some() => {
+            return same_run(app, id.unwrap_or_default(), definition, version, input).await;
+        }
+        Err(error) => return Err(refused(error, &definition)),
+    };
+    if let Some(ms) = wait_ms {
+        return waited(app, handle, ms, number).await;
+    }
+    let status = handle.ended().map_or("running", |report| report.status.as_str()).to_owned();
+    let run = handle.run.to_string();
+    let started = Started { run, definition, version: Some(number), status, created: handle.created };
+    Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+}
+
+/// The id that makes a repeated call one.
+fn run_id(id: Option<String>, key: Option<String>, who: &Identity) -> Result<Option<String>, Problem> {
+    match (id, key) {
+        (Some(_), Some(_)) => Err(Problem::bad_request("`id` and `Idempotency-Key` are both given")
+            .hint("each of them makes repeats one: leave one out")),
+        (Some(id), None) if !is_run_id(&id) => {
+            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
+                .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run"))
+        }
+        (Some(id), None) => Ok(Some(id)),
+        (None, Some(key)) => {
+            // Whoever has another token has other keys.
+            let text = format!("{}\0{key}", who.id);
+            Ok(Some(format!("idem-{}", &blake3::hash(text.as_bytes()).to_hex()[..32])))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+async fn plan_of(app: &App, name: &str, version: Option<u64>) -> Result<(BlobHash, u64), Problem> {
+    let definition = find(app, name)?;
+    match version {
+        None => Ok((definition.current.plan(), definition.current.version)),
+        Some(number) if number == definition.current.version => Ok((definition.current.plan(), number)),
+        Some(number) => {
+            let name = name.to_owned();
+            let read = move |app: &App| {
+                let (_, version, _) = super::definitions::version_of(app, &name, Some(number))?;
+                Ok((version.plan(), number))
+            };
+            app.reading(read).await
+        }
+    }
+}
+
+fn refused(error: RuntimeError, definition: &str) -> Problem {
+    let input = matches!(error, RuntimeError::Input(_));
+    let problem = Problem::from(error);
+    match input {
+        true => problem.hint(format!("GET /api/v1/definitions/{definition} lists its parameters")),
+        false => problem,
+    }
+}
+
+/// A run of this id is there. It is the same call if it asked for the same, whatever was registered since.
+async fn same_run(
+    app: App,
+    id: String,
+    definition: String,
+    version: Option<u64>,
+    input: Value,
+) -> Result<Response, Problem> {
+    app.reading(move |app| {
+        let row = row_of(app, &id)?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
+        let same_version = version.is_none() || version == before;
+        if row.definition != definition || !same_version || how.input != input_hash(&input) {
+            let detail = format!("the run `{id}` exists already, with another definition, version or input");
+            return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
+        }
+        let status = row.status.as_str().to_owned();
+        let started = Started { run: id, definition, version: before, status, created: false };
+        Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+    })
+    .await
+}
+
+async fn waited(app: App, mut handle: RunHandle, ms: u64, version: u64) -> Result<Response, Problem> {
+    let most = Duration::from_millis(ms.min(WAIT_MS_MAX));
+    let ended = tokio::time::timeout(most, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
+    if ended {
+        return Ok(axum::Json(detail_of(&app, handle.run.to_string()).await?).into_response());
+    }
+    let run = handle.run.to_string();
+    let created = handle.created;
+    app.reading(move |app| {
+        let row = row_of(app, &run)?;
+        let status = row.status.as_str().to_owned();
+        let started = Started { run, definition: row.definition, version: Some(version), status, created };
+        Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+    })
+    .await
+}
+
+/// Runs, newest first.
+#[utoipa::path(get, path = "/api/v1/runs", tag = "runs", params(ListQuery),
+    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<RunSummary>),
+        (status = 400, description = "a filter does not fit", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn list(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<Page<RunSummary>>, Problem> {
+    let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
+    let before = query.before;
+    let filter = filter_of(query)?;
+    app.reading(move |app| {
+        let mut rows = app.store.runs(&filter, before, limit + 1)?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let next = rows.last().filter(|_| more).map(|last| Value::Int(last.number));
+        Ok(axum::Json(Page { items: rows.iter().map(|row| RunSummary::of(app, row)).collect(), next }))
+    })
+    .await
+}
+
+fn filter_of(query: ListQuery) -> Result<RunFilter, Problem> {
+    let statuses = query.status.iter().flat_map(|words| words.split(',')).map(status_of).collect::<Result<_, _>>()?;
+    let parent = match (query.parent, query.children) {
+        (Some(parent), _) => Some(Parent::Run(parent.into())),
+        (None, false) => Some(Parent::Nobody),
+        (None, true) => None,
+    };
+    Ok(RunFilter {
+        statuses,
+        definition: query.definition,
+        dialect: query.dialect,
+        search: query.search.filter(|search| !search.is_empty()),
+        parent,
+        since: time_of("since", query.since)?,
+        until: time_of("until", query.until)?,
+        ..RunFilter::default()
+    })
+}
+
+fn status_of(word: &str) -> Result<RunStatus, Problem> {
+    RunStatus::parse(word.trim()).ok_or_else(|| {
+        let words = RunStatus::ALL.map(RunStatus::as_str);
+        let problem = Problem::bad_request(format!("`{}` is no status of a run", word.escape_debug()));
+        problem.hint(did_you_mean(word, words).unwrap_or_else(|| words.join(", ")))
+    })
+}
+
+fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let time = Timestamp::parse_rfc3339(&text);
+    time.map(Some).ok_or_else(|| {
+        Problem::bad_request(format!("`{name}` is no time")).hint("RFC 3339, such as 2026-11-16T09:30:00Z")
+    })
+}
+
+/// One run as it stands.
+#[utoipa::path(get, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
+    responses((status = 200, description = "its input, output, errors, and what it is doing", body = RunDetail), (status = 404, description = "there is no such run", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn get(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+) -> Result<axum::Json<RunDetail>, Problem> {
+    detail_of(&app, run).await.map(axum::Json)
+}

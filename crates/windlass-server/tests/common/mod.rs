@@ -1,0 +1,276 @@
+//! A server to ask: definitions in Loom, tools that can be held, a store in memory.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::{Value as Json, json};
+use tokio::sync::watch;
+use tower::ServiceExt;
+use windlass_core::{ErrorInfo, Limits, TaskOutcome};
+use windlass_expr::wdl;
+use windlass_loom::{Activity, Target};
+use windlass_runtime::{Engine, EngineOptions, Tools};
+use windlass_server::auth::Keys;
+use windlass_server::catalog::Definitions;
+use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_store::{MemoryStore, Store};
+use windlass_syntax::{Diagnostic, Diagnostics, Report, Source};
+use windlass_value::Value;
+
+/// Nothing here takes this long; whoever waits longer has found a hang.
+pub const HANG: Duration = Duration::from_secs(20);
+
+/// May do everything.
+pub const TOKEN: &str = "wl_test";
+
+/// A workflow that computes and ends.
+pub const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
+
+/// One that fails in its second step.
+pub const BROKEN: &str = r#"{
+  "name": "broken",
+  "actions": {
+    "first": {"type": "compose", "inputs": 1},
+    "second": {"type": "activity", "activity": "fail", "runAfter": {"first": ["Succeeded"]}}
+  }
+}"#;
+
+/// One that waits at a gate.
+pub const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "activity": "gate"}}}"#;
+
+/// One that counts.
+pub fn counting(name: &str, turns: u64) -> String {
+    json!({
+        "name": name,
+        "actions": {
+            "n": { "type": "initializeVariable", "inputs": { "variables": [{ "name": "i", "type": "integer", "value": 0 }] } },
+            "count": {
+                "type": "until",
+                "expression": format!("@greaterOrEquals(variables('i'), {turns})"),
+                "limit": { "count": turns + 1 },
+                "actions": { "add": { "type": "incrementVariable", "inputs": { "name": "i", "value": 1 } } },
+                "runAfter": { "n": ["Succeeded"] }
+            }
+        }
+    })
+    .to_string()
+}
+
+/// Who reads definitions here: Loom, with what is registered around it.
+pub struct Loom;
+
+const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
+
+impl Compiler for Loom {
+    fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+        let source = Source::new(draft.name.clone().unwrap_or_else(|| "definition".to_owned()), draft.text.as_str());
+        let activity = |name: &str| Activity { name: name.to_owned(), target: Target::Tool };
+        let options = windlass_loom::Options {
+            limits: Limits::default(),
+            name: draft.name.clone(),
+            tools: TOOLS.map(str::to_owned).to_vec(),
+            activities: ["gate", "fail", "echo"].map(activity).to_vec(),
+            ..Default::default()
+        };
+        let mut compiled = windlass_loom::compile(&source, &options).map_err(|found| found.reports(&source))?;
+        let mut found = Diagnostics::new();
+        for (name, span) in compiled.calls {
+            match catalog.newest(&name) {
+                Some(called) => compiled.plan.pins.push((name.into(), called.plan)),
+                None => found.push(Diagnostic::error("WND-0009", span, format!("there is no definition `{name}`"))),
+            }
+        }
+        match found.has_errors() {
+            true => Err(found.reports(&source)),
+            false => Ok(Compiled { plan: compiled.plan, warnings: compiled.warnings.reports(&source) }),
+        }
+    }
+}
+
+/// A server without a listener.
+pub struct World {
+    pub app: App,
+    pub store: Arc<dyn Store>,
+    router: Router,
+    gates: watch::Sender<BTreeSet<String>>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World::on(Arc::new(MemoryStore::new()))
+    }
+
+    pub fn on(store: Arc<dyn Store>) -> World {
+        World::with(store, ServerOptions::default())
+    }
+
+    pub fn with(store: Arc<dyn Store>, options: ServerOptions) -> World {
+        World::with_limits(store, options, Limits::default())
+    }
+
+    pub fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
+        let gates = watch::Sender::new(BTreeSet::new());
+        let engine_options = EngineOptions {
+            tools: tools(&gates),
+            languages: wdl::languages(),
+            limits: limits.clone(),
+            poll_every: Duration::from_millis(2),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(store.clone(), engine_options).expect("an engine");
+        let app = App::new(Parts {
+            definitions: Definitions::load(&engine).expect("the catalog"),
+            engine,
+            store: store.clone(),
+            limits,
+            options,
+            compiler: Arc::new(Loom),
+            keys: Keys::with(Some(TOKEN.to_owned())),
+            audit: Default::default(),
+            dispatcher: Default::default(),
+            metrics: Default::default(),
+            views: Default::default(),
+        });
+        World { router: router(app.clone()), app, store, gates }
+    }
+
+    /// Lets everybody through who waits at this gate, now and later.
+    pub fn open(&self, gate: &str) {
+        self.gates.send_modify(|open| {
+            open.insert(gate.to_owned());
+        });
+    }
+
+    /// Asks with the token that may do everything.
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Json>) -> Reply {
+        self.send(request(method, path, body)).await
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Reply {
+        let what = format!("{} {}", request.method(), request.uri());
+        let answer = self.router.clone().oneshot(request).await.expect("an answer");
+        let (parts, body) = answer.into_parts();
+        let body = in_time(body.collect()).await.expect("a body").to_bytes().to_vec();
+        Reply { what, status: parts.status, headers: parts.headers, body }
+    }
+
+    /// An answer whose body is read bit by bit.
+    pub async fn stream(&self, request: Request<Body>) -> (StatusCode, HeaderMap, Body) {
+        let answer = self.router.clone().oneshot(request).await.expect("an answer");
+        let (parts, body) = answer.into_parts();
+        (parts.status, parts.headers, body)
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Json) -> Reply {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    pub async fn register(&self, source: &str) -> Json {
+        let reply = self.post("/api/v1/definitions", json!({ "source": source })).await;
+        assert!(reply.status.is_success(), "{reply:?}");
+        reply.json()
+    }
+
+    /// Starts a run and waits for its end.
+    pub async fn run(&self, definition: &str, id: &str) -> Json {
+        let body = json!({ "definition": definition, "id": id, "wait_ms": 15_000 });
+        self.post("/api/v1/runs", body).await.is(200)
+    }
+
+    /// Starts a run.
+    pub async fn start(&self, definition: &str, id: &str) -> Json {
+        self.post("/api/v1/runs", json!({ "definition": definition, "id": id })).await.is(202)
+    }
+
+    /// Asks for a run until it has this status.
+    pub async fn until_status(&self, run: &str, status: &str) -> Json {
+        let begun = Instant::now();
+        loop {
+            let seen = self.get(&format!("/api/v1/runs/{run}")).await.is(200);
+            if seen["status"] == status {
+                return seen;
+            }
+            assert!(begun.elapsed() < HANG, "{run} never was {status}: {seen}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+pub fn request(method: Method, path: &str, body: Option<Json>) -> Request<Body> {
+    let request = Request::builder().method(method).uri(path).header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+    let request = request.header(header::HOST, "127.0.0.1:7117");
+    match body {
+        Some(body) => {
+            let request = request.header(header::CONTENT_TYPE, "application/json");
+            request.body(Body::from(body.to_string())).expect("a request")
+        }
+        None => request.body(Body::empty()).expect("a request"),
+    }
+}
+
+/// What the server has answered.
+#[derive(Debug)]
+pub struct Reply {
+    pub what: String,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn json(&self) -> Json {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.text()))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body of an answer that must have this status.
+    #[track_caller]
+    pub fn is(&self, status: u16) -> Json {
+        assert_eq!(self.status.as_u16(), status, "{}: {}", self.what, self.text());
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let expected = if status < 400 { "application/json" } else { "application/problem+json" };
+        assert_eq!(kind, expected, "{}", self.what);
+        self.json()
+    }
+}
+
+fn tools(gates: &watch::Sender<BTreeSet<String>>) -> Tools {
+    let gates = gates.clone();
+    Tools::new()
+        .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
+        .with_fn("echo", |call| async move { TaskOutcome::success(call.input) })
+        .with_fn("fail", |_| async {
+            TaskOutcome::failure(ErrorInfo::new("503", "http", "not now").hint("look at `windlass events RUN`"))
+        })
+        .with_fn("gate", move |mut call| {
+            let mut gates = gates.subscribe();
+            async move {
+                let name = call.input.as_str().unwrap_or("gate").to_owned();
+                tokio::select! {
+                    biased;
+                    () = call.cancelled.wait() => {
+                        TaskOutcome::failure(ErrorInfo::new("Cancelled", "cancelled", "called off"))
+                    }
+                    _ = gates.wait_for(|open| open.contains(&name)) => TaskOutcome::success(Value::from(name)),
+                }
+            }
+        })
+}
+
+pub async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG, future).await.expect("it hangs")
+}

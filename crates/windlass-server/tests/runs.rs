@@ -1,0 +1,151 @@
+//! Runs over the API: start, list, look.
+
+mod common;
+
+use axum::body::Body;
+use axum::http::{Method, header};
+use common::{BROKEN, HELD, HELLO, TOKEN, World, request};
+use serde_json::{Value as Json, json};
+
+fn with_key(key: &str, body: Json) -> axum::http::Request<Body> {
+    let mut request = request(Method::POST, "/api/v1/runs", Some(body));
+    request.headers_mut().insert("idempotency-key", key.parse().expect("a key"));
+    request
+}
+
+#[tokio::test]
+async fn a_start_is_durable_and_can_be_waited_for() {
+    let world = World::new();
+    world.register(HELLO).await;
+    let started = world.post("/api/v1/runs", json!({ "definition": "hello" })).await.is(202);
+    assert_eq!(
+        (&started["definition"], &started["version"], &started["created"]),
+        (&json!("hello"), &json!(1), &json!(true))
+    );
+    let run = started["run"].as_str().expect("a run");
+    assert!(world.store.run(run).expect("a read").is_some());
+    let ended = world.run("hello", "r1").await;
+    assert_eq!((&ended["run"], &ended["status"]), (&json!("r1"), &json!("succeeded")));
+    assert_eq!(ended["steps"]["greet"]["output"], "hi");
+    assert_eq!(ended["current"], json!([]));
+    world.register(HELD).await;
+    let open = world.post("/api/v1/runs", json!({ "definition": "held", "wait_ms": 20 })).await.is(202);
+    assert_eq!(open["status"], "running");
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_run_whatever_is_registered_meanwhile() {
+    let world = World::new();
+    world.register(HELLO).await;
+    let body = json!({ "definition": "hello", "input": { "b": 1, "a": [2] } });
+    let first = world.send(with_key("k1", body.clone())).await.is(202);
+    assert_eq!(first["created"], true);
+    world.register(&HELLO.replace("hi", "ho")).await;
+    // The same values in another order are the same body.
+    let again = json!({ "input": { "a": [2], "b": 1 }, "definition": "hello" });
+    let again = world.send(with_key("k1", again)).await.is(202);
+    assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
+    for other in [
+        json!({ "definition": "hello", "input": { "a": 3 } }),
+        json!({ "definition": "hello", "version": 2, "input": { "b": 1, "a": [2] } }),
+    ] {
+        assert_eq!(world.send(with_key("k1", other)).await.is(409)["code"], "WND-3004");
+    }
+    let another = world.send(with_key("k2", body)).await.is(202);
+    assert_ne!(another["run"], first["run"]);
+    assert_eq!((&another["created"], &another["version"]), (&json!(true), &json!(2)));
+    let both = with_key("k1", json!({ "definition": "hello", "id": "x" }));
+    world.send(both).await.is(400);
+}
+
+#[tokio::test]
+async fn many_starts_with_one_key_at_once_make_one_run() {
+    let world = World::new();
+    world.register(HELD).await;
+    let starts = (0..16).map(|_| world.send(with_key("same", json!({ "definition": "held" }))));
+    let mut made = 0;
+    let mut runs = std::collections::BTreeSet::new();
+    for start in starts.collect::<Vec<_>>() {
+        let started = start.await.is(202);
+        made += u32::from(started["created"] == true);
+        runs.insert(started["run"].as_str().expect("a run").to_owned());
+    }
+    assert_eq!((made, runs.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_refused() {
+    let world = World::new();
+    world.register(r#"{"name": "asks", "parameters": {"n": {"type": "int"}}, "actions": {"a": {"type": "compose", "inputs": "@parameters('n')"}}}"#).await;
+    let table = [
+        (json!({ "definition": "askz" }), 404, "did you mean `asks`?"),
+        (json!({ "definition": "asks" }), 422, "lists its parameters"),
+        (json!({ "definition": "asks", "input": { "n": "x" } }), 422, "lists its parameters"),
+        (json!({ "definition": "asks", "version": 7, "input": { "n": 1 } }), 404, "it has 1 to 1"),
+        (json!({ "definition": "asks", "id": "a b" }), 400, "up to 128 letters"),
+        (json!({ "definition": "asks", "inputs": {} }), 400, "did you mean `input`?"),
+    ];
+    for (body, status, hint) in table {
+        let problem = world.post("/api/v1/runs", body.clone()).await.is(status);
+        assert!(problem["hint"].as_str().is_some_and(|given| given.contains(hint)), "{body}: {problem}");
+    }
+    let mut plain = request(Method::POST, "/api/v1/runs", Some(json!({ "definition": "asks" })));
+    plain.headers_mut().insert(header::CONTENT_TYPE, "text/plain".parse().expect("a type"));
+    assert_eq!(world.send(plain).await.is(415)["code"], "WND-3014");
+    let nobody = axum::http::Request::post("/api/v1/runs").header(header::CONTENT_TYPE, "application/json");
+    let nobody = nobody.header(header::HOST, "127.0.0.1:7117").body(Body::from("{}")).expect("a request");
+    assert_eq!(world.send(nobody).await.is(401)["code"], "WND-3001");
+    assert!(!TOKEN.is_empty());
+}
+
+#[tokio::test]
+async fn an_error_is_told_with_its_place_in_the_definition() {
+    let world = World::new();
+    world.register(BROKEN).await;
+    let ended = world.run("broken", "r1").await;
+    assert_eq!((&ended["status"], &ended["error"]["path"]), (&json!("failed"), &json!("second")));
+    let position = &ended["error"]["position"];
+    assert_eq!(position["line"], 5);
+    let excerpt = position["excerpt"].as_str().expect("an excerpt");
+    assert!(excerpt.contains("\"second\"") && excerpt.contains('^'), "{excerpt}");
+    let listed = world.get("/api/v1/runs").await.is(200);
+    assert_eq!(listed["items"][0]["error"]["message"], "not now");
+    assert_eq!(ended["error"]["hint"], "look at `windlass events r1`");
+    assert_eq!(ended["steps"]["second"]["error"]["position"]["line"], 5);
+}
+
+#[tokio::test]
+async fn runs_are_listed_newest_first_with_filters() {
+    let world = World::new();
+    for definition in [HELLO, BROKEN, HELD] {
+        world.register(definition).await;
+    }
+    world.run("hello", "one").await;
+    world.run("broken", "two").await;
+    world.start("held", "three").await;
+    let ids = |page: Json| -> Vec<String> {
+        let items = page["items"].as_array().expect("items").clone();
+        items.iter().map(|one| one["run"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    let table: [(&str, &[&str]); 8] = [
+        ("", &["three", "two", "one"]),
+        ("?status=failed", &["two"]),
+        ("?status=failed,succeeded", &["two", "one"]),
+        ("?definition=held", &["three"]),
+        ("?search=EL", &["three", "one"]),
+        ("?since=2100-01-01T00:00:00Z", &[]),
+        ("?until=2100-01-01T00:00:00Z&dialect=loom", &["three", "two", "one"]),
+        ("?parent=one", &[]),
+    ];
+    for (query, expected) in table {
+        assert_eq!(ids(world.get(&format!("/api/v1/runs{query}")).await.is(200)), expected, "{query}");
+    }
+    let page = world.get("/api/v1/runs?limit=2").await.is(200);
+    let next = page["next"].as_i64().expect("a mark");
+    assert_eq!(ids(world.get(&format!("/api/v1/runs?limit=2&before={next}")).await.is(200)), ["one"]);
+    assert_eq!(world.get("/api/v1/runs?status=faild").await.is(400)["hint"], "did you mean `failed`?");
+    world.get("/api/v1/runs?since=yesterday").await.is(400);
+    assert_eq!(world.get("/api/v1/runs/three").await.is(200)["current"][0]["name"], "wait");
+    world.get("/api/v1/runs/nobody").await.is(404);
+    world.get("/api/v1/runs/no%20body").await.is(404);
+}
