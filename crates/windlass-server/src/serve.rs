@@ -31,7 +31,7 @@ pub fn router(app: App) -> Router {
 }
 
 /// What every route of a server is wrapped in.
-pub(crate) fn layered(routes: Router<App>, app: App) -> Router {
+pub fn layered(routes: Router<App>, app: App) -> Router {
     let nothing_here =
         || async { Problem::not_found("there is nothing here").hint("GET /api/v1/openapi.json lists the routes") };
     let not_so = |_: Public| async {
