@@ -31,4 +31,4 @@ pub use app::{App, Parts};
 pub use compiler::{Catalog, Compiled, Compiler, Draft, Registered};
 pub use options::ServerOptions;
 pub use problem::Problem;
-pub use serve::{BODY_BYTES_MAX, Running, StartError, router, serve};
+pub use serve::{BODY_BYTES_MAX, Running, StartError, layered, router, serve};

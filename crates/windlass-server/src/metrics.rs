@@ -221,12 +221,9 @@ impl Now {
 
     fn encode_commits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let latency = &self.engine.commit_latency;
-        // The largest number stands for infinity there.
-        let buckets: Vec<(f64, u64)> =
-            latency.buckets.iter().map(|(bound, count)| (bound.min(f64::MAX), *count)).collect();
         let kind = prometheus_client::metrics::MetricType::Histogram;
         let name = "windlass_commit_seconds";
         let mut metric = encoder.encode_descriptor(name, "How long a transaction took", None, kind)?;
-        metric.encode_histogram::<NoLabelSet>(latency.sum_seconds, latency.count, &buckets, None)
+        metric.encode_histogram::<NoLabelSet>(latency.sum_seconds, latency.count, &latency.buckets, None)
     }
 }

@@ -31,7 +31,7 @@ pub fn router(app: App) -> Router {
 }
 
 /// What every route of a server is wrapped in.
-pub(crate) fn layered(routes: Router<App>, app: App) -> Router {
+pub fn layered(routes: Router<App>, app: App) -> Router {
     let not_so = |_: Public| async {
         let detail = "this route has no such method";
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail)

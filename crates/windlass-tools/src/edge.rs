@@ -55,6 +55,10 @@ struct Guarded {
 }
 
 impl Tool for Guarded {
+    fn shows_alive(&self, call: &ToolCall) -> bool {
+        self.tool.shows_alive(call)
+    }
+
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
         let mut opened = Opened::default();

@@ -62,6 +62,26 @@ guarded!(A, B, C, D, E, G);
 guarded!(A, B, C, D, E, G, H);
 
 /// What a handler declares.
+///
+/// ```
+/// use windlass_server::auth::{Allowed, Declared, Read, Scope, guard};
+///
+/// async fn asks(_: Allowed<Read>, body: String) -> String {
+///     body
+/// }
+/// assert_eq!(guard::declared(&asks), Declared::Scope(Scope::Read));
+/// ```
+///
+/// One that declares nothing is no handler:
+///
+/// ```compile_fail,E0277
+/// use windlass_server::auth::guard;
+///
+/// async fn forgets(body: String) -> String {
+///     body
+/// }
+/// guard::declared(&forgets);
+/// ```
 pub fn declared<Arguments, H: Guarded<Arguments>>(_: &H) -> Declared {
     H::DECLARED
 }

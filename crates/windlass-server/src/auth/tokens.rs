@@ -23,6 +23,9 @@ const NAME_CHARS_MAX: usize = 100;
 
 const PAGE: u32 = 500;
 
+/// How often a change begins anew because somebody else was faster.
+const TRIES_MAX: u32 = 20;
+
 /// What the store knows of a token.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Token {
@@ -201,6 +204,18 @@ pub fn all(store: &dyn Store) -> Result<Vec<(Token, u64)>, StoreError> {
 
 /// Takes a token away: whoever has it is nobody from now on.
 pub fn revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        match try_to_revoke(store, id) {
+            // That it was used has just been noted, as a rule.
+            Err(TokenError::Busy) if tried < TRIES_MAX => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_to_revoke(store: &dyn Store, id: &str) -> Result<Token, TokenError> {
     let (tokens, now) = (all(store)?, real_now());
     let (token, revision) =
         tokens.iter().find(|(token, _)| token.id == id).ok_or_else(|| TokenError::NoSuchToken(id.to_owned()))?;

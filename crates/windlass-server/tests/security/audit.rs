@@ -1,0 +1,220 @@
+//! The audit log: every changing call, on the disk before it is answered, in a chain.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+use windlass_runtime::real_now;
+use windlass_server::audit::{self, Audit, Line, verify};
+use windlass_server::auth::Scope;
+
+use crate::world::{World, asking, from};
+
+fn lines(directory: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(directory.join("audit.log")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn line(status: u16) -> Line {
+    Line {
+        at: real_now(),
+        who: None,
+        from: None,
+        method: "POST".to_owned(),
+        route: "/trial".to_owned(),
+        path: Map::new(),
+        status,
+        body: None,
+    }
+}
+
+#[track_caller]
+fn is_whole(directory: &Path, lines: u64) {
+    let checked = verify(directory).unwrap();
+    assert_eq!((checked.lines, checked.findings), (lines, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_changing_call_is_there_when_it_is_answered() {
+    let world = World::new();
+    let body = json!({ "name": "canary-name", "scopes": ["read"] });
+    let request = from(asking("POST", "/api/v1/tokens", Some(&world.first), Some(body)), "10.1.2.3");
+    let made = world.ask(request).await.json();
+    let (id, secret) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    world.ask(asking("DELETE", &format!("/api/v1/tokens/{id}"), Some(&world.first), None)).await;
+    let lines = lines(world.directory.path());
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!((&lines[0]["n"], &lines[0]["event"]), (&json!(1), &json!("start")));
+    let call = &lines[1];
+    assert_eq!(call["who"]["name"], "first");
+    assert_eq!(call["from"], "10.1.2.3:40000");
+    assert_eq!((&call["method"], &call["route"]), (&json!("POST"), &json!("/api/v1/tokens")));
+    assert_eq!((&call["status"], &call["body"]["bytes"]), (&json!(201), &json!(40)));
+    assert_eq!(call["body"]["hash"].as_str().unwrap().len(), 32);
+    assert_eq!((&lines[2]["path"]["id"], &lines[2]["status"]), (&json!(id), &json!(200)));
+    // Neither what was sent nor what was given.
+    let text = fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
+    assert!(!text.contains(secret) && !text.contains(&world.first) && !text.contains("canary-name"));
+    is_whole(world.directory.path(), 3);
+}
+
+#[tokio::test]
+async fn reading_is_not_noted_and_refusals_are_within_bounds() {
+    let world = World::new();
+    world.get("/api/v1/tokens").await;
+    let (_, reader) = world.token(&[Scope::Read]);
+    let body = || Some(json!({}));
+    assert_eq!(world.ask(asking("POST", "/api/v1/tokens", Some(&reader), body())).await.status, StatusCode::FORBIDDEN);
+    for _ in 0..500 {
+        let refused = world.ask(asking("POST", "/api/v1/tokens", Some("wl_nobody"), body())).await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    }
+    // One that is waited for comes after those that are not.
+    assert_eq!(world.post("/api/v1/tokens", json!({ "name": "" , "scopes": [] })).await.status, 422);
+    let lines = lines(world.directory.path());
+    assert_eq!((&lines[1]["status"], &lines[1]["who"]["name"]), (&json!(403), &json!("trial")));
+    assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
+    assert!((50..200).contains(&lines.len()), "{} lines", lines.len());
+    assert!(!fs::read_to_string(world.directory.path().join("audit.log")).unwrap().contains("wl_nobody"));
+}
+
+#[tokio::test]
+async fn pages_lead_through_all_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Audit::open_with(directory.path(), 4_000).unwrap();
+    for status in 0..100 {
+        assert!(log.note(&line(status)).await);
+    }
+    drop(log);
+    let files = fs::read_dir(directory.path()).unwrap().count();
+    assert!(files > 4, "{files} files: it is put aside as it grows");
+    is_whole(directory.path(), 101);
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let page = audit::page(directory.path(), after, 7).unwrap();
+        assert!(page.items.len() <= 7);
+        seen.extend(page.items.iter().map(|line| line["n"].as_u64().unwrap()));
+        match page.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert_eq!(seen, (1..=101).collect::<Vec<_>>());
+    // The oldest may be kept elsewhere; what is left is still a chain.
+    let mut oldest: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    oldest.sort();
+    fs::remove_file(&oldest[0]).unwrap();
+    assert_eq!(verify(directory.path()).unwrap().findings, Vec::<String>::new());
+    // But not one from the middle.
+    fs::remove_file(&oldest[2]).unwrap();
+    let findings = verify(directory.path()).unwrap().findings;
+    assert!(findings.len() == 1 && findings[0].contains("is missing"), "{findings:?}");
+    // It goes on where it was.
+    drop(Audit::open(directory.path()).unwrap());
+    assert_eq!(audit::page(directory.path(), 101, 10).unwrap().items[0]["n"], 102);
+}
+
+#[tokio::test]
+async fn a_page_is_found_in_a_large_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Arc::new(Audit::open(directory.path()).unwrap());
+    let notes: Vec<_> = (0..5_000)
+        .map(|status| {
+            let log = log.clone();
+            tokio::spawn(async move { log.note(&line(status % 600)).await })
+        })
+        .collect();
+    for note in notes {
+        assert!(note.await.unwrap());
+    }
+    let figures = log.figures();
+    assert_eq!((figures.lines, figures.waiting), (5_000, 0));
+    assert!(figures.syncs < 1_000, "{} syncs: many calls share one", figures.syncs);
+    for after in [0, 1, 17, 2_499, 4_990, 4_999, 5_000, 5_001, u64::MAX] {
+        let page = audit::page(directory.path(), after, 3).unwrap();
+        let numbers: Vec<u64> = page.items.iter().map(|line| line["n"].as_u64().unwrap()).collect();
+        let expected: Vec<u64> = (after.saturating_add(1)..=5_001).take(3).collect();
+        assert_eq!(numbers, expected, "after {after}");
+    }
+}
+
+#[tokio::test]
+async fn the_api_gives_pages_to_those_who_may_do_everything() {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        world.post("/api/v1/tokens", json!({ "name": name, "scopes": ["read"] })).await;
+    }
+    let page = world.get("/api/v1/audit?after=1&limit=2").await.json();
+    let numbers: Vec<u64> = page["items"].as_array().unwrap().iter().map(|line| line["n"].as_u64().unwrap()).collect();
+    assert_eq!((numbers, &page["next"]), (vec![2, 3], &json!(3)));
+    let rest = world.get("/api/v1/audit?after=3").await.json();
+    assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null));
+}
+
+#[tokio::test]
+async fn whatever_is_changed_breaks_the_chain() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Audit::open(directory.path()).unwrap();
+    for status in 0..8 {
+        log.note(&line(200 + status)).await;
+    }
+    drop(log);
+    let path = directory.path().join("audit.log");
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let without: Vec<&str> = lines.iter().copied().filter(|line| !line.contains("\"n\":5,")).collect();
+    let mut swapped = lines.clone();
+    swapped.swap(3, 4);
+    let mut twice = lines.clone();
+    twice.insert(4, lines[4]);
+    let cases = [
+        ("a value", whole.replace("\"status\":203", "\"status\":500"), 5),
+        ("a number", whole.replace("\"n\":5,", "\"n\":50,"), 50),
+        ("a line less", without.join("\n") + "\n", 6),
+        ("another order", swapped.join("\n") + "\n", 5),
+        ("a line twice", twice.join("\n") + "\n", 5),
+        ("the first line", whole.replacen("start", "stars", 1), 1),
+        ("no line at all", whole.replacen("{\"n\":4", "[\"n\":4", 1), 4),
+    ];
+    for (what, text, at) in cases {
+        fs::write(&path, text).unwrap();
+        let findings = verify(directory.path()).unwrap().findings;
+        assert!(findings.iter().any(|one| one.contains(&format!("at line {at} "))), "{what}: {findings:?}");
+    }
+    fs::write(&path, &whole).unwrap();
+    is_whole(directory.path(), 9);
+}
+
+/// A crash leaves a beginning of what was being written: wherever it ends, the log goes on.
+#[tokio::test]
+async fn it_goes_on_after_a_crash_at_any_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = Audit::open(directory.path()).unwrap();
+    log.note(&line(200)).await;
+    log.note(&line(201)).await;
+    drop(log);
+    let path = directory.path().join("audit.log");
+    let whole = fs::read(&path).unwrap();
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let complete = whole[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
+        is_whole(directory.path(), complete);
+        drop(Audit::open(directory.path()).unwrap());
+        is_whole(directory.path(), complete + 1);
+        let last = lines(directory.path()).pop().unwrap();
+        let torn = cut - whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        assert_eq!(last["cut_bytes"].as_u64().unwrap_or(0), torn as u64, "what was cut is told");
+    }
+}
+
+#[test]
+fn only_one_server_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Audit::open(directory.path()).unwrap();
+    let Err(refused) = Audit::open(directory.path()) else { panic!("two of them write") };
+    assert!(refused.to_string().contains("another server"), "{refused}");
+    drop(first);
+    assert!(Audit::open(directory.path()).is_ok());
+}

@@ -1,0 +1,258 @@
+//! What every request meets: names, rates, bounds, headers, figures.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::http::{Request, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use windlass_server::auth::{Allowed, Public, Read, Scope};
+use windlass_server::{App, BODY_BYTES_MAX, ServerOptions, layered};
+
+use crate::world::{World, asking, from};
+
+/// A server with routes that real ones do not have.
+fn with_routes(options: ServerOptions) -> World {
+    let world = World::with(options);
+    let routes: axum::Router<App> = axum::Router::new()
+        .route("/panics", get(panics))
+        .route("/stream", get(stream))
+        .route("/takes", post(|_: Public, _: Json<Value>| async { "taken" }))
+        .route("/api/v1/hooks/{definition}/{trigger}", post(|_: Public| async { "delivered" }));
+    World { routes: layered(routes, world.app.clone()), ..world }
+}
+
+async fn panics(_: Public) {
+    panic!("a secret");
+}
+
+/// One that never ends by itself.
+async fn stream(_: Allowed<Read>) -> impl IntoResponse {
+    let frames = http_body_util::StreamBody::new(Endless);
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(frames))
+}
+
+struct Endless;
+
+impl futures_core::Stream for Endless {
+    type Item = Result<http_body::Frame<bytes::Bytes>, Infallible>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn another_name_is_not_answered() {
+    let world = World::new();
+    let hosts = [
+        ("localhost:7117", StatusCode::OK),
+        ("127.0.0.1:1", StatusCode::OK),
+        ("[::1]", StatusCode::OK),
+        ("evil.example:7117", StatusCode::MISDIRECTED_REQUEST),
+        ("localhost.evil.example", StatusCode::MISDIRECTED_REQUEST),
+    ];
+    for path in ["/healthz", "/api/v1/tokens"] {
+        for (host, expected) in hosts {
+            let mut request = asking("GET", path, Some(&world.first), None);
+            request.headers_mut().insert(header::HOST, host.parse().unwrap());
+            let answer = world.ask(request).await;
+            assert_eq!(answer.status, expected, "{host} {path}");
+            assert!(expected.is_success() || answer.is_problem());
+        }
+    }
+    let absolute = asking("GET", "http://evil.example/healthz", None, None);
+    assert_eq!(world.ask(absolute).await.status, StatusCode::MISDIRECTED_REQUEST);
+    let mut twice = asking("GET", "/healthz", None, None);
+    twice.headers_mut().append(header::HOST, "localhost".parse().unwrap());
+    assert_eq!(world.ask(twice).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn another_page_changes_nothing() {
+    let world = World::new();
+    let post = |origin: &str| {
+        let body = json!({ "name": "x", "scopes": ["read"] });
+        let mut request = asking("POST", "/api/v1/tokens", Some(&world.first), Some(body));
+        request.headers_mut().insert(header::ORIGIN, origin.parse().unwrap());
+        request
+    };
+    assert_eq!(world.ask(post("http://localhost:7117")).await.status, StatusCode::CREATED);
+    for origin in ["http://evil.example", "null", "http://localhost:1", "https://localhost:7117.evil.example"] {
+        assert_eq!(world.ask(post(origin)).await.status, StatusCode::FORBIDDEN, "{origin}");
+    }
+    let mut preflight = asking("OPTIONS", "/api/v1/tokens", None, None);
+    preflight.headers_mut().insert(header::ORIGIN, "http://evil.example".parse().unwrap());
+    preflight.headers_mut().insert("access-control-request-method", "POST".parse().unwrap());
+    let answer = world.ask(preflight).await;
+    assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")));
+}
+
+#[tokio::test]
+async fn every_answer_has_its_headers() {
+    let world = World::new();
+    let asked = [
+        asking("GET", "/healthz", None, None),
+        asking("GET", "/api/v1/tokens", Some(&world.first), None),
+        asking("GET", "/api/v1/tokens", None, None),
+        asking("GET", "/nowhere", None, None),
+        asking("PUT", "/healthz", None, None),
+        asking("GET", "http://evil.example/", None, None),
+    ];
+    for request in asked {
+        let shown = format!("{} {}", request.method(), request.uri());
+        let answer = world.ask(request).await;
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{shown}");
+        assert_eq!(answer.header("cache-control"), "no-store", "{shown}");
+        assert!(answer.header("content-security-policy").starts_with("default-src 'none'"), "{shown}");
+        assert_eq!(answer.header("x-frame-options"), "DENY", "{shown}");
+        assert_eq!(answer.header("access-control-allow-origin"), "", "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn one_token_asks_so_often_and_no_more() {
+    let world = World::with(ServerOptions { rate_per_second: 5, ..ServerOptions::default() });
+    let mut limited = None;
+    for _ in 0..7 {
+        let answer = world.get("/metrics").await;
+        if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            limited = Some(answer);
+        }
+    }
+    let limited = limited.expect("one of them is too many");
+    assert!(limited.is_problem());
+    assert_eq!((limited.header("retry-after"), &limited.json()["code"]), ("1", &json!("WND-3006")));
+    // Another one has a rate of its own.
+    let (_, other) = world.token(&[Scope::Read]);
+    assert_eq!(world.ask(asking("GET", "/metrics", Some(&other), None)).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn whoever_guesses_is_slowed_down_and_nobody_else() {
+    let world = World::new();
+    let guess = |address: &str| from(asking("GET", "/metrics", Some("wl_guess"), None), address);
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        statuses.push(world.ask(guess("10.0.0.1")).await.status);
+    }
+    assert_eq!(statuses[0], StatusCode::UNAUTHORIZED);
+    assert_eq!(statuses[39], StatusCode::TOO_MANY_REQUESTS);
+    let right = from(asking("GET", "/metrics", Some(&world.first), None), "10.0.0.1");
+    assert_eq!(world.ask(right).await.status, StatusCode::OK, "a neighbour with a token");
+    assert_eq!(world.ask(guess("10.0.0.2")).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_webhook_is_called_so_often_and_no_more() {
+    let world = with_routes(ServerOptions::default());
+    let deliver = |trigger: &str| asking("POST", &format!("/api/v1/hooks/sync/{trigger}"), None, Some(json!({})));
+    let mut last = StatusCode::OK;
+    for _ in 0..2_000 {
+        last = world.ask(deliver("a")).await.status;
+        if last == StatusCode::TOO_MANY_REQUESTS {
+            break;
+        }
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(world.ask(deliver("b")).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn errors_of_the_routes_are_problems() {
+    let world = with_routes(ServerOptions::default());
+    let take = |kind: &str, body: Body| {
+        let request = Request::builder().method("POST").uri("/takes").header(header::CONTENT_TYPE, kind);
+        request.body(body).unwrap()
+    };
+    let cases = [
+        (take("text/plain", Body::from("{}")), 415, "WND-3014"),
+        (take("application/json", Body::from("{")), 400, "WND-3000"),
+        (take("application/json", Body::from(vec![b' '; BODY_BYTES_MAX + 1])), 413, "WND-3005"),
+        (asking("GET", "/takes", None, None), 405, "WND-3015"),
+        (asking("GET", "/nowhere", None, None), 404, "WND-3003"),
+        (asking("GET", "/panics", None, None), 500, "WND-3099"),
+    ];
+    for (request, status, code) in cases {
+        let answer = world.ask(request).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["code"]), (status, &json!(code)), "{}", answer.text());
+        assert!(answer.is_problem() && !answer.text().contains("a secret"));
+    }
+}
+
+#[tokio::test]
+async fn streams_are_counted_and_end_with_the_server() {
+    let world = with_routes(ServerOptions { streams_per_token_max: 2, ..ServerOptions::default() });
+    let open = || async {
+        let request = asking("GET", "/stream", Some(&world.first), None);
+        world.routes.clone().oneshot(request).await.unwrap()
+    };
+    let (one, other) = (open().await, open().await);
+    assert_eq!((one.status(), other.status()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(open().await.status(), StatusCode::TOO_MANY_REQUESTS);
+    drop(other);
+    let third = open().await;
+    assert_eq!(third.status(), StatusCode::OK, "whoever goes makes room");
+    let figures = world.app.metrics.text(&world.app).unwrap();
+    assert!(figures.contains("windlass_streams 2"), "{figures}");
+    world.app.drain();
+    for stream in [one, third] {
+        tokio::time::timeout(Duration::from_secs(10), stream.into_body().collect()).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn ready_means_ready() {
+    let world = World::new();
+    let ask = || asking("GET", "/readyz", None, None);
+    let ready = world.ask(ask()).await;
+    assert_eq!((ready.status, &ready.json()["status"]), (StatusCode::OK, &json!("ready")));
+    world.app.drain();
+    let stopping = world.ask(ask()).await;
+    assert_eq!(stopping.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(stopping.is_problem() && stopping.header("retry-after") == "1");
+    assert_eq!(world.ask(asking("GET", "/healthz", None, None)).await.status, StatusCode::OK, "it still lives");
+}
+
+#[tokio::test]
+async fn figures_are_complete_and_bounded() {
+    let world = World::new();
+    world.post("/api/v1/tokens", json!({ "name": "x", "scopes": ["read"] })).await;
+    for number in 0..20 {
+        world.ask(asking("GET", &format!("/nowhere/{number}"), None, None)).await;
+        world.ask(asking(&format!("M{number}"), "/healthz", None, None)).await;
+    }
+    let answer = world.get("/metrics").await;
+    assert!(answer.header("content-type").starts_with("application/openmetrics-text"));
+    let text = answer.text();
+    let expected = [
+        r#"windlass_http_requests_total{route="/api/v1/tokens",method="POST",status="201"} 1"#,
+        r#"windlass_http_requests_total{route="none",method="GET",status="404"} 20"#,
+        r#"windlass_http_requests_total{route="/healthz",method="other",status="405"} 20"#,
+        r#"windlass_http_request_seconds_count{route="/api/v1/tokens",method="POST"} 1"#,
+        "windlass_runs_open 0",
+        "windlass_runs_resident 0",
+        "windlass_runs_waiting 0",
+        "windlass_jobs_running 0",
+        "windlass_commits_total 0",
+        "windlass_ticks_total 0",
+        "windlass_turns_total 0",
+        "windlass_audit_lines_total 1",
+        "windlass_audit_waiting 0",
+        r#"windlass_commit_seconds_bucket{le="+Inf"} 0"#,
+        "# EOF",
+    ];
+    for line in expected {
+        assert!(text.contains(line), "{line} is not in:\n{text}");
+    }
+    assert!(!text.contains("/nowhere") && !text.contains("M1\""));
+}

@@ -1,0 +1,8 @@
+//! Who may do what, proved over all routes; and what every request meets.
+
+mod audit;
+mod edges;
+mod listener;
+mod routes;
+mod tokens;
+mod world;

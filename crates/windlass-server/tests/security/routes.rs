@@ -1,0 +1,311 @@
+//! The proof: every route of the document, asked in every wrong way.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::routing::get;
+use serde_json::{Value, json};
+use windlass_server::api::document;
+use windlass_server::auth::{Scope, guard};
+use windlass_server::layered;
+
+use crate::world::{Answer, World, asking};
+
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WINDLASS"];
+
+/// Who may call an operation, as the document says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Needs {
+    Nothing,
+    Scope(Scope),
+    Signature,
+}
+
+#[derive(Clone, Debug)]
+struct Operation {
+    method: String,
+    /// With something in place of its parameters.
+    path: String,
+    template: String,
+    needs: Needs,
+}
+
+impl Operation {
+    fn ask(&self, token: Option<&str>) -> Request<Body> {
+        let body = (!matches!(self.method.as_str(), "GET" | "HEAD")).then(|| json!({}));
+        asking(&self.method, &self.path, token, body)
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.template)
+    }
+}
+
+fn operations() -> Vec<Operation> {
+    let document: Value = serde_json::to_value(document()).unwrap();
+    let mut operations = Vec::new();
+    for (template, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let method = method.to_uppercase();
+            if METHODS.contains(&method.as_str()) {
+                let needs = needs(&format!("{method} {template}"), operation);
+                operations.push(Operation { method, path: filled(template), template: template.clone(), needs });
+            }
+        }
+    }
+    assert!(operations.len() >= 8, "the document has lost its routes");
+    operations
+}
+
+fn needs(name: &str, operation: &Value) -> Needs {
+    let security = operation["security"].as_array().unwrap_or_else(|| panic!("{name} does not say who may call it"));
+    assert_eq!(security.len(), 1, "{name} has one way in");
+    let ways = security[0].as_object().unwrap();
+    match ways.iter().next() {
+        None => Needs::Nothing,
+        Some((scheme, scopes)) if scheme == guard::SCHEME => {
+            let scopes: Vec<Scope> = serde_json::from_value(scopes.clone()).unwrap();
+            assert_eq!(scopes.len(), 1, "{name} needs one scope");
+            Needs::Scope(scopes[0])
+        }
+        Some(_) => Needs::Signature,
+    }
+}
+
+fn filled(template: &str) -> String {
+    let parts = template.split('/').map(|part| if part.starts_with('{') { "1" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[track_caller]
+fn is_refused(operation: &Operation, answer: &Answer, status: StatusCode, why: &str) {
+    assert_eq!(answer.status, status, "{} {why}: {}", operation.name(), answer.text());
+    assert!(answer.is_problem(), "{} {why}: {}", operation.name(), answer.text());
+}
+
+#[tokio::test]
+async fn nobody_without_a_token() {
+    let world = World::new();
+    let garbage = ["", "x", "wl_", "wl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "' or 1=1 --"];
+    let mut wrong: Vec<(String, Option<String>)> = vec![("no token".to_owned(), None)];
+    wrong.extend(garbage.iter().map(|token| (format!("garbage `{token}`"), Some((*token).to_owned()))));
+    wrong.push(("an expired token".to_owned(), Some(world.expired())));
+    wrong.push(("a revoked token".to_owned(), Some(world.revoked())));
+    // A token that is nearly right is as wrong as any.
+    wrong.push(("a longer token".to_owned(), Some(format!("{}x", world.first))));
+    wrong.push(("a shorter token".to_owned(), Some(world.first[..world.first.len() - 1].to_owned())));
+    wrong.push(("a token in other letters".to_owned(), Some(world.first.to_uppercase())));
+    for operation in operations() {
+        for (why, token) in &wrong {
+            let answer = world.ask(operation.ask(token.as_deref())).await;
+            match operation.needs {
+                Needs::Nothing => {
+                    assert!(answer.status != StatusCode::UNAUTHORIZED, "{} is public ({why})", operation.name());
+                }
+                Needs::Scope(_) => {
+                    is_refused(&operation, &answer, StatusCode::UNAUTHORIZED, why);
+                    assert_eq!(answer.header("www-authenticate"), "Bearer");
+                }
+                Needs::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_looked_for_in_one_place() {
+    let world = World::new();
+    let first = world.first.clone();
+    let plain = |header: &str, value: String| {
+        Request::builder().uri("/api/v1/tokens").header(header, value).body(Body::empty()).unwrap()
+    };
+    let mut twice = plain("authorization", format!("Bearer {first}"));
+    twice.headers_mut().append("authorization", format!("Bearer {first}").parse().unwrap());
+    let wrong = [
+        ("another scheme", plain("authorization", format!("Basic {first}"))),
+        ("no scheme", plain("authorization", first.clone())),
+        ("a cookie", plain("cookie", format!("token={first}"))),
+        ("another header", plain("x-token", first.clone())),
+        ("two of them", twice),
+        ("the query", asking("GET", &format!("/api/v1/tokens?token={first}&access_token={first}"), None, None)),
+    ];
+    for (why, request) in wrong {
+        assert_eq!(world.ask(request).await.status, StatusCode::UNAUTHORIZED, "{why}");
+    }
+    for scheme in ["Bearer ", "bearer ", "BEARER  "] {
+        let right = plain("authorization", format!("{scheme}{first}"));
+        assert_eq!(world.ask(right).await.status, StatusCode::OK, "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn each_scope_opens_what_it_includes() {
+    let world = World::new();
+    for own in Scope::ALL {
+        let (_, token) = world.token(&[own]);
+        for operation in operations() {
+            let answer = world.ask(operation.ask(Some(&token))).await;
+            let why = format!("with `{}`", own.as_str());
+            match operation.needs {
+                Needs::Scope(needed) if !own.includes(needed) => {
+                    is_refused(&operation, &answer, StatusCode::FORBIDDEN, &why);
+                    assert!(answer.json()["detail"].as_str().unwrap().contains(needed.as_str()));
+                }
+                Needs::Scope(_) | Needs::Nothing => {
+                    let refused = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR];
+                    assert!(!refused.contains(&answer.status), "{} {why}: {}", operation.name(), answer.text());
+                }
+                // A token is no signature.
+                Needs::Signature => assert!(!answer.status.is_success(), "{} {why}", operation.name()),
+            }
+        }
+    }
+}
+
+/// Which scopes include which, written out: a change of the rule is a change of this table.
+#[test]
+fn what_scopes_include() {
+    use Scope::{Admin, Control, Read, Run, Work};
+    let table = [
+        (Read, &[Read][..]),
+        (Run, &[Read, Run]),
+        (Control, &[Read, Control]),
+        (Work, &[Work]),
+        (Admin, &[Read, Run, Control, Work, Admin]),
+    ];
+    for (own, included) in table {
+        for other in Scope::ALL {
+            assert_eq!(own.includes(other), included.contains(&other), "{own:?} {other:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_method_but_those_declared() {
+    let world = World::new();
+    let operations = operations();
+    for operation in &operations {
+        for method in METHODS {
+            let same = |other: &&Operation| other.template == operation.template && other.method == method;
+            if operations.iter().any(|other| same(&other)) {
+                continue;
+            }
+            let answer = world.ask(asking(method, &operation.path, Some(&world.first), None)).await;
+            // A route may be what another one has a parameter for.
+            let elsewhere = operations.iter().any(|other| other.method == method && matches(other, &operation.path));
+            let has_get = operations.iter().any(|other| other.template == operation.template && other.method == "GET");
+            if method == "HEAD" && has_get {
+                assert!(answer.body.is_empty(), "HEAD {}", operation.template);
+                let anonymous = world.ask(asking(method, &operation.path, None, None)).await;
+                let public = operation.needs == Needs::Nothing || anonymous.status == StatusCode::UNAUTHORIZED;
+                assert!(public, "HEAD {} asks as GET does", operation.template);
+            } else if !elsewhere {
+                let not_so = [StatusCode::METHOD_NOT_ALLOWED, StatusCode::NOT_FOUND];
+                let shown = format!("{method} {}: {} {}", operation.template, answer.status, answer.text());
+                let told = answer.is_problem() || method == "HEAD";
+                assert!(not_so.contains(&answer.status) && told, "{shown}");
+            }
+        }
+    }
+}
+
+fn matches(operation: &Operation, path: &str) -> bool {
+    let (own, other): (Vec<&str>, Vec<&str>) = (operation.template.split('/').collect(), path.split('/').collect());
+    own.len() == other.len() && own.iter().zip(&other).all(|(own, other)| own.starts_with('{') || own == other)
+}
+
+/// What proxies, frameworks and careless prefixes have taken for another path.
+fn tricks(path: &str, public: &str) -> Vec<String> {
+    let last = path.rsplit('/').next().unwrap();
+    let inner = path.trim_start_matches('/');
+    vec![
+        format!("{path}/"),
+        format!("{path}//"),
+        format!("/{path}"),
+        format!("//{path}"),
+        path.replace("/api/", "/api//"),
+        format!("{path};x"),
+        format!("{path};{public}"),
+        format!("{path}/{inner}"),
+        format!("{path}{public}"),
+        format!("{path}/..{public}"),
+        format!("{path}/%2e%2e/{last}"),
+        format!("{path}/%2e%2e%2f{last}"),
+        format!("{public}/..{path}"),
+        format!("{public}/%2e%2e{path}"),
+        format!("{public}/%2e%2e%2f{inner}"),
+        format!("{public};{path}"),
+        format!("{public}{path}"),
+        format!("/.{path}"),
+        format!("/%2e{path}"),
+        format!("/x/..{path}"),
+        path.to_uppercase(),
+        path.replacen("/api", "/API", 1),
+        path.replace('/', "%2f"),
+        path.replacen('/', "/%2f", 2),
+        format!("{path}%00"),
+        format!("{path}%20"),
+        format!("{path}%0d%0ax"),
+        format!("{path}.json"),
+        format!("{path}?path={public}"),
+        format!("{path}%3f{public}"),
+        format!("{path}%23{public}"),
+        path.replace("v1", "v%31"),
+        path.replace('/', "\\"),
+    ]
+}
+
+#[tokio::test]
+async fn no_path_leads_around() {
+    let world = World::new();
+    let operations = operations();
+    let public: Vec<&str> =
+        operations.iter().filter(|one| one.needs == Needs::Nothing).map(|one| one.path.as_str()).collect();
+    for operation in operations.iter().filter(|one| one.needs != Needs::Nothing) {
+        for public in &public {
+            for trick in tricks(&operation.path, public) {
+                let Ok(uri) = trick.parse::<axum::http::Uri>() else { continue };
+                if uri.path().is_empty() {
+                    continue;
+                }
+                let body = (operation.method != "GET").then(|| json!({}));
+                let answer = world.ask(asking(&operation.method, &trick, None, body)).await;
+                let shown = format!("{} {trick}: {} {}", operation.method, answer.status, answer.text());
+                // The page may answer for any path, and says nothing.
+                let page = answer.header("content-type").starts_with("text/html");
+                let refused = answer.status.is_client_error() && answer.is_problem();
+                assert!(refused || page, "{shown}");
+            }
+        }
+    }
+}
+
+/// By whatever way a handler becomes a route: without an authorisation type it does not answer.
+#[tokio::test]
+async fn a_handler_that_asks_nobody_is_not_heard() {
+    let world = World::new();
+    let routes = axum::Router::new().route("/forgotten", get(|| async { "a secret" }));
+    let routes = layered(routes, world.app.clone());
+    let world = World { routes, ..world };
+    for token in [None, Some(world.first.clone())] {
+        let answer = world.ask(asking("GET", "/forgotten", token.as_deref(), None)).await;
+        assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(answer.is_problem() && !answer.text().contains("a secret"), "{}", answer.text());
+    }
+}
+
+/// Everybody gets the same document: it names each operation once.
+#[tokio::test]
+async fn the_document_is_the_routes() {
+    let world = World::new();
+    let answer = world.ask(asking("GET", "/api/v1/openapi.json", None, None)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let document = answer.json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    assert_eq!(document["components"]["securitySchemes"][guard::SCHEME]["scheme"], "bearer");
+    assert_eq!(document["paths"].as_object().unwrap().len(), {
+        let mut paths: Vec<String> = operations().into_iter().map(|operation| operation.template).collect();
+        paths.sort();
+        paths.dedup();
+        paths.len()
+    });
+}

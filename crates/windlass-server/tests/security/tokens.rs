@@ -1,0 +1,180 @@
+//! Tokens: made, shown once, used, taken away.
+
+use std::os::unix::fs::PermissionsExt;
+
+use axum::http::StatusCode;
+use serde_json::json;
+use windlass_server::ServerOptions;
+use windlass_server::auth::tokens::{self, TokenError};
+use windlass_server::auth::{Scope, first_token};
+use windlass_store::{SqliteOptions, SqliteStore, StoreRecords};
+
+use crate::world::{World, asking};
+
+#[tokio::test]
+async fn the_first_start_leaves_a_token_that_later_starts_use() {
+    let world = World::new();
+    let path = world.directory.path().join("token");
+    assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), world.first);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let random = world.first.strip_prefix("wl_").unwrap();
+    assert_eq!(random.len(), 43, "256 bits as base64url");
+    // Whoever reads the store has no token by that.
+    for record in world.store.records(tokens::KIND, "", 10).unwrap() {
+        assert!(!String::from_utf8_lossy(&record.body).contains(random));
+    }
+    let World { directory, first, app, routes, store } = world;
+    drop((app, routes, store));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let again = World::in_directory(directory, ServerOptions::default());
+    assert_eq!(again.first, first);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "closed to others again");
+    assert_eq!(again.get("/api/v1/tokens").await.json()["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_first_token_that_was_revoked_does_not_come_back() {
+    let world = World::new();
+    let id = world.get("/api/v1/tokens").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
+    world.token(&[Scope::Admin]);
+    tokens::revoke(&*world.store, &id).unwrap();
+    assert!(first_token(&*world.store, world.directory.path()).unwrap().is_none());
+    world.app.keys.refresh().unwrap();
+    assert_eq!(world.get("/api/v1/tokens").await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[test]
+fn a_file_of_another_store_is_replaced_and_a_link_is_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+    let path = directory.path().join("token");
+    std::fs::write(&path, "wl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n").unwrap();
+    let first = first_token(&store, directory.path()).unwrap().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), first.reveal());
+
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+    let elsewhere = directory.path().join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, directory.path().join("token")).unwrap();
+    assert!(matches!(first_token(&store, directory.path()), Err(TokenError::File { .. })));
+    assert!(!elsewhere.exists());
+}
+
+#[tokio::test]
+async fn a_token_is_made_shown_once_used_and_revoked() {
+    let world = World::new();
+    let made = world.post("/api/v1/tokens", json!({ "name": "ci", "scopes": ["run", "read"] })).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    let made = made.json();
+    let (id, secret) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    assert_eq!(made["scopes"], json!(["read", "run"]));
+    let with = |method: &'static str, path: &str| asking(method, path, Some(secret), None);
+    assert_eq!(world.ask(with("GET", "/metrics")).await.status, StatusCode::OK);
+    assert_eq!(world.ask(with("GET", "/api/v1/tokens")).await.status, StatusCode::FORBIDDEN);
+    let listed = world.get("/api/v1/tokens").await;
+    assert!(listed.text().contains(id) && !listed.text().contains(secret) && !listed.text().contains("hash"));
+
+    let path = format!("/api/v1/tokens/{id}");
+    let delete = |token: &str| asking("DELETE", &path, Some(token), None);
+    assert_eq!(world.ask(delete(secret)).await.status, StatusCode::FORBIDDEN);
+    assert_eq!(world.ask(delete(&world.first)).await.status, StatusCode::OK);
+    assert_eq!(world.ask(with("GET", "/metrics")).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(world.ask(delete(&world.first)).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn the_last_that_may_do_everything_stays() {
+    let world = World::new();
+    let id = world.get("/api/v1/tokens").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/tokens/{id}");
+    let refused = world.ask(asking("DELETE", &path, Some(&world.first), None)).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.json()["hint"].as_str().unwrap().contains("token create"));
+    // One that has expired, or may do less, does not count.
+    world.expired();
+    world.token(&[Scope::Read, Scope::Run, Scope::Control, Scope::Work]);
+    assert!(matches!(tokens::revoke(&*world.store, &id), Err(TokenError::LastAdmin(_))));
+    let (other, _) = world.token(&[Scope::Admin]);
+    assert_eq!(world.ask(asking("DELETE", &path, Some(&world.first), None)).await.status, StatusCode::OK);
+    assert!(matches!(tokens::revoke(&*world.store, &other.id), Err(TokenError::LastAdmin(_))));
+}
+
+#[test]
+fn two_who_revoke_each_other_do_not_both_succeed() {
+    for _ in 0..20 {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+        let make = |name: &str| {
+            let wanted =
+                tokens::Wanted { name: name.to_owned(), scopes: vec![Scope::Admin], expires_at: None, by: None };
+            tokens::create(&store, wanted).unwrap().0.id
+        };
+        let (one, other) = (make("one"), make("other"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| tokens::revoke(&store, &one).is_ok());
+            scope.spawn(|| tokens::revoke(&store, &other).is_ok());
+        });
+        assert!(tokens::has_admin(&store).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn what_a_token_cannot_be() {
+    let world = World::new();
+    let wrong = [
+        json!({ "name": "", "scopes": ["read"] }),
+        json!({ "name": "a\nb", "scopes": ["read"] }),
+        json!({ "name": "x".repeat(101), "scopes": ["read"] }),
+        json!({ "name": "x", "scopes": [] }),
+        json!({ "name": "x", "scopes": ["everything"] }),
+        json!({ "name": "x", "scopes": ["read"], "expires_at": "yesterday" }),
+        json!({ "name": "x", "scopes": ["read"], "expires_at": "2001-01-01T00:00:00Z" }),
+        json!({ "name": "x", "scopes": ["read"], "expires_in_seconds": u64::MAX }),
+        json!({ "name": "x", "scopes": ["read"], "expires_in_seconds": 5, "expires_at": "2101-01-01T00:00:00Z" }),
+        json!({ "name": "x", "scopes": ["read"], "token": "wl_chosen" }),
+        json!([]),
+    ];
+    for body in wrong {
+        let answer = world.post("/api/v1/tokens", body.clone()).await;
+        assert!(answer.status.is_client_error() && answer.is_problem(), "{body}: {} {}", answer.status, answer.text());
+    }
+    assert_eq!(tokens::all(&*world.store).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn another_process_makes_and_revokes_beside_the_server() {
+    let world = World::new();
+    let beside = SqliteStore::open(world.directory.path(), SqliteOptions::default()).unwrap();
+    let wanted = tokens::Wanted { name: "beside".to_owned(), scopes: vec![Scope::Read], expires_at: None, by: None };
+    let (token, secret) = tokens::create(&beside, wanted).unwrap();
+    let ask = || asking("GET", "/metrics", Some(secret.reveal()), None);
+    assert_eq!(world.ask(ask()).await.status, StatusCode::OK);
+    tokens::revoke(&beside, &token.id).unwrap();
+    // The server looks a few times a second: until then an old answer is allowed, afterwards not.
+    let gone = async {
+        while world.ask(ask()).await.status != StatusCode::UNAUTHORIZED {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn when_it_was_used_last_is_known() {
+    let world = World::new();
+    let (token, secret) = world.token(&[Scope::Read]);
+    assert_eq!(world.ask(asking("GET", "/metrics", Some(&secret), None)).await.status, StatusCode::OK);
+    let noted = async {
+        let used = || tokens::all(&*world.store).unwrap().into_iter().find(|(one, _)| one.id == token.id);
+        while used().unwrap().0.last_used.is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), noted).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_authorisation_anybody_may() {
+    let world = World::with(ServerOptions { open: true, ..ServerOptions::default() });
+    assert_eq!(world.ask(asking("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
+}

@@ -1,0 +1,156 @@
+//! A server over a store in a directory of its own, asked without a listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
+use serde_json::Value;
+use tempfile::TempDir;
+use tower::ServiceExt;
+use windlass_core::Limits;
+use windlass_runtime::{Engine, EngineOptions, real_now};
+use windlass_server::audit::Audit;
+use windlass_server::auth::tokens::{self, Token, Wanted};
+use windlass_server::auth::{Keys, Peer, Scope, first_token};
+use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_store::{RecordChange, SqliteOptions, SqliteStore, Store};
+use windlass_syntax::Report;
+use windlass_value::{Duration, Timestamp};
+
+/// Nothing is compiled in these tests.
+struct NoDialect;
+
+impl Compiler for NoDialect {
+    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+        Err(Vec::new())
+    }
+}
+
+pub struct World {
+    pub app: App,
+    pub routes: Router,
+    pub store: Arc<dyn Store>,
+    /// The token of the file beside the store.
+    pub first: String,
+    pub directory: TempDir,
+}
+
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn is_problem(&self) -> bool {
+        self.header("content-type") == "application/problem+json" && self.json()["status"] == self.status.as_u16()
+    }
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(ServerOptions::default())
+    }
+
+    pub fn with(options: ServerOptions) -> World {
+        World::in_directory(tempfile::tempdir().unwrap(), options)
+    }
+
+    pub fn in_directory(directory: TempDir, options: ServerOptions) -> World {
+        let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let first = first_token(&*store, directory.path()).unwrap();
+        let app = app(&store, directory.path(), options);
+        let first = first.map(|secret| secret.reveal().to_owned()).unwrap_or_default();
+        World { routes: router(app.clone()), app, store, first, directory }
+    }
+
+    pub async fn ask(&self, request: Request<Body>) -> Answer {
+        let answer = self.routes.clone().oneshot(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.ask(asking("GET", path, Some(&self.first), None)).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask(asking("POST", path, Some(&self.first), Some(body))).await
+    }
+
+    pub fn token(&self, scopes: &[Scope]) -> (Token, String) {
+        let wanted = Wanted { name: "trial".to_owned(), scopes: scopes.to_vec(), expires_at: None, by: None };
+        let (token, secret) = tokens::create(&*self.store, wanted).unwrap();
+        (token, secret.reveal().to_owned())
+    }
+
+    /// One that was good until a second ago.
+    pub fn expired(&self) -> String {
+        let (token, secret) = self.token(&[Scope::Admin]);
+        let token = Token { expires_at: Some(before(real_now())), ..token };
+        let body = serde_json::to_vec(&token).unwrap();
+        let change = RecordChange::put(tokens::KIND, &token.id, body, real_now());
+        assert!(self.store.change_records(vec![change]).unwrap());
+        secret
+    }
+
+    pub fn revoked(&self) -> String {
+        let (token, secret) = self.token(&[Scope::Admin]);
+        tokens::revoke(&*self.store, &token.id).unwrap();
+        secret
+    }
+}
+
+fn before(at: Timestamp) -> Timestamp {
+    at - Duration::from_secs(1)
+}
+
+pub fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerOptions) -> App {
+    App::new(Parts {
+        engine: Engine::new(store.clone(), EngineOptions::default()).unwrap(),
+        store: store.clone(),
+        limits: Limits::default(),
+        options,
+        compiler: Arc::new(NoDialect),
+        definitions: Default::default(),
+        keys: Keys::open(store.clone()).unwrap(),
+        audit: Audit::open(directory).unwrap(),
+        dispatcher: Default::default(),
+        metrics: Default::default(),
+    })
+}
+
+pub fn asking(method: &str, path: &str, token: Option<&str>, body: Option<Value>) -> Request<Body> {
+    let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
+    request = request.header(header::HOST, "localhost:7117");
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    match body {
+        Some(body) => request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string())),
+        None => request.body(Body::empty()),
+    }
+    .unwrap()
+}
+
+/// As if it had come from there.
+pub fn from(mut request: Request<Body>, address: &str) -> Request<Body> {
+    request.extensions_mut().insert(Peer(SocketAddr::new(address.parse().unwrap(), 40_000)));
+    request
+}
