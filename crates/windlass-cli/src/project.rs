@@ -79,12 +79,23 @@ impl Project {
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
     pub fn add_to(self, engine: &Engine) -> Result<(BlobHash, Arc<Program>), Failure> {
-        let mut added: Vec<(BlobHash, Arc<Program>)> = Vec::new();
+        Ok(engine.add_plan(self.add_below(engine)?)?)
+    }
+
+    /// Keeps the plans of what the definition calls, and gives its own.
+    pub fn add_below(mut self, engine: &Engine) -> Result<Plan, Failure> {
+        let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
+        let mut added: Vec<BlobHash> = Vec::new();
+        let pinned = |calls: Vec<(Arc<str>, usize)>, added: &[BlobHash]| {
+            calls.into_iter().map(|(name, at)| (name, added[at])).collect()
+        };
         for Definition { mut plan, calls } in self.definitions {
-            plan.pins = calls.into_iter().map(|(name, at)| (name, added[at].0)).collect();
-            added.push(engine.add_plan(plan)?);
+            plan.pins = pinned(calls, &added);
+            added.push(engine.add_plan(plan)?.0);
         }
-        added.pop().ok_or_else(|| Failure::silent(Exit::Invalid))
+        let Definition { mut plan, calls } = asked;
+        plan.pins = pinned(calls, &added);
+        Ok(plan)
     }
 }
 
