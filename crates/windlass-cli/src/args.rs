@@ -55,6 +55,10 @@ pub enum Command {
     Cancel(Cancel),
     /// Answer a run that waits for something
     Signal(Signal),
+    /// What runs ask of people
+    Approvals(Approvals),
+    /// Answer what a run asks
+    Approve(Approve),
     /// Rebuild a run's state from its journal and compare
     Replay(Replay),
     /// Draw a definition, or what has happened in a run
@@ -439,6 +443,26 @@ pub struct Signal {
     /// A name for this request: the same twice counts once
     #[arg(long, value_name = "ID")]
     pub request_id: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Approvals {
+    /// Only of this run: its id, its beginning, or `last`
+    pub run: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Approve {
+    /// The run's id, its beginning, or `last`
+    pub run: String,
+    /// What is answered, by its name or path as `windlass approvals` shows it; needed if the run asks for several things
+    pub name: Option<String>,
+    /// The answer: JSON, or `@FILE`
+    #[arg(long, value_name = "JSON")]
+    pub data: Option<String>,
+    /// One property of the answer; may be given more than once
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 #[derive(ClapArgs)]

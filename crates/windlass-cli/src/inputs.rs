@@ -123,6 +123,16 @@ pub fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
     parse_json(text).map_err(|error| Failure::usage(error.to_string()).place(place))
 }
 
+/// An answer: what is given whole, and single properties of it.
+pub fn answer(whole: Option<Value>, set: &[String]) -> Result<Value, Failure> {
+    let mut whole = whole;
+    if !set.is_empty() {
+        let set = singles(set, &[], None)?;
+        merge(&mut whole, Value::map(set))?;
+    }
+    Ok(whole.unwrap_or(Value::Null))
+}
+
 fn singles(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Result<Map, Failure> {
     let mut map = Map::new();
     for pair in set {

@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod approvals;
 mod check;
 mod clean;
 mod delivery;
@@ -40,6 +41,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Pause(args) => requests::pause(global, &args),
         Command::Cancel(args) => requests::cancel(global, &args),
         Command::Signal(args) => requests::signal(global, &args),
+        Command::Approvals(args) => approvals::approvals(global, &args),
+        Command::Approve(args) => approvals::approve(global, &args),
         Command::Replay(args) => replay::replay(global, &args),
         Command::Graph(args) => graph::graph(global, &args),
         Command::Serve(args) => serve::serve(global, &args),

@@ -1,6 +1,7 @@
 //! `windlass pause`, `cancel` and `signal`: messages to whoever runs the run, now or later.
 
 use windlass_runtime::{Answer, Request, new_run_id, request};
+use windlass_store::RunRow;
 use windlass_value::Value;
 
 use crate::args::{self, Global};
@@ -22,7 +23,7 @@ pub fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failure> {
     ask(global, &args.run, args.request_id.as_deref(), "signal", wish)
 }
 
-fn payload(data: Option<&str>) -> Result<Value, Failure> {
+pub fn payload(data: Option<&str>) -> Result<Value, Failure> {
     match data.map(|data| (data, data.strip_prefix('@'))) {
         None => Ok(Value::Null),
         Some((_, Some(path))) => {
@@ -42,7 +43,12 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
     let run = row.run.clone();
     let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
     let answer = request(&*store, &run, &id, wish)?;
-    let resume = stores::way_on(global, &row);
+    tell(global, &row, &id, what, &answer)
+}
+
+pub fn tell(global: &Global, row: &RunRow, id: &str, what: &str, answer: &Answer) -> Result<Exit, Failure> {
+    let run = &row.run;
+    let resume = stores::way_on(global, row);
     let (word, sentence) = match answer {
         Answer::Delivered if what == "pause" => {
             ("delivered", format!("pause: delivered to the process that runs {run}; it goes on with\n  {resume}"))
@@ -65,5 +71,5 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
         ]))?,
         false => out::print(&sentence)?,
     }
-    Ok(if answer == Answer::Ended { Exit::Otherwise } else { Exit::Good })
+    Ok(if *answer == Answer::Ended { Exit::Otherwise } else { Exit::Good })
 }

@@ -1,0 +1,92 @@
+//! `windlass approvals` and `windlass approve`: what runs ask of people, and the answers.
+
+use windlass_runtime::real_now;
+use windlass_tools::approval::{self, Approval, Refused};
+use windlass_value::Value;
+
+use super::requests;
+use crate::args::{self, Global};
+use crate::failure::{Exit, Failure};
+use crate::{host, inputs, out, stores, text};
+
+/// Read from the store at once.
+const PAGE: u32 = 500;
+
+pub fn approvals(global: &Global, args: &args::Approvals) -> Result<Exit, Failure> {
+    let store = stores::open(global)?;
+    let run = args.run.as_deref().map(|run| stores::find(&*store, run)).transpose()?.map(|row| row.run);
+    let mut open: Vec<Approval> = Vec::new();
+    loop {
+        let after = open.last().map_or(0, |approval| approval.position);
+        let page = approval::approvals(&*store, run.as_deref(), after, PAGE)?;
+        let whole = page.len() < PAGE as usize;
+        open.extend(page);
+        if whole {
+            break;
+        }
+    }
+    match global.json {
+        true => out::print_json(&Value::list(open.iter().map(to_value).collect()))?,
+        false => out::print(&show(&open))?,
+    }
+    Ok(Exit::Good)
+}
+
+fn show(open: &[Approval]) -> String {
+    if open.is_empty() {
+        return "nobody is asked anything".to_owned();
+    }
+    let head = ["RUN", "NAME", "TITLE", "SINCE", "ENDS IN"].map(str::to_owned).to_vec();
+    let now = real_now();
+    let line = |approval: &Approval| {
+        let title = approval.form.get("title").and_then(Value::as_str).unwrap_or_default();
+        let shared = open.iter().filter(|other| other.run == approval.run && other.name == approval.name).count() > 1;
+        vec![
+            approval.run.to_string(),
+            if shared { &approval.path } else { &approval.name }.to_string(),
+            text::cut(&text::one_line(title), 48),
+            text::span(now.since(approval.since)),
+            approval.deadline.map_or("-".to_owned(), |deadline| text::span(deadline.since(now))),
+        ]
+    };
+    text::table(&std::iter::once(head).chain(open.iter().map(line)).collect::<Vec<_>>())
+}
+
+fn to_value(approval: &Approval) -> Value {
+    let asked = |name: &str| approval.form.get(name).cloned().unwrap_or_default();
+    Value::object([
+        ("run", Value::from(approval.run.clone())),
+        ("definition", Value::from(approval.definition.as_str())),
+        ("name", Value::from(approval.name.clone())),
+        ("path", Value::from(approval.path.clone())),
+        ("title", asked("title")),
+        ("message", asked("message")),
+        ("schema", asked("schema")),
+        ("assignees", asked("assignees")),
+        ("since", Value::from(approval.since.to_string())),
+        ("deadline", Value::from(approval.deadline.map(|deadline| deadline.to_string()))),
+    ])
+}
+
+pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
+    let whole = args.data.as_deref().map(|data| requests::payload(Some(data))).transpose()?;
+    let data = inputs::answer(whole, &args.set)?;
+    let store = stores::open(global)?;
+    let row = stores::find(&*store, &args.run)?;
+    let found = approval::find(&*store, &row.run, args.name.as_deref()).map_err(failure)?;
+    let answer = host::runtime()?.block_on(found.answer(&*store, data)).map_err(failure)?;
+    requests::tell(global, &row, &found.path, "approve", &answer)
+}
+
+fn failure(refused: Refused) -> Failure {
+    let hint = match &refused {
+        Refused::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
+        Refused::Misfits(_) => "give it with --data JSON, or property by property: --set approved=true",
+        Refused::Unchecked(_) => {
+            "correct the schema in the definition; this run can be answered with `windlass signal`"
+        }
+        Refused::NotAsked(..) => "`windlass approvals` lists what runs ask",
+        Refused::Several(..) => "name one of them: windlass approve RUN PATH",
+    };
+    Failure::usage(refused.to_string()).hint(hint)
+}
