@@ -35,6 +35,10 @@ pub struct Item {
     pub items: Vec<Item>,
     /// What a run has made of it; None in the drawing of a plan.
     pub passage: Option<Passage>,
+    /// The path of its events, with `[]` for any turn of a loop. None for what has no events of its own.
+    pub path: Option<String>,
+    /// It is a loop: its turns are kept under its path.
+    pub turns: bool,
 }
 
 /// What a box stands for.
@@ -313,6 +317,8 @@ impl Item {
             shape,
             items: Vec::new(),
             passage: None,
+            path: None,
+            turns: false,
         }
     }
 

@@ -28,8 +28,8 @@ pub use clock::{Clock, real_now};
 pub use control_loop::{ControlLoop, Exit};
 pub use engine::{
     Answer, Engine, EngineFigures, EngineOptions, EventReader, Keep, Notice, NoticeHook, Recovery, Request, Restart,
-    Restarted, RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered, input_hash,
-    is_run_id, new_run_id, open_below, request, why_set_aside,
+    Restarted, RunChange, RunCounts, RunEnd, RunHandle, RunOptions, StartOptions, TriggerOptions, Triggered,
+    input_hash, is_run_id, new_run_id, open_below, request, why_set_aside,
 };
 pub use error::RuntimeError;
 pub use outside::{Gate, REFERENCE, has_reference, outside};

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use windlass_runtime::RuntimeError;
-use windlass_store::StoreError;
+use windlass_store::{StoreError, StoreErrorKind};
 
 /// The server's own codes; what comes from a definition or a run has the code it has there.
 pub mod codes {
@@ -134,12 +134,34 @@ impl From<RuntimeError> for Problem {
                 (StatusCode::CONFLICT, codes::CONFLICT)
             }
             RuntimeError::HasEnded(_) => (StatusCode::CONFLICT, codes::RUN_ENDED),
-            RuntimeError::Input(_) | RuntimeError::Delivery(_) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT)
+            RuntimeError::StillOpen(_)
+            | RuntimeError::NothingFailed(_)
+            | RuntimeError::NotKept(_)
+            | RuntimeError::Owned { .. }
+            | RuntimeError::Quarantined { .. } => (StatusCode::CONFLICT, codes::CONFLICT),
+            RuntimeError::Input(_)
+            | RuntimeError::Delivery(_)
+            | RuntimeError::NoSuchPath { .. }
+            | RuntimeError::NoSuchOccurrence { .. }
+            | RuntimeError::NoSuchVariable { .. }
+            | RuntimeError::BeganBefore { .. } => (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT),
+            RuntimeError::Plan(_) => (StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_DEFINITION),
+            RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::MissingTools { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
             }
-            RuntimeError::Closing => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
+            RuntimeError::Store(StoreError { kind: StoreErrorKind::Busy | StoreErrorKind::Full, .. }) => {
+                (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
+            }
             _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
         };
-        Problem::new(status, code, error.to_string())
+        let hint = match &error {
+            RuntimeError::NoSuchPath { run, .. } | RuntimeError::NoSuchOccurrence { run, .. } => {
+                Some(format!("GET /api/v1/runs/{run}/steps shows what has begun, and where"))
+            }
+            RuntimeError::StillOpen(run) => Some(format!("wait for its end, or POST /api/v1/runs/{run}/restart")),
+            RuntimeError::Store(store) => store.hint.clone(),
+            _ => None,
+        };
+        Problem { hint, ..Problem::new(status, code, error.to_string()) }
     }
 }

@@ -63,6 +63,8 @@ pub trait StoreRead: Send + Sync {
     fn run(&self, run: &str) -> Result<Option<RunRow>, StoreError>;
     fn plan(&self, hash: &BlobHash) -> Result<Option<PlanRow>, StoreError>;
     fn blob(&self, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
+    /// A value that this run has written; None if only others have.
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError>;
     /// The newest snapshot at or before a tick number; None for `at_most` means the newest of all.
     fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError>;
     /// The oldest snapshot that is kept.

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use windlass_core::{Event, FrameView, Program, State, frame_tree};
-use windlass_runtime::show::Seen;
+use windlass_runtime::show::{Seen, path_of_frame};
 use windlass_value::Timestamp;
 
 use bars::Bars;
@@ -106,9 +106,7 @@ impl Begun {
 /// The paths are those of the events: `pages[3].items`.
 fn live_loops(frames: &[FrameView], parent: &str, into: &mut Vec<(Arc<str>, LoopSeen)>) {
     for view in frames {
-        let turn = view.turn.map(|turn| view.turn_path.write(turn)).unwrap_or_default();
-        let dot = if parent.is_empty() { "" } else { "." };
-        let path = format!("{parent}{turn}{dot}{}", view.name);
+        let path = path_of_frame(parent, view);
         if let Some(looping) = &view.looping {
             let (most, ended, last) = (looping.most, looping.ended, looping.last.clone());
             into.push((path.as_str().into(), LoopSeen { most, ended, last, fresh: false }));

@@ -155,7 +155,9 @@ impl Painter<'_> {
             matches!(node.kind, NodeKind::Graph(_) | NodeKind::Loop(_) | NodeKind::Branch(_) | NodeKind::Net(_));
         let shape = if is_group || !items.is_empty() { Shape::Group } else { Shape::Plain };
         let item = Item::new(&name, &*node.name, &node.label, shape);
-        into.push(Item { detail: details::of_node(self.plan, node), items, ..item });
+        let turns = matches!(&node.kind, NodeKind::Loop(looping) if !looping.machinery);
+        let path = Some(any_turn(&at.path));
+        into.push(Item { detail: details::of_node(self.plan, node), items, path, turns, ..item });
         Ends::at(name)
     }
 
@@ -210,7 +212,8 @@ impl Painter<'_> {
                 None if apart && named(&task) => {
                     self.paths.add(&at.inside(&task.label, None).path, Some(&own));
                     self.paths.tasks.insert(own.as_str().into());
-                    into.push(details::of_task(self.plan, own.clone(), task));
+                    let path = Some(any_turn(&at.inside(&task.label, None).path));
+                    into.push(Item { path, ..details::of_task(self.plan, own.clone(), task) });
                     Some(Ends::at(own))
                 }
                 None => {

@@ -221,12 +221,22 @@ impl RunDrawing {
 
     /// The drawing of all that was told.
     pub fn finish(mut self) -> Drawing {
-        let drawing = paint::paint(&self);
+        self.drawn()
+    }
+
+    /// The drawing of all that was told so far, as it stands at a time. More may follow.
+    pub fn so_far(&mut self, now: Timestamp) -> Drawing {
+        self.now = Some(now);
+        self.drawn()
+    }
+
+    fn drawn(&mut self) -> Drawing {
+        let drawing = paint::paint(self);
         if self.folded || self.firings.is_empty() || fits(&drawing) {
             return drawing;
         }
         self.fold();
-        paint::paint(&self)
+        paint::paint(self)
     }
 
     fn run_begins(&mut self, event: &Event) {

@@ -96,7 +96,8 @@ impl<'a> Painter<'a> {
         // What is the same for every run of a step need not stand in each of them.
         let of_one_run = firing.is_some() && self.run.places.get(&key.1) == Some(&key.1);
         let detail = if of_one_run { kind.clone() } else { item.detail.clone() };
-        Some(Item { id, title, kind, detail, shape, items, passage })
+        let (path, turns) = (item.path.clone(), item.turns);
+        Some(Item { id, title, kind, detail, shape, items, passage, path, turns })
     }
 
     fn leads_on(&self, item: &Item, firing: Option<u64>) -> bool {

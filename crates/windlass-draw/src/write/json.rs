@@ -28,6 +28,12 @@ fn add_item(item: &Item, parent: Option<&str>, into: &mut Vec<Value>) {
     if !item.detail.is_empty() {
         map.insert("detail", item.detail.as_str());
     }
+    if let Some(path) = &item.path {
+        map.insert("path", path.as_str());
+    }
+    if item.turns {
+        map.insert("loop", true);
+    }
     if let Shape::Event(role) = item.shape {
         map.insert("event", role.as_str());
     }

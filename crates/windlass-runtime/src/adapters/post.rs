@@ -242,7 +242,8 @@ impl Post {
     }
 }
 
-fn standing(state: &State) -> RunStatus {
+/// How a run is listed while it is in memory.
+pub(crate) fn standing(state: &State) -> RunStatus {
     match &state.phase {
         Phase::Ended(result) => run_status(result.status),
         Phase::Created | Phase::Running if state.paused => RunStatus::Paused,

@@ -80,6 +80,7 @@ impl Inner {
         let verdicts = self.store.append(vec![batch])?;
         if poisoned && verdicts.first() == Some(&Verdict::Committed) {
             self.recovery().set_aside += 1;
+            self.tell_change(&row.run, RunStatus::Quarantined);
             self.notice(&Notice::SetAside { run: row.run.clone(), why });
         }
         Ok(())

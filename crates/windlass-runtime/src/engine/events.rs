@@ -184,6 +184,13 @@ impl EventReader {
         }
     }
 
+    /// The next event, if it was read already with those before it.
+    pub fn at_hand(&mut self) -> Option<Event> {
+        let event = self.read.pop_front()?;
+        self.after = event.seq;
+        Some(event)
+    }
+
     /// The number of the newest event that was given: whoever asks for those after it again misses none.
     pub fn after(&self) -> u64 {
         self.after

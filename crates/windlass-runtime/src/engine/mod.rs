@@ -137,6 +137,7 @@ pub(crate) struct Inner {
     /// Runs that could not be brought back, and when they are tried again.
     postponed: Mutex<BTreeMap<Arc<str>, recover::Postponed>>,
     pub nudge: tokio::sync::Notify,
+    changes: broadcast::Sender<RunChange>,
     closing: watch::Sender<bool>,
     notices: Option<NoticeHook>,
     recovery: Mutex<Recovery>,
@@ -156,6 +157,16 @@ pub(crate) struct Tracked {
     /// Where its readers have its events from.
     pub feed: Arc<Feed>,
 }
+
+/// A run was made or has changed its status, durably.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunChange {
+    pub run: Arc<str>,
+    pub status: RunStatus,
+}
+
+/// Changes that whoever listens may be behind.
+const CHANGES_KEPT: usize = 4_096;
 
 /// What a handle can see of a run's fate.
 #[derive(Clone, Debug)]
@@ -262,6 +273,7 @@ impl Engine {
             loads: tokio::sync::Semaphore::new(recover::loads_at_once()),
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
+            changes: broadcast::channel(CHANGES_KEPT).0,
             closing: watch::channel(false).0,
             notices: options.notices,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
@@ -281,6 +293,12 @@ impl Engine {
     /// Commits so far, and batches in them.
     pub fn commits(&self) -> (u64, u64) {
         (self.inner.writer.commits(), self.inner.writer.batches())
+    }
+
+    /// Runs of this engine that are made or change their status, from now on. Whoever is too slow is told how many were
+    /// missed.
+    pub fn changes(&self) -> broadcast::Receiver<RunChange> {
+        self.inner.changes.subscribe()
     }
 
     /// Runs that are in memory now.
@@ -506,6 +524,13 @@ impl Inner {
             tracked.feed.close();
             // Nobody may be waiting.
             tracked.end.send_replace(end);
+        }
+    }
+
+    pub fn tell_change(&self, run: &Arc<str>, status: RunStatus) {
+        if self.changes.receiver_count() > 0 {
+            // Whoever has just gone need not hear it.
+            let _ = self.changes.send(RunChange { run: run.clone(), status });
         }
     }
 

@@ -7,12 +7,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Output, Program, Reply, RunResult, State, Tick, TickKind};
-use windlass_store::NewRun;
+use windlass_store::{NewRun, RunStatus};
 use windlass_value::BlobHash;
 
 use super::{Inner, Keep, MailPair, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
-use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept};
+use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::control_loop::{ControlLoop, Exit};
@@ -136,6 +136,7 @@ impl Inner {
             program: program.clone(),
             virtual_time,
             taken,
+            told: None,
         };
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
@@ -197,10 +198,20 @@ struct Hosted<A> {
     report: Option<FinalReport>,
     virtual_time: bool,
     taken: Option<Arc<Taken>>,
+    /// The status that whoever listens was told last.
+    told: Option<RunStatus>,
+}
+
+impl<A> Hosted<A> {
+    fn tell(&mut self, status: RunStatus) {
+        if self.told.replace(status) != Some(status) {
+            self.engine.tell_change(&self.run, status);
+        }
+    }
 }
 
 impl<A: Adapter> Adapter for Hosted<A> {
-    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, settled, release, close);
+    forward!(inner: get_now, entropy, wait_receive, more_comes, wait_for_next_task, wants_flush, load_blob, run_worker, cancel_worker, end_lease, write_to_event_stream, send_event, finalize_step, settled, close);
 
     fn on_tick(&mut self, tick: &Tick, output: &Output, state: &State) {
         self.engine.counts.ticked(output.turns.len());
@@ -213,9 +224,16 @@ impl<A: Adapter> Adapter for Hosted<A> {
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
+        self.tell(standing(state));
         if state.result().is_some() {
             self.report = Some(FinalReport::of(&self.program, state));
         }
+        Ok(())
+    }
+
+    async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
+        self.inner.release(state, blobs).await?;
+        self.tell(if state.paused { RunStatus::Paused } else { RunStatus::Waiting });
         Ok(())
     }
 

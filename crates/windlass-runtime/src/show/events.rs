@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Event;
-use windlass_store::StoreRead;
+use windlass_store::{RunRow, StoreError, StoreRead};
 use windlass_value::{Map, Timestamp, Value};
 
 use crate::RuntimeError;
@@ -72,6 +72,20 @@ impl StoredEvents {
     pub fn seen(&self) -> u64 {
         self.seen
     }
+}
+
+/// The number of the newest event that the store has of a run.
+pub fn newest_event(store: &dyn StoreRead, row: &RunRow) -> Result<u64, StoreError> {
+    let mut ticks = row.ticks;
+    while let Some(last) = ticks.checked_sub(1) {
+        let Some(row) = store.journal(&row.run, last, 1)?.into_iter().next() else { break };
+        if row.events > 0 {
+            return Ok(row.first_event + u64::from(row.events) - 1);
+        }
+        // Ticks that tell of nothing come seldom, and few in a row.
+        ticks = row.first_tick;
+    }
+    Ok(0)
 }
 
 /// The contract's object: the five fixed fields, then the event's own beside them.

@@ -10,11 +10,11 @@ mod places;
 mod tree;
 mod turns;
 
-pub use events::{Piece, StoredEvents, event_of_run, event_value, hint_of_run};
+pub use events::{Piece, StoredEvents, event_of_run, event_value, hint_of_run, newest_event};
 pub use facts::{LoopFact, LoopFacts, loop_facts, turns_most, turns_of};
 pub use image::{Seen, duration_of, error_of, live_owner, now_of, report_of, status_of};
 pub use places::span_of;
-pub use tree::{pause_tree, running_turns, tree_value};
+pub use tree::{path_of_frame, pause_tree, running_turns, tree_value};
 pub use turns::{Cell, LoopSeen, TurnPage, loops_of, strip, turn_value, turns_page};
 
 use windlass_core::ErrorInfo;

@@ -13,6 +13,13 @@ pub fn pause_tree(views: &mut [FrameView]) {
     }
 }
 
+/// The path that events of a live node have, from that of the node around it: `pages[3].items`.
+pub fn path_of_frame(above: &str, view: &FrameView) -> String {
+    let turn = view.turn.map(|turn| view.turn_path.write(turn)).unwrap_or_default();
+    let dot = if above.is_empty() { "" } else { "." };
+    format!("{above}{turn}{dot}{}", view.name)
+}
+
 /// Turns that have begun and not ended.
 pub fn running_turns(looping: &LoopView) -> u64 {
     looping.begun.saturating_sub(looping.ended)

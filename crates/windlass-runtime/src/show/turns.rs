@@ -185,17 +185,10 @@ fn covered<'a>(heads: impl Iterator<Item = &'a TurnHead>) -> u64 {
     count
 }
 
-/// A loop in at most so many cells of equal size. `turns` is how many there are, or will be.
-pub fn strip(
-    store: &dyn StoreRead,
-    run: &str,
-    path: &str,
-    turns: Option<u64>,
-    cells: u64,
-) -> Result<Vec<Cell>, RuntimeError> {
+/// A loop in at most so many cells of equal size.
+pub fn strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result<Vec<Cell>, RuntimeError> {
     let heads = store.turn_heads(run, path, 0, false, u32::MAX)?;
-    let newest = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
-    let turns = turns.unwrap_or(newest).max(newest);
+    let turns = heads.iter().map(|head| head.last + 1).max().unwrap_or(0);
     let size = turns.div_ceil(cells.max(1)).max(1);
     let mut strip: Vec<Cell> = (0..turns.div_ceil(size))
         .map(|cell| {

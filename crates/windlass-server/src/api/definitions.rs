@@ -192,7 +192,7 @@ pub async fn register(
     let draft = draft_of(&app, source, name, dialect)?;
     let by = allowed.who.name.clone();
     let done = app
-        .reading(move |app| {
+        .at_store(move |app| {
             app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(Problem::from)
         })
         .await?;
@@ -210,7 +210,7 @@ pub async fn check(
     Json(body): Json<Check>,
 ) -> Result<axum::Json<Checked>, Problem> {
     let draft = draft_of(&app, body.source, body.name, body.dialect)?;
-    let checked = app.reading(move |app| {
+    let checked = app.at_store(move |app| {
         let catalog = app.definitions.catalog(&app.engine);
         Ok(match app.compiler.compile(&draft, &catalog) {
             Ok(compiled) => Checked {
@@ -255,7 +255,7 @@ pub async fn get(
     State(app): State<App>,
     Named(name): Named,
 ) -> Result<axum::Json<DefinitionDetail>, Problem> {
-    app.reading(move |app| detail(app, &name, None)).await.map(axum::Json)
+    app.at_store(move |app| detail(app, &name, None)).await.map(axum::Json)
 }
 
 /// The versions of a definition, newest first.
@@ -269,7 +269,7 @@ pub async fn versions(
     Query(query): Query<VersionsQuery>,
 ) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
     let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let current = find(app, &name)?.current.version;
         let before = query.before.unwrap_or(u64::MAX);
         let mut found = app.definitions.versions(app.store.as_ref(), &name, before, limit + 1)?;
@@ -301,7 +301,7 @@ pub async fn version(
     Named(name): Named,
     VersionNumber(number): VersionNumber,
 ) -> Result<axum::Json<DefinitionDetail>, Problem> {
-    app.reading(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
+    app.at_store(move |app| detail(app, &name, Some(number))).await.map(axum::Json)
 }
 
 /// What can happen in a definition.
@@ -314,7 +314,7 @@ pub async fn graph(
     Named(name): Named,
     Query(query): Query<GraphQuery>,
 ) -> Result<axum::Json<Value>, Problem> {
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let (_, _, program) = version_of(app, &name, query.version)?;
         Ok(axum::Json(windlass_draw::plan(&program.plan).to_value()))
     })
@@ -346,7 +346,7 @@ pub async fn disable(
 }
 
 async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json<Enabled>, Problem> {
-    app.reading(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
+    app.at_store(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
         Some(definition) => Ok(axum::Json(Enabled { name, enabled: definition.enabled })),
         None => Err(unknown(app, &name)),
     })

@@ -9,7 +9,7 @@ use windlass_core::{Program, State, frame_tree, usage_so_far};
 use windlass_runtime::show::{
     Piece, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
-use windlass_runtime::{FinalReport, RuntimeError, StepReport, resolve_up_to, steps_of};
+use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, codec, resolve_up_to, steps_of};
 use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
@@ -23,7 +23,7 @@ const INLINE_BYTES_MAX: u64 = 1024 * 1024;
 const CHILDREN_MAX: u32 = 50;
 
 /// Waits that are told with a run.
-const WAITS_MAX: u32 = 200;
+const WAITS_MAX: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RunDetail {
@@ -32,6 +32,9 @@ pub struct RunDetail {
     /// The process that runs it, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The run that it was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Runs that it has called, newest first; the first so many.
     pub children: Vec<RunSummary>,
     #[schema(value_type = Object)]
@@ -56,6 +59,27 @@ pub struct RunDetail {
     pub steps: Value,
 }
 
+/// Which run another was made from, and where.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Origin {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<String>,
+    /// What was done anew first.
+    pub from: String,
+}
+
+impl Origin {
+    fn of(row: &RunRow) -> Option<Origin> {
+        let how: RunOptions = codec::decode(&row.options, "the run's options").ok()?;
+        let from = how.from?;
+        let run = Some(from.run.to_string());
+        let (restarts, retries) = if from.retry { (None, run) } else { (run, None) };
+        Some(Origin { restarts, retries, from: from.path.to_string() })
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WaitInfo {
     /// The signal that answers it.
@@ -66,14 +90,16 @@ pub struct WaitInfo {
     pub since: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// It asks somebody something: see `GET /approvals?run=`.
-    pub form: bool,
+    /// What somebody is asked: `title`, `message`, `schema` of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub form: Option<Value>,
 }
 
 /// Looks at a run: in memory if it is there, else in the store.
 pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
     let live = app.engine.state(&run).await?;
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let row = row_of(app, &run)?;
         if let Some(report) = report_of(&row)? {
             return ended(app, &row, report);
@@ -105,6 +131,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
     Ok(RunDetail {
         summary,
         owner: None,
+        origin: Origin::of(row),
         children: children(app, row)?,
         input: first_input(app, row, &mut left)?,
         output: Some(output),
@@ -131,11 +158,12 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
     Ok(RunDetail {
         summary,
         owner: live_owner(app.store.as_ref(), row)?,
+        origin: Origin::of(row),
         children: children(app, row)?,
         input: resolve_up_to(app.store.as_ref(), &state.run.input, &mut left)?,
         output: None,
         reply: None,
-        waits: waits(app, row, state)?,
+        waits: waits(state),
         usage: usage_so_far(state),
         ticks: state.ticks,
         current: tree_value(&frames, now_of(row, state.now)),
@@ -168,25 +196,25 @@ fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem
     Ok(resolve_up_to(store, &input.unwrap_or_default(), left)?)
 }
 
-fn waits(app: &App, row: &RunRow, state: &State) -> Result<Vec<WaitInfo>, Problem> {
-    let asked = app.store.waits(Some(&row.run), 0, WAITS_MAX)?;
-    let mut waits: Vec<WaitInfo> = asked
-        .into_iter()
-        .map(|asked| WaitInfo {
-            name: asked.wait.name.to_string(),
-            path: Some(asked.wait.path.to_string()),
-            since: Some(asked.wait.since.to_string()),
-            deadline: asked.wait.deadline.map(|at| at.to_string()),
-            form: true,
+fn waits(state: &State) -> Vec<WaitInfo> {
+    let mut waits: Vec<WaitInfo> = state
+        .open_forms()
+        .take(WAITS_MAX)
+        .map(|(name, form)| WaitInfo {
+            name: name.to_string(),
+            path: Some(form.address.to_string()),
+            since: Some(form.since.to_string()),
+            deadline: form.deadline.map(|at| at.to_string()),
+            form: Some(form.asks.clone()),
         })
         .collect();
     let plain = state.waits.keys().filter(|name| !waits.iter().any(|wait| *wait.name == ***name));
     let plain: Vec<WaitInfo> = plain
-        .take(WAITS_MAX as usize)
-        .map(|name| WaitInfo { name: name.to_string(), path: None, since: None, deadline: None, form: false })
+        .take(WAITS_MAX)
+        .map(|name| WaitInfo { name: name.to_string(), path: None, since: None, deadline: None, form: None })
         .collect();
     waits.extend(plain);
-    Ok(waits)
+    waits
 }
 
 fn steps_value(

@@ -2,8 +2,13 @@
 //! of authorisation walk.
 
 mod audit;
+pub mod control;
 pub mod definitions;
 pub mod detail;
+pub mod events;
+pub mod graph;
+pub mod journal;
+pub mod loops;
 pub mod models;
 mod ops;
 pub mod runs;
@@ -71,5 +76,22 @@ fn of_definitions() -> OpenApiRouter<App> {
 }
 
 fn of_runs() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(runs::start, runs::list)).routes(routes!(runs::get))
+    OpenApiRouter::new()
+        .routes(routes!(runs::start, runs::list))
+        .routes(routes!(events::changes))
+        .routes(routes!(runs::get))
+        .routes(routes!(events::events))
+        .routes(routes!(graph::graph))
+        .routes(routes!(graph::steps))
+        .routes(routes!(journal::journal))
+        .routes(routes!(journal::value))
+        .routes(routes!(loops::list))
+        .routes(routes!(loops::turns))
+        .routes(routes!(loops::strip))
+        .routes(routes!(control::pause))
+        .routes(routes!(control::resume))
+        .routes(routes!(control::cancel))
+        .routes(routes!(control::signal))
+        .routes(routes!(control::retry))
+        .routes(routes!(control::restart))
 }

@@ -147,7 +147,7 @@ async fn plan_of(app: &App, name: &str, version: Option<u64>) -> Result<(BlobHas
                 let (_, version, _) = super::definitions::version_of(app, &name, Some(number))?;
                 Ok((version.plan(), number))
             };
-            app.reading(read).await
+            app.at_store(read).await
         }
     }
 }
@@ -169,7 +169,7 @@ async fn same_run(
     version: Option<u64>,
     input: Value,
 ) -> Result<Response, Problem> {
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let row = row_of(app, &id)?;
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
         let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
@@ -193,7 +193,7 @@ async fn waited(app: App, mut handle: RunHandle, ms: u64, version: u64) -> Resul
     }
     let run = handle.run.to_string();
     let created = handle.created;
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let status = row.status.as_str().to_owned();
         let started = Started { run, definition: row.definition, version: Some(version), status, created };
@@ -215,7 +215,7 @@ pub async fn list(
     let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
     let before = query.before;
     let filter = filter_of(query)?;
-    app.reading(move |app| {
+    app.at_store(move |app| {
         let mut rows = app.store.runs(&filter, before, limit + 1)?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);

@@ -38,12 +38,12 @@ pub const BROKEN: &str = r#"{
   "name": "broken",
   "actions": {
     "first": {"type": "compose", "inputs": 1},
-    "second": {"type": "activity", "activity": "fail", "runAfter": {"first": ["Succeeded"]}}
+    "second": {"type": "activity", "inputs": {"activityName": "fail", "input": 1}, "runAfter": {"first": ["Succeeded"]}}
   }
 }"#;
 
 /// One that waits at a gate.
-pub const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "activity": "gate"}}}"#;
+pub const HELD: &str = r#"{"name": "held", "actions": {"wait": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}}}}"#;
 
 /// One that counts.
 pub fn counting(name: &str, turns: u64) -> String {

@@ -48,6 +48,15 @@ impl StoreRead for MemoryStore {
         Ok(blob.transpose()?.map(|blob| blob.body))
     }
 
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        let number = self.read_run(run, |run| Some(run.row.number))?;
+        let wrote = self.look(|image| {
+            let runs = image.blob_runs.get(hash);
+            number.is_some_and(|number| runs.is_some_and(|runs| runs.contains(&number)))
+        })?;
+        if wrote { self.blob(hash) } else { Ok(None) }
+    }
+
     fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
         self.try_read_run(run, |run| {
             let newest = run.snapshots.range(..=at_most.unwrap_or(u64::MAX)).next_back();

@@ -55,6 +55,16 @@ impl StoreRead for SqliteStore {
         self.first(&format!("SELECT {BLOB_COLUMNS} FROM blobs WHERE hash = ?1"), [hash.0], blob_body)
     }
 
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Result<Option<Vec<u8>>, StoreError> {
+        // A number below zero stands for every run with a smaller one, without the sign.
+        let sql = format!(
+            "SELECT {BLOB_COLUMNS} FROM blobs WHERE hash = ?1 AND EXISTS (
+                 SELECT 1 FROM blob_runs, (SELECT number FROM runs WHERE id = ?2) AS this
+                 WHERE hash = ?1 AND (blob_runs.run = this.number OR (blob_runs.run < 0 AND this.number < -blob_runs.run)))"
+        );
+        self.first(&sql, params![hash.0, run], blob_body)
+    }
+
     fn snapshot(&self, run: &str, at_most: Option<u64>) -> Result<Option<SnapshotRow>, StoreError> {
         let at_most = at_most.map_or(i64::MAX, |tick| i64::try_from(tick).unwrap_or(i64::MAX));
         let sql = format!(

@@ -154,6 +154,10 @@ impl StoreRead for FlawedStore {
         Ok(blob.filter(|body| self.flaw != Flaw::LosesEmptyBlobs || !body.is_empty()))
     }
 
+    fn blob_of_run(&self, run: &str, hash: &BlobHash) -> Outcome<Option<Vec<u8>>> {
+        self.inner.blob_of_run(run, hash)
+    }
+
     fn snapshot(&self, run: &str, at_most: Option<u64>) -> Outcome<Option<SnapshotRow>> {
         self.inner.snapshot(run, at_most.filter(|_| self.flaw != Flaw::IgnoresSnapshotTick))
     }

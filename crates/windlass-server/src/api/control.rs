@@ -1,0 +1,275 @@
+//! Control: pause, resume, cancel, signal, retry, restart.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, is_run_id, new_run_id};
+use windlass_value::Value;
+
+use super::take::{IdempotencyKey, Json, MaybeJson, RunId};
+use crate::auth::{Allowed, Control, Identity};
+use crate::problem::codes;
+use crate::{App, Problem};
+
+/// Letters of a reason, a name, a request id.
+const TEXT_BYTES_MAX: usize = 1_024;
+
+/// What became of a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Answered {
+    pub run: String,
+    /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on; repeated: the same was asked before
+    pub answer: &'static str,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plain {
+    /// Makes repeats of this call one, as the header `Idempotency-Key` does.
+    pub request_id: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    /// For whoever looks at the run later.
+    pub reason: Option<String>,
+    pub request_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Signal {
+    /// What the run waits for.
+    pub name: String,
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub data: Value,
+    /// Only the step of this name hears it.
+    pub place: Option<String>,
+    pub request_id: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryBody {
+    /// What the new run is to be called. The same id again is the same run.
+    pub id: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestartBody {
+    /// A path as events show it: `sync[3].fetch`, or `sync[3]` for the whole turn.
+    pub from: String,
+    /// Which of its beginnings, counted from 1; the last if nothing is said.
+    pub occurrence: Option<u64>,
+    /// New values for variables that what begins there can see.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub set: BTreeMap<String, Value>,
+    pub id: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Retried {
+    /// The new run.
+    pub run: String,
+    pub retries: String,
+    pub created: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Restarted {
+    /// The new run.
+    pub run: String,
+    pub restarts: String,
+    pub from: String,
+    pub created: bool,
+}
+
+/// Stops a run between two tasks.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn pause(
+    allowed: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    IdempotencyKey(key): IdempotencyKey,
+    MaybeJson(body): MaybeJson<Plain>,
+) -> Result<Response, Problem> {
+    let id = request_id("pause", &allowed.who, key, body.request_id)?;
+    answer(app, run, id, Request::Pause).await
+}
+
+/// Goes on with a run that was paused, or that nobody runs.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn resume(
+    allowed: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    IdempotencyKey(key): IdempotencyKey,
+    MaybeJson(body): MaybeJson<Plain>,
+) -> Result<Response, Problem> {
+    let id = request_id("resume", &allowed.who, key, body.request_id)?;
+    let told = ask(&app, &run, id, Request::Resume).await?;
+    if told == Answer::Kept {
+        // Nobody has it: it is brought back here, where it finds what it was asked.
+        match app.engine.resume(&run).await {
+            Ok(_) | Err(RuntimeError::Owned { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    answered(run, told)
+}
+
+/// Ends a run.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<Cancel>, params(("run" = String, Path)),
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn cancel(
+    allowed: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    IdempotencyKey(key): IdempotencyKey,
+    MaybeJson(body): MaybeJson<Cancel>,
+) -> Result<Response, Problem> {
+    let id = request_id("cancel", &allowed.who, key, body.request_id)?;
+    let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", allowed.who.name));
+    short("reason", &reason)?;
+    answer(app, run, id, Request::Cancel { reason }).await
+}
+
+/// Tells a run what it waits for, or will wait for.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
+    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn signal(
+    allowed: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    IdempotencyKey(key): IdempotencyKey,
+    Json(body): Json<Signal>,
+) -> Result<Response, Problem> {
+    let Signal { name, data: payload, place, request_id: own } = body;
+    let id = request_id("signal", &allowed.who, key, own)?;
+    short("name", &name)?;
+    let request = match place {
+        Some(place) => {
+            short("place", &place)?;
+            Request::SignalTo { place, name, payload }
+        }
+        None => Request::Signal { name, payload },
+    };
+    answer(app, run, id, request).await
+}
+
+/// Does again what has failed in a run, as a new run.
+///
+/// What had gone well is taken over, as long as it is asked for the same.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryBody>, params(("run" = String, Path)),
+    responses((status = 202, description = "the new run is started", body = Retried), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn retry(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    MaybeJson(body): MaybeJson<RetryBody>,
+) -> Result<Response, Problem> {
+    let id = new_id(body.id)?;
+    let old = run.clone();
+    let handle = forked(&app, move |app| async move { app.engine.retry_failed(&old, id).await }).await?;
+    let retried = Retried { run: handle.run.to_string(), retries: run, created: handle.created };
+    Ok((StatusCode::ACCEPTED, axum::Json(retried)).into_response())
+}
+
+/// Does a run again from a step or a turn on, as a new run.
+#[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartBody, params(("run" = String, Path)),
+    responses((status = 202, description = "the new run is started", body = Restarted), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)),
+    security(("token" = ["control"])))]
+pub async fn restart(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Json(body): Json<RestartBody>,
+) -> Result<Response, Problem> {
+    let RestartBody { from, occurrence, set, id } = body;
+    short("from", &from)?;
+    let restart = Restart { from: from.clone(), occurrence, set: set.into_iter().collect(), id: new_id(id)? };
+    let old = run.clone();
+    let handle = forked(&app, move |app| async move { app.engine.restart(&old, restart).await }).await?;
+    let restarted = Restarted { run: handle.run.to_string(), restarts: run, from, created: handle.created };
+    Ok((StatusCode::ACCEPTED, axum::Json(restarted)).into_response())
+}
+
+/// An old run is replayed first: that is long, and computes.
+async fn forked<F>(app: &App, fork: impl FnOnce(App) -> F + Send + 'static) -> Result<RunHandle, Problem>
+where
+    F: Future<Output = Result<RunHandle, RuntimeError>>,
+{
+    let handle = tokio::runtime::Handle::current();
+    app.at_store(move |app| handle.block_on(fork(app.clone())).map_err(Problem::from)).await
+}
+
+async fn answer(app: App, run: String, id: String, request: Request) -> Result<Response, Problem> {
+    let told = ask(&app, &run, id, request).await?;
+    answered(run, told)
+}
+
+async fn ask(app: &App, run: &str, id: String, request: Request) -> Result<Answer, Problem> {
+    let run = run.to_owned();
+    app.at_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
+}
+
+fn answered(run: String, told: Answer) -> Result<Response, Problem> {
+    let answer = match told {
+        Answer::Delivered => "delivered",
+        Answer::Kept => "kept",
+        Answer::Repeated => "repeated",
+        Answer::Ended => {
+            let problem = Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+            return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
+        }
+    };
+    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })).into_response())
+}
+
+/// What makes repeats of one call one: for each kind of call and each token apart.
+fn request_id(kind: &str, who: &Identity, key: Option<String>, own: Option<String>) -> Result<String, Problem> {
+    let given = match (key, own) {
+        (Some(_), Some(_)) => {
+            return Err(Problem::bad_request("`request_id` and `Idempotency-Key` are both given")
+                .hint("each of them makes repeats one: leave one out"));
+        }
+        (key, own) => key.or(own),
+    };
+    given.iter().try_for_each(|id| short("request_id", id))?;
+    Ok(match given {
+        Some(id) => format!("{kind}:{}:{id}", who.id),
+        None => format!("{kind}:{}", new_run_id()),
+    })
+}
+
+fn new_id(id: Option<String>) -> Result<Option<String>, Problem> {
+    match id {
+        Some(id) if !is_run_id(&id) => {
+            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
+                .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run"))
+        }
+        id => Ok(id),
+    }
+}
+
+fn short(what: &str, text: &str) -> Result<(), Problem> {
+    match text.is_empty() || text.len() > TEXT_BYTES_MAX {
+        true => Err(Problem::bad_request(format!("`{what}` must have 1 to {TEXT_BYTES_MAX} bytes"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,122 @@
+//! A run as a graph and as a time line.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::plan::Plan;
+use windlass_runtime::show::{Seen, report_of};
+use windlass_value::{Timestamp, Value};
+
+use super::models::{Position, RunError, row_of};
+use super::take::{Query, RunId, page_size};
+use crate::auth::{Allowed, Read};
+use crate::paint;
+use crate::timeline::{Entry, Timeline, name_of};
+use crate::{App, Problem};
+
+/// Steps in one page.
+const STEPS: u32 = 200;
+const STEPS_MAX: u32 = 2_000;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Steps {
+    pub items: Vec<StepInfo>,
+    /// Where the next page begins.
+    pub next: Option<u64>,
+    /// Entries of early turns that are no longer kept at hand; the turns themselves are in `turns`.
+    pub dropped: u64,
+    /// The run has told more than could be read yet: ask again.
+    pub partial: bool,
+}
+
+/// One time that a step or a turn began.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StepInfo {
+    pub path: String,
+    pub name: String,
+    /// What the dialect calls it; `turn` for a turn of a loop.
+    pub kind: String,
+    pub status: String,
+    pub started_at: String,
+    /// Until now for what goes on.
+    pub duration_ms: u64,
+    pub attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StepsQuery {
+    /// Only what is right inside of this path; the run's own steps if nothing is said.
+    #[serde(default)]
+    parent: String,
+    /// Where the page begins, as the page before has said.
+    #[serde(default)]
+    from: u64,
+    limit: Option<u32>,
+}
+
+/// What has happened in a run, as a graph.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/graph", tag = "runs", params(("run" = String, Path)),
+    responses((status = 200, description = "nodes with how they stand, and edges", body = Object), (status = 404, description = "there is no such run", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn graph(_: Allowed<Read>, State(app): State<App>, RunId(run): RunId) -> Result<axum::Json<Value>, Problem> {
+    app.at_store(move |app| {
+        let row = row_of(app, &run)?;
+        let program = app.engine.program(&row.plan)?;
+        let state = || Ok(Seen::load(app.store.as_ref(), row.clone(), program.clone())?.image.state);
+        let drawing = paint::drawing(app, &row, &program, state)?;
+        Ok(axum::Json(drawing.to_value()))
+    })
+    .await
+}
+
+/// What has begun in a run, in order.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/steps", tag = "runs", params(("run" = String, Path), StepsQuery),
+    responses((status = 200, description = "a page; `next` is the number for `from`", body = Steps), (status = 404, description = "there is no such run", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn steps(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Query(query): Query<StepsQuery>,
+) -> Result<axum::Json<Steps>, Problem> {
+    let limit = page_size(query.limit, STEPS, STEPS_MAX)? as usize;
+    app.at_store(move |app| {
+        let row = row_of(app, &run)?;
+        let program = app.engine.program(&row.plan)?;
+        let over = report_of(&row)?.is_some();
+        let found = paint::timeline(app, &row, &program.plan, |timeline, now| {
+            let now = if over { row.changed_at } else { now };
+            let mut inside = timeline.inside(&query.parent, query.from);
+            let found: Vec<(u64, &Entry)> = inside.by_ref().take(limit).collect();
+            let next = found.last().map(|(seq, _)| *seq).filter(|_| inside.next().is_some());
+            let items = found.iter().map(|(_, entry)| info(timeline, entry, &program.plan, now)).collect();
+            Steps { items, next, dropped: timeline.dropped, partial: false }
+        })?;
+        Ok(axum::Json(found.unwrap_or(Steps { items: Vec::new(), next: None, dropped: 0, partial: true })))
+    })
+    .await
+}
+
+fn info(timeline: &Timeline, entry: &Entry, plan: &Plan, now: Timestamp) -> StepInfo {
+    let error = entry.error.as_ref().map(|(code, message)| RunError {
+        code: code.to_string(),
+        message: message.to_string(),
+        path: entry.path.to_string(),
+        hint: None,
+        position: Position::of(plan, &entry.path),
+    });
+    StepInfo {
+        path: entry.path.to_string(),
+        name: name_of(&entry.path).to_owned(),
+        kind: timeline.kind(entry).to_owned(),
+        status: entry.status.to_string(),
+        started_at: entry.started_at.to_string(),
+        duration_ms: entry.ended_at.unwrap_or(now).since(entry.started_at).as_ms(),
+        attempts: entry.attempts,
+        error,
+    }
+}

@@ -1,0 +1,130 @@
+//! The journal of a run, and the large values that it has written.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::TickKind;
+use windlass_runtime::codec::{self, TickEntry};
+use windlass_runtime::resolve;
+use windlass_value::Value;
+
+use super::models::{Page, row_of};
+use super::take::{Query, RunId, of_path, page_size};
+use crate::auth::{Allowed, Read};
+use crate::catalog::hash_of;
+use crate::{App, Problem};
+
+/// Ticks in one page.
+const TICKS: u32 = 100;
+const TICKS_MAX: u32 = 1_000;
+
+/// Journal rows read at once.
+const ROWS_AT_ONCE: u32 = 64;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TickInfo {
+    pub tick: u64,
+    pub at: String,
+    pub kind: String,
+    /// Of the commands it led to: what a replay is compared by.
+    pub digest: String,
+    /// The numbers of the events that it told.
+    pub events: Vec<u64>,
+    #[schema(value_type = Object)]
+    pub body: TickKind,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JournalQuery {
+    /// The first tick, counted from 0.
+    #[serde(default)]
+    from: u64,
+    limit: Option<u32>,
+}
+
+/// What has happened to a run, tick by tick, as far as it is kept.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/journal", tag = "runs", params(("run" = String, Path), JournalQuery),
+    responses((status = 200, description = "a page; `next` is the tick for `from`", body = Page<TickInfo>), (status = 404, description = "there is no such run", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn journal(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Query(query): Query<JournalQuery>,
+) -> Result<axum::Json<Page<TickInfo>>, Problem> {
+    let limit = page_size(query.limit, TICKS, TICKS_MAX)? as usize;
+    app.at_store(move |app| {
+        row_of(app, &run)?;
+        let mut items = Vec::new();
+        let mut from = query.from;
+        while items.len() <= limit {
+            let rows = app.store.journal(&run, from, ROWS_AT_ONCE)?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in rows {
+                let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
+                let numbered = (row.first_tick..).zip(entries).filter(|(tick, _)| *tick >= from);
+                items.extend(numbered.map(|(tick, entry)| info(tick, entry)));
+                from = row.first_tick + u64::from(row.ticks);
+                if items.len() > limit {
+                    break;
+                }
+            }
+        }
+        let next = items.get(limit).map(|next: &TickInfo| Value::from(next.tick));
+        items.truncate(limit);
+        Ok(axum::Json(Page { items, next }))
+    })
+    .await
+}
+
+fn info(tick: u64, entry: TickEntry) -> TickInfo {
+    TickInfo {
+        tick,
+        at: entry.tick.at.to_string(),
+        kind: entry.tick.kind.name().to_owned(),
+        digest: entry.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        events: entry.events.iter().map(|event| event.seq).collect(),
+        body: entry.tick.kind,
+    }
+}
+
+/// `{hash}` of the path.
+pub struct Hash(String);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<Hash, Problem> {
+        of_path(parts, state, "hash").await.map(Hash)
+    }
+}
+
+/// A value that travels as a reference because it is large.
+///
+/// Only what this run has written is given.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
+    params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
+    responses((status = 200, description = "the value", body = Object), (status = 404, description = "this run has written no such value", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn value(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Hash(text): Hash,
+) -> Result<axum::Json<Value>, Problem> {
+    let missing = || Problem::not_found(format!("this run has written no value `{}`", text.escape_debug()));
+    let hash = hash_of(&text).ok_or_else(missing)?;
+    let found = app
+        .at_store(move |app| {
+            row_of(app, &run)?;
+            let Some(bytes) = app.store.blob_of_run(&run, &hash)? else { return Ok(None) };
+            let value = codec::blob_value(&hash, &bytes)?;
+            Ok(Some(resolve(app.store.as_ref(), &value)?))
+        })
+        .await?;
+    found.map(axum::Json).ok_or_else(missing)
+}

@@ -1,0 +1,301 @@
+//! Loops of a run: which there are, their turns page by page, and all of them at a glance.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use windlass_core::{FrameView, LoopView, frame_tree};
+use windlass_runtime::RuntimeError;
+use windlass_runtime::show::{
+    LoopSeen, TurnPage, loops_of, path_of_frame, report_of, strip as strip_of, turn_value, turns_page,
+};
+use windlass_store::RunRow;
+use windlass_syntax::did_you_mean;
+use windlass_value::Value;
+
+use super::models::{Page, row_of};
+use super::take::{Query, RunId, page_size};
+use crate::auth::{Allowed, Read};
+use crate::{App, Problem};
+
+/// Loops in one page: nested ones may be many.
+const LOOPS: u32 = 100;
+const LOOPS_MAX: u32 = 1_000;
+
+/// Turns in one page.
+const TURNS: u32 = 100;
+const TURNS_MAX: u32 = 5_000;
+
+/// Cells of a strip.
+const CELLS: u64 = 120;
+const CELLS_MAX: u64 = 10_000;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LoopInfo {
+    /// Its path: what `turns` and `strip` take.
+    pub r#loop: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Up to the newest that has ended.
+    pub turns: u64,
+    /// Those whose record is kept: the first, the newest, the failed.
+    pub kept: u64,
+    pub failed: u64,
+    /// Why it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// While it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LoopLive>,
+    /// What it has used, if it counts that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub cost: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct LoopLive {
+    pub begun: u64,
+    pub ended: u64,
+    pub failed: u64,
+    /// The most turns there can be, if that is known.
+    pub most: Option<u64>,
+    /// As it is written.
+    #[schema(value_type = Option<Object>)]
+    pub condition: Option<Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Turns {
+    pub run: String,
+    pub r#loop: String,
+    /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?
+    #[schema(value_type = Vec<Object>)]
+    pub turns: Vec<Value>,
+    /// What the page jumps over.
+    pub not_kept: Vec<Range>,
+    /// Where the next page begins.
+    pub next: Option<u64>,
+    /// Up to the newest that has ended.
+    pub total: u64,
+    pub failed: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Range {
+    pub from: u64,
+    pub to: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Strip {
+    pub r#loop: String,
+    pub turns: u64,
+    pub cells: Vec<StripCell>,
+}
+
+/// Some turns: how many have which end.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StripCell {
+    pub from: u64,
+    pub to: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    /// Not kept, or not ended.
+    pub other: u64,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct LoopsQuery {
+    limit: Option<u32>,
+    /// The path that the page before ended with.
+    after: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TurnsQuery {
+    /// The path of a loop.
+    r#loop: String,
+    #[serde(default)]
+    from: u64,
+    limit: Option<u32>,
+    /// Only turns that did not succeed.
+    #[serde(default)]
+    failed: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StripQuery {
+    /// The path of a loop.
+    r#loop: String,
+    cells: Option<u64>,
+}
+
+/// The loops of a run.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/loops", tag = "loops", params(("run" = String, Path), LoopsQuery),
+    responses((status = 200, description = "a page; `next` is the path for `after`", body = Page<LoopInfo>), (status = 404, description = "there is no such run", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn list(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Query(query): Query<LoopsQuery>,
+) -> Result<axum::Json<Page<LoopInfo>>, Problem> {
+    let limit = page_size(query.limit, LOOPS, LOOPS_MAX)? as usize;
+    let state = app.engine.state(&run).await?;
+    app.at_store(move |app| {
+        let row = row_of(app, &run)?;
+        let live = match state {
+            Some(state) => live_loops(&frame_tree(&*app.engine.program(&row.plan)?, &state)),
+            None => Vec::new(),
+        };
+        let mut paths = app.store.loops(&run)?;
+        paths.extend(live.iter().map(|live| live.0.clone()));
+        paths.sort_unstable();
+        paths.dedup();
+        let after = query.after.unwrap_or_default();
+        paths.retain(|path| **path > *after);
+        let more = paths.len() > limit;
+        paths.truncate(limit);
+        let next = paths.last().filter(|_| more).map(|last| Value::from(last.as_str()));
+        Ok(axum::Json(Page { items: infos(app, &row, paths, &live)?, next }))
+    })
+    .await
+}
+
+type Live = (String, String, LoopLive, Value);
+
+/// Loops that go on, with their paths.
+fn live_loops(frames: &[FrameView]) -> Vec<Live> {
+    let mut found = Vec::new();
+    walk(frames, "", &mut found);
+    found
+}
+
+fn walk(frames: &[FrameView], above: &str, found: &mut Vec<Live>) {
+    for frame in frames {
+        let path = path_of_frame(above, frame);
+        if let Some(LoopView { begun, ended, failed, most, condition, .. }) = &frame.looping {
+            let (begun, ended, failed, most) = (*begun, *ended, *failed, *most);
+            let live = LoopLive { begun, ended, failed, most, condition: condition.clone() };
+            found.push((path.clone(), frame.label.to_string(), live, frame.usage.clone()));
+        }
+        walk(&frame.children, &path, found);
+    }
+}
+
+fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<Vec<LoopInfo>, RuntimeError> {
+    let report = report_of(row)?;
+    let seen = loops_of(app.store.as_ref(), &row.run, paths, report.as_ref())?;
+    let one = |seen: LoopSeen| {
+        let going = live.iter().find(|live| live.0 == seen.path);
+        let ended = report.as_ref().and_then(|report| {
+            let step = report.steps.iter().find(|(name, _)| **name == *seen.path);
+            step.map(|(_, step)| step)
+        });
+        let summary = ended.and_then(|step| step.looping.as_ref());
+        let used = going.map(|live| live.3.clone()).or_else(|| ended.map(|step| step.usage.clone()));
+        LoopInfo {
+            kind: going.map(|live| live.1.clone()).or_else(|| summary.map(|summary| summary.kind.to_string())),
+            turns: seen.turns.max(going.map_or(0, |live| live.2.ended)),
+            kept: seen.kept,
+            failed: seen.failed.max(going.map_or(0, |live| live.2.failed)),
+            reason: seen.reason.map(|reason| reason.as_str()),
+            live: going.map(|live| live.2.clone()),
+            cost: used.filter(|used| !used.is_null()),
+            r#loop: seen.path,
+        }
+    };
+    Ok(seen.into_iter().map(one).collect())
+}
+
+/// The turns of a loop.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), TurnsQuery),
+    responses((status = 200, description = "a page; `next` is the turn for `from`", body = Turns), (status = 404, description = "there is no such run or loop", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn turns(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Query(query): Query<TurnsQuery>,
+) -> Result<axum::Json<Turns>, Problem> {
+    let limit = page_size(query.limit, TURNS, TURNS_MAX)? as usize;
+    app.at_store(move |app| {
+        let row = row_of(app, &run)?;
+        let (store, path) = (app.store.as_ref(), query.r#loop);
+        let seen = loops_of(store, &run, vec![path.clone()], None)?.into_iter().next();
+        let (total, failed) = seen.map_or((0, 0), |seen| (seen.turns, seen.failed));
+        if total == 0 {
+            known(app, &row, &path)?;
+        }
+        let TurnPage { turns, not_kept, next } = turns_page(store, &run, &path, query.from, limit, query.failed)?;
+        Ok(axum::Json(Turns {
+            turns: turns.iter().map(|turn| turn_value(&run, turn)).collect(),
+            not_kept: not_kept.into_iter().map(|(from, to)| Range { from, to }).collect(),
+            next,
+            total,
+            failed,
+            r#loop: path,
+            run,
+        }))
+    })
+    .await
+}
+
+/// All turns of a loop at a glance.
+#[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
+    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = Problem)),
+    security(("token" = ["read"])))]
+pub async fn strip(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    Query(query): Query<StripQuery>,
+) -> Result<axum::Json<Strip>, Problem> {
+    let cells = query.cells.unwrap_or(CELLS);
+    if !(1..=CELLS_MAX).contains(&cells) {
+        return Err(Problem::bad_request(format!("`cells` is {cells}; it must be 1 to {CELLS_MAX}")));
+    }
+    app.at_store(move |app| {
+        let row = row_of(app, &run)?;
+        let found = strip_of(app.store.as_ref(), &run, &query.r#loop, cells)?;
+        if found.is_empty() {
+            known(app, &row, &query.r#loop)?;
+        }
+        let cells: Vec<StripCell> = found
+            .into_iter()
+            .map(|cell| StripCell {
+                from: cell.from,
+                to: cell.to,
+                succeeded: cell.succeeded,
+                failed: cell.failed,
+                other: cell.other,
+            })
+            .collect();
+        let turns = cells.last().map_or(0, |last| last.to + 1);
+        Ok(axum::Json(Strip { r#loop: query.r#loop, turns, cells }))
+    })
+    .await
+}
+
+/// A loop that has no history is one that has not ended a turn, or a slip.
+fn known(app: &App, row: &RunRow, path: &str) -> Result<(), Problem> {
+    let names = app.store.loops(&row.run)?;
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let name = last.split(['[', '~']).next().unwrap_or(last);
+    let program = app.engine.program(&row.plan)?;
+    let is_loop = |node: &&windlass_core::plan::Node| {
+        *node.name == *name && matches!(node.kind, windlass_core::plan::NodeKind::Loop(_))
+    };
+    if program.plan.nodes.iter().any(|node| is_loop(&node)) {
+        return Ok(());
+    }
+    let problem = Problem::not_found(format!("the run `{}` has no loop `{path}`", row.run));
+    let hint = did_you_mean(path, names.iter().map(String::as_str));
+    Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/loops lists them", row.run))))
+}

@@ -1,0 +1,214 @@
+//! Runs as drawings and as time lines, event by event: whoever looks again has only what is new to be read.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use windlass_core::plan::Plan;
+use windlass_core::{Event, FrameView, Program, State, frame_tree};
+use windlass_draw::{Drawing, RunDrawing};
+use windlass_runtime::show::{Piece, StoredEvents, now_of, path_of_frame};
+use windlass_runtime::{RuntimeError, steps_of};
+use windlass_store::RunRow;
+use windlass_value::{Timestamp, Value};
+
+use crate::App;
+use crate::timeline::Timeline;
+
+/// Runs whose drawings are kept.
+const KEPT: usize = 64;
+
+/// How long whoever asks waits for events to be read. The rest is read in the background.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// How long a run is read in one go in the background.
+const STAMINA: Duration = Duration::from_secs(60);
+
+/// Drawings of the runs that were looked at last.
+#[derive(Default)]
+pub struct Painters(Mutex<VecDeque<(Arc<str>, Arc<Mutex<Painter>>)>>);
+
+/// One run as far as its events were read.
+pub struct Painter {
+    drawing: RunDrawing,
+    pub timeline: Timeline,
+    events: StoredEvents,
+    newest: Timestamp,
+    /// Somebody reads on in the background.
+    reading: bool,
+}
+
+impl Painters {
+    fn of(&self, row: &RunRow, plan: &Plan) -> Arc<Mutex<Painter>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.iter().position(|(run, _)| *run == row.run)
+            && let Some(found) = kept.remove(at)
+        {
+            let painter = found.1.clone();
+            kept.push_back(found);
+            return painter;
+        }
+        let painter = Arc::new(Mutex::new(Painter {
+            drawing: RunDrawing::new(plan).named(&*row.run),
+            timeline: Timeline::new(plan),
+            events: StoredEvents::new(row.run.clone(), 0),
+            newest: row.created_at,
+            reading: false,
+        }));
+        kept.push_back((row.run.clone(), painter.clone()));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        painter
+    }
+}
+
+impl Painter {
+    /// Reads on; whether that was all.
+    fn read(&mut self, app: &App, within: Duration) -> Result<bool, RuntimeError> {
+        let begun = Instant::now();
+        loop {
+            let pieces = self.events.read(app.store.as_ref())?;
+            if pieces.is_empty() {
+                return Ok(true);
+            }
+            for piece in pieces {
+                match piece {
+                    Piece::Event(event) => {
+                        self.newest = self.newest.max(event.at);
+                        self.timeline.event(&event);
+                        self.drawing.event(&event);
+                    }
+                    Piece::Trimmed { from, to } => self.drawing.missing(from, to),
+                }
+            }
+            if begun.elapsed() > within {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// What `look` makes of a run whose events were all read. None when that takes longer than anybody waits: then they are read
+/// in the background, for whoever asks next.
+fn painted<T>(
+    app: &App,
+    row: &RunRow,
+    plan: &Plan,
+    look: impl FnOnce(&mut Painter) -> T,
+) -> Result<Option<T>, RuntimeError> {
+    let shared = app.views.painters.of(row, plan);
+    let mut painter = match shared.try_lock() {
+        Ok(painter) => painter,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        // Whoever has it reads on.
+        Err(TryLockError::WouldBlock) => return Ok(None),
+    };
+    if painter.reading {
+        return Ok(None);
+    }
+    if painter.read(app, PATIENCE)? {
+        return Ok(Some(look(&mut painter)));
+    }
+    painter.reading = true;
+    drop(painter);
+    let app = app.clone();
+    std::thread::spawn(move || {
+        let begun = Instant::now();
+        loop {
+            // In short goes, so that nobody who asks meanwhile waits for long.
+            let mut painter = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = painter.read(&app, PATIENCE);
+            if !matches!(all, Ok(false)) || begun.elapsed() > STAMINA {
+                painter.reading = false;
+                return;
+            }
+        }
+    });
+    Ok(None)
+}
+
+/// A run as it stands. Of one with more events than can be read now: what its state tells.
+pub fn drawing(
+    app: &App,
+    row: &RunRow,
+    program: &Program,
+    state: impl FnOnce() -> Result<State, RuntimeError>,
+) -> Result<Drawing, RuntimeError> {
+    let drawn = painted(app, row, &program.plan, |painter| {
+        let now = now_of(row, painter.newest);
+        painter.drawing.so_far(now)
+    })?;
+    match drawn {
+        Some(drawn) => Ok(drawn),
+        None => Ok(from_state(row, program, &state()?)),
+    }
+}
+
+/// The time line of a run; the same, but nothing for one that cannot be read now.
+pub fn timeline<T>(
+    app: &App,
+    row: &RunRow,
+    plan: &Plan,
+    look: impl FnOnce(&Timeline, Timestamp) -> T,
+) -> Result<Option<T>, RuntimeError> {
+    painted(app, row, plan, |painter| look(&painter.timeline, now_of(row, painter.newest)))
+}
+
+/// What has ended and what goes on, told as events would tell it.
+fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
+    let mut drawing = RunDrawing::new(&program.plan).named(&*row.run);
+    let mut tell = |kind: &str, path: &str, at: Timestamp, data: Value| {
+        drawing.event(&Event { seq: 1, at, kind: kind.into(), path: path.into(), data });
+    };
+    tell("workflow.started", "", row.created_at, Value::Null);
+    for (name, step) in steps_of(program, state) {
+        tell("step.started", &name, row.created_at, Value::Null);
+        if let Some(looping) = &step.looping {
+            tell("loop.started", &name, row.created_at, Value::Null);
+            let stats = Value::object([("failed", Value::from(looping.failed))]);
+            let reason = Value::from(looping.reason.as_str());
+            let data = [("turns", Value::from(looping.turns)), ("reason", reason), ("stats", stats)];
+            tell("loop.done", &name, state.now, Value::object(data));
+        }
+        let status = Value::object([("status", step.status.as_str())]);
+        tell("step.done", &name, state.now, status);
+    }
+    live(&frame_tree(program, state), "", &mut tell);
+    if state.paused {
+        tell("workflow.paused", "", state.now, Value::Null);
+    }
+    if let Some(result) = state.result() {
+        tell("workflow.finished", "", state.now, Value::object([("status", result.status.as_str())]));
+    }
+    let gone = "this run has told more than could be read yet: boxes inside loops show what goes on now".to_owned();
+    let mut drawn = drawing.so_far(now_of(row, state.now));
+    drawn.notes.push(gone);
+    drawn
+}
+
+fn live(frames: &[FrameView], above: &str, tell: &mut dyn FnMut(&str, &str, Timestamp, Value)) {
+    for frame in frames {
+        let path = path_of_frame(above, frame);
+        let at = frame.started_at;
+        tell("step.started", &path, at, Value::Null);
+        if frame.attempt > 1 {
+            tell("task.started", &path, at, Value::object([("attempt", Value::from(frame.attempt))]));
+        }
+        match frame.doing {
+            "waiting" => tell("step.idle", &path, at, Value::Null),
+            "retrying" => tell("step.idle", &path, at, Value::object([("because", "retry")])),
+            _ => {}
+        }
+        if let Some(looping) = &frame.looping {
+            let most = Value::object([("count", Value::from(looping.most))]);
+            tell("loop.started", &path, at, Value::object([("limits", most)]));
+            if looping.ended > 0 {
+                let turns = [("from", 0), ("to", looping.ended - 1), ("failed", looping.failed)];
+                let turns = turns.map(|(name, number)| (name, Value::from(number)));
+                tell("loop.progress", &path, at, Value::object(turns));
+            }
+        }
+        live(&frame.children, &path, tell);
+    }
+}

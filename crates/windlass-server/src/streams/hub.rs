@@ -1,0 +1,181 @@
+//! The newest events of a run, read once for all its readers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use windlass_runtime::show::{Piece, newest_event};
+use windlass_runtime::{EventReader, RuntimeError};
+
+use super::frame::Batch;
+use crate::api::models::row_of;
+use crate::{App, Problem};
+
+/// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
+const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Events encoded in one go.
+const EVENTS_AT_ONCE: usize = 512;
+
+/// Each reader that is woken costs so much time that the run could use: the more there are, the less often they are woken.
+const PACE_PER_READER: Duration = Duration::from_micros(100);
+const PACE_MAX: Duration = Duration::from_millis(250);
+
+/// Runs that somebody reads now.
+#[derive(Default)]
+pub struct Hubs(Mutex<BTreeMap<Arc<str>, Weak<Hub>>>);
+
+/// One run that somebody reads.
+pub struct Hub {
+    ring: Mutex<Ring>,
+    moved: Notify,
+    feeding: Mutex<Option<AbortHandle>>,
+}
+
+struct Ring {
+    batches: VecDeque<Batch>,
+    bytes: usize,
+    /// Everything after this number is in the batches.
+    before: u64,
+    newest: u64,
+    over: Option<Over>,
+}
+
+/// Why no more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The run has ended.
+    Ended,
+    /// This server no longer knows: whoever reads asks again.
+    Lost,
+}
+
+/// What there is for a reader.
+pub enum Ahead {
+    Batch(Batch),
+    /// It is not here any more, but in the store.
+    InStore,
+    Nothing,
+    Over(Over),
+}
+
+impl Hubs {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<Hub>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, run: &str) -> Option<Arc<Hub>> {
+        self.open().get(run).and_then(Weak::upgrade)
+    }
+
+    /// The hub of a run; reading begins with the first reader and stops with the last.
+    pub async fn join(&self, app: &App, run: &Arc<str>) -> Result<Arc<Hub>, Problem> {
+        if let Some(hub) = self.get(run).filter(|hub| !hub.is_over()) {
+            return Ok(hub);
+        }
+        let id = run.clone();
+        let (newest, reader) = app
+            .at_store(move |app| {
+                let newest = newest_event(app.store.as_ref(), &row_of(app, &id)?)?;
+                Ok((newest, app.engine.events(&id, newest)?))
+            })
+            .await?;
+        let mut open = self.open();
+        if let Some(hub) = open.get(run).and_then(Weak::upgrade).filter(|hub| !hub.is_over()) {
+            // Somebody was faster.
+            return Ok(hub);
+        }
+        open.retain(|_, hub| hub.strong_count() > 0);
+        let ring = Ring { batches: VecDeque::new(), bytes: 0, before: newest, newest, over: None };
+        let hub = Arc::new(Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() });
+        open.insert(run.clone(), Arc::downgrade(&hub));
+        drop(open);
+        let task = tokio::spawn(feed(Arc::downgrade(&hub), run.clone(), reader));
+        *hub.feeding.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        Ok(hub)
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if let Some(task) = self.feeding.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
+    loop {
+        let before = reader.after();
+        let first = reader.next().await;
+        let Some(hub) = hub.upgrade() else { return };
+        let first = match first {
+            Ok(Some(event)) => event,
+            Ok(None) => return hub.end(Over::Ended),
+            Err(RuntimeError::NoSuchRun(_)) => return hub.end(Over::Ended),
+            Err(_) => return hub.end(Over::Lost),
+        };
+        let mut pieces = vec![Piece::Event(first)];
+        while pieces.len() < EVENTS_AT_ONCE
+            && let Some(event) = reader.at_hand()
+        {
+            pieces.push(Piece::Event(event));
+        }
+        if let Some(batch) = Batch::of(&run, before, &pieces) {
+            hub.push(batch);
+        }
+        let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
+        drop(hub);
+        tokio::time::sleep(PACE_PER_READER.saturating_mul(readers).min(PACE_MAX)).await;
+    }
+}
+
+impl Hub {
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        self.ring().over.is_some()
+    }
+
+    fn push(&self, batch: Batch) {
+        let mut ring = self.ring();
+        ring.newest = batch.last;
+        ring.bytes += batch.len();
+        ring.batches.push_back(batch);
+        while ring.bytes > RING_BYTES_MAX && ring.batches.len() > 1 {
+            let Some(oldest) = ring.batches.pop_front() else { break };
+            ring.bytes -= oldest.len();
+            ring.before = oldest.last;
+        }
+        drop(ring);
+        self.moved.notify_waiters();
+    }
+
+    fn end(&self, over: Over) {
+        self.ring().over = Some(over);
+        self.moved.notify_waiters();
+    }
+
+    /// To be made before looking, so that nothing which comes in between is missed.
+    pub fn moved(&self) -> tokio::sync::futures::Notified<'_> {
+        self.moved.notified()
+    }
+
+    /// What there is after a number.
+    pub fn after(&self, after: u64) -> Ahead {
+        let ring = self.ring();
+        if after < ring.before {
+            return Ahead::InStore;
+        }
+        let at = ring.batches.partition_point(|batch| batch.last <= after);
+        match (ring.batches.get(at), ring.over) {
+            (Some(batch), _) => Ahead::Batch(batch.clone()),
+            (None, Some(over)) => Ahead::Over(over),
+            (None, None) => Ahead::Nothing,
+        }
+    }
+}

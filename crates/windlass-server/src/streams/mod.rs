@@ -1,0 +1,69 @@
+//! Streams: events of a run, and changes of runs, for many readers at once.
+//!
+//! - `frame` an event, encoded once for everybody · `hub` the newest events of one run, shared by its readers · `tail` one
+//!   reader · `changes` which runs have changed.
+//!
+//! A reader pulls: what a slow one has not taken is read from the store again later, and nobody waits for it.
+
+pub mod changes;
+mod frame;
+mod hub;
+mod tail;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_core::Stream;
+
+pub use frame::Batch;
+pub use hub::Hubs;
+pub use tail::{Form, Tail};
+
+/// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.
+pub trait Source: Send + 'static {
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+type Pulling<S> = Pin<Box<dyn Future<Output = Option<(Bytes, S)>> + Send>>;
+
+struct Pulled<S>(Option<Pulling<S>>);
+
+impl<S: Source> Pulled<S> {
+    fn new(source: S) -> Pulled<S> {
+        Pulled(Some(Box::pin(pull(source))))
+    }
+}
+
+async fn pull<S: Source>(mut source: S) -> Option<(Bytes, S)> {
+    let bytes = source.next().await?;
+    Some((bytes, source))
+}
+
+impl<S: Source> Stream for Pulled<S> {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        let Some(pulling) = self.0.as_mut() else { return Poll::Ready(None) };
+        let Poll::Ready(pulled) = pulling.as_mut().poll(context) else { return Poll::Pending };
+        self.0 = None;
+        let Some((bytes, source)) = pulled else { return Poll::Ready(None) };
+        self.0 = Some(Box::pin(pull(source)));
+        Poll::Ready(Some(Ok(bytes)))
+    }
+}
+
+/// An answer that goes on for as long as its source does.
+pub fn answer<S: Source>(kind: &'static str, source: S) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        // A proxy that gathers before it passes on would hold events back.
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (headers, Body::from_stream(Pulled::new(source))).into_response()
+}

@@ -1,0 +1,220 @@
+//! What has begun in a run, in order: one entry for each time that a step or a turn began.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::Event;
+use windlass_core::plan::Plan;
+use windlass_value::{Timestamp, Value};
+
+/// Entries that are kept. Of what is inside of turns, the oldest go first.
+const ENTRIES_MAX: usize = 20_000;
+
+/// One time that something began.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub path: Arc<str>,
+    /// `running` until it has ended.
+    pub status: Arc<str>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub attempts: u32,
+    /// Code and message.
+    pub error: Option<(Arc<str>, Arc<str>)>,
+    pub is_turn: bool,
+}
+
+/// All that has begun in one run.
+pub struct Timeline {
+    /// What the dialect calls each step, by its name.
+    labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// By the number of the event that told of the beginning.
+    entries: BTreeMap<u64, Entry>,
+    /// The newest beginning at each path that has not ended.
+    open: BTreeMap<Arc<str>, u64>,
+    pub dropped: u64,
+}
+
+impl Timeline {
+    pub fn new(plan: &Plan) -> Timeline {
+        let labels = plan.nodes.iter().filter(|node| !node.hidden).map(|node| (node.name.clone(), node.label.clone()));
+        Timeline { labels: labels.collect(), entries: BTreeMap::new(), open: BTreeMap::new(), dropped: 0 }
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match &*event.kind {
+            "step.started" => self.begin(event, false),
+            "loop.iteration.started" => self.begin(event, true),
+            "step.done" | "step.failed" | "step.skipped" => self.end(event, false),
+            "loop.iteration.done" => self.end(event, true),
+            "task.started" => {
+                let attempt = event.data.get("attempt").and_then(Value::as_int).unwrap_or(1);
+                if let Some(entry) = self.around(&event.path) {
+                    entry.attempts = entry.attempts.max(u32::try_from(attempt).unwrap_or(u32::MAX));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, event: &Event, is_turn: bool) {
+        let entry = Entry {
+            path: event.path.clone(),
+            status: "running".into(),
+            started_at: event.at,
+            ended_at: None,
+            attempts: u32::from(!is_turn),
+            error: None,
+            is_turn,
+        };
+        self.entries.insert(event.seq, entry);
+        self.open.insert(event.path.clone(), event.seq);
+        if self.entries.len() > ENTRIES_MAX {
+            self.drop_oldest();
+        }
+    }
+
+    /// What stands in a turn goes first, then whatever is oldest.
+    fn drop_oldest(&mut self) {
+        let in_turn = |entry: &Entry| entry.is_turn || turn_in(&entry.path);
+        let oldest = self.entries.iter().find(|(_, entry)| in_turn(entry)).map(|(seq, _)| *seq);
+        let oldest = oldest.or_else(|| self.entries.keys().next().copied());
+        if let Some(entry) = oldest.and_then(|seq| self.entries.remove(&seq)) {
+            self.dropped += 1;
+            if self.open.get(&entry.path) == oldest.as_ref() {
+                self.open.remove(&entry.path);
+            }
+        }
+    }
+
+    fn end(&mut self, event: &Event, is_turn: bool) {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(Arc::<str>::from);
+        let said = text(event.data.get("status"));
+        let status = said.unwrap_or_else(|| if &*event.kind == "step.skipped" { "skipped" } else { "failed" }.into());
+        let error = event.data.get("error").filter(|error| !error.is_null());
+        let error = error.map(|error| {
+            let part = |key: &str| text(error.get(key)).unwrap_or_default();
+            (part("code"), part("message"))
+        });
+        match self.open.remove(&event.path).and_then(|seq| self.entries.get_mut(&seq)) {
+            Some(entry) => {
+                entry.status = status;
+                entry.ended_at = Some(event.at);
+                entry.error = error;
+            }
+            // It never ran.
+            None if !is_turn && &*event.kind == "step.skipped" => {
+                let (path, at) = (event.path.clone(), event.at);
+                let (ended_at, attempts) = (Some(at), 0);
+                let entry = Entry { path, status, started_at: at, ended_at, attempts, error, is_turn };
+                self.entries.insert(event.seq, entry);
+            }
+            None => {}
+        }
+    }
+
+    /// The open entry at a path, or of whatever is around it.
+    fn around(&mut self, path: &str) -> Option<&mut Entry> {
+        let mut path = path;
+        loop {
+            if let Some(seq) = self.open.get(path) {
+                return self.entries.get_mut(seq);
+            }
+            path = path.rfind(['.', '[']).map(|at| &path[..at])?;
+        }
+    }
+
+    /// What began inside of a path, after the beginning with this number; "" is the run itself.
+    pub fn inside<'a>(&'a self, parent: &'a str, after: u64) -> impl Iterator<Item = (u64, &'a Entry)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let after = if after == 0 { Unbounded } else { Excluded(after) };
+        self.entries
+            .range((after, Unbounded))
+            .filter(move |(_, entry)| parent_of(&entry.path) == parent)
+            .map(|(seq, entry)| (*seq, entry))
+    }
+
+    pub fn kind(&self, entry: &Entry) -> &str {
+        let name = name_of(&entry.path);
+        if entry.is_turn { "turn" } else { self.labels.get(name).map_or("", |label| &**label) }
+    }
+}
+
+/// Whether something in a path is a turn of a loop.
+fn turn_in(path: &str) -> bool {
+    path.contains('[') || path.split('.').skip(1).any(is_number)
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The path of what is around: `sync[3]` for `sync[3].fetch`, `sync` for `sync[3]`.
+pub fn parent_of(path: &str) -> &str {
+    match path.rfind(['.', '[']) {
+        Some(at) => &path[..at],
+        None => "",
+    }
+}
+
+/// The last name of a path.
+pub fn name_of(path: &str) -> &str {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    last.split('[').next().unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tell(timeline: &mut Timeline, seq: u64, kind: &str, path: &str, data: &str) {
+        let data = windlass_value::parse_json(data).expect("a test's own JSON");
+        timeline.event(&Event { seq, at: Timestamp(seq as i64 * 1_000), kind: kind.into(), path: path.into(), data });
+    }
+
+    #[test]
+    fn what_begins_and_ends_is_told_by_its_parent() {
+        let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
+        tell(&mut timeline, 1, "step.started", "sync", "{}");
+        tell(&mut timeline, 2, "loop.iteration.started", "sync[0]", "{}");
+        tell(&mut timeline, 3, "step.started", "sync[0].fetch", "{}");
+        tell(&mut timeline, 4, "task.started", "sync[0].fetch.call", r#"{"attempt": 3}"#);
+        tell(
+            &mut timeline,
+            5,
+            "step.failed",
+            "sync[0].fetch",
+            r#"{"status": "failed", "error": {"code": "503", "message": "no"}}"#,
+        );
+        tell(&mut timeline, 6, "loop.iteration.done", "sync[0]", r#"{"status": "failed"}"#);
+        tell(&mut timeline, 7, "step.skipped", "after", r#"{"reason": "x"}"#);
+        let seen = |parent: &str| -> Vec<String> {
+            let inside = timeline.inside(parent, 0);
+            inside.map(|(_, entry)| format!("{} {} {}", entry.path, entry.status, entry.attempts)).collect()
+        };
+        assert_eq!(seen(""), ["sync running 1", "after skipped 0"]);
+        assert_eq!(seen("sync"), ["sync[0] failed 0"]);
+        assert_eq!(seen("sync[0]"), ["sync[0].fetch failed 3"]);
+        assert_eq!(timeline.inside("", 1).count(), 1);
+    }
+
+    #[test]
+    fn of_very_many_turns_the_newest_are_kept() {
+        let mut timeline = Timeline::new(&Plan::new("x", "loom", "{}"));
+        tell(&mut timeline, 1, "step.started", "sync", "{}");
+        let turns = ENTRIES_MAX as u64 + 10;
+        for turn in 0..turns {
+            tell(&mut timeline, 2 + turn * 2, "loop.iteration.started", &format!("sync[{turn}]"), "{}");
+            tell(
+                &mut timeline,
+                3 + turn * 2,
+                "loop.iteration.done",
+                &format!("sync[{turn}]"),
+                r#"{"status": "succeeded"}"#,
+            );
+        }
+        assert_eq!(timeline.inside("", 0).count(), 1, "what is in no turn stays");
+        assert_eq!(timeline.inside("sync", 0).count(), ENTRIES_MAX - 1);
+        assert_eq!(timeline.dropped, 11);
+    }
+}

@@ -1,0 +1,80 @@
+//! Control over the API: pause, resume, cancel, signal, retry, restart.
+
+mod common;
+
+use common::{BROKEN, HELD, HELLO, World, request};
+use serde_json::json;
+
+/// Waits for a signal.
+const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "waitForEvent", "inputs": {"eventName": "go"}}}}"#;
+
+#[tokio::test]
+async fn a_run_is_paused_resumed_and_cancelled() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let paused = world.post("/api/v1/runs/r1/pause", json!({})).await.is(202);
+    assert_eq!(paused, json!({ "run": "r1", "answer": "delivered" }));
+    world.until_status("r1", "paused").await;
+    world.post("/api/v1/runs/r1/resume", json!({})).await.is(202);
+    world.until_status("r1", "running").await;
+    world.post("/api/v1/runs/r1/cancel", json!({ "reason": "no longer wanted" })).await.is(202);
+    let ended = world.until_status("r1", "cancelled").await;
+    assert_eq!(ended["current"], json!([]));
+    for path in ["pause", "resume", "cancel"] {
+        let problem = world.post(&format!("/api/v1/runs/r1/{path}"), json!({})).await.is(409);
+        assert_eq!(problem["code"], "WND-3009", "{path}");
+        world.post(&format!("/api/v1/runs/nobody/{path}"), json!({})).await.is(404);
+    }
+    // A body may be left out.
+    let bare = request(axum::http::Method::POST, "/api/v1/runs/r1/pause", None);
+    world.send(bare).await.is(409);
+}
+
+#[tokio::test]
+async fn the_same_request_twice_is_one() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let pause = || world.post("/api/v1/runs/r1/pause", json!({ "request_id": "one" }));
+    assert_eq!(pause().await.is(202)["answer"], "delivered");
+    assert_eq!(pause().await.is(202)["answer"], "repeated");
+    // Another call under the same name is another request.
+    let other = world.post("/api/v1/runs/r1/resume", json!({ "request_id": "one" })).await.is(202);
+    assert_eq!(other["answer"], "delivered");
+    world.post("/api/v1/runs/r1/pause", json!({ "requestid": "one" })).await.is(400);
+}
+
+#[tokio::test]
+async fn a_run_is_told_what_it_waits_for() {
+    let world = World::new();
+    world.register(ASKS).await;
+    world.start("asks", "r1").await;
+    let waiting = world.until_status("r1", "waiting").await;
+    assert_eq!(waiting["waits"][0]["name"], "go");
+    world.post("/api/v1/runs/r1/signal", json!({ "name": "go", "data": { "n": 1 } })).await.is(202);
+    world.until_status("r1", "succeeded").await;
+    world.post("/api/v1/runs/r1/signal", json!({ "name": "go" })).await.is(409);
+    world.post("/api/v1/runs/r1/signal", json!({ "name": "" })).await.is(400);
+}
+
+#[tokio::test]
+async fn what_failed_is_retried_and_a_step_restarted_as_new_runs() {
+    let world = World::new();
+    world.register(BROKEN).await;
+    world.register(HELLO).await;
+    world.run("broken", "r1").await;
+    let retried = world.post("/api/v1/runs/r1/retry", json!({ "id": "r2" })).await.is(202);
+    assert_eq!(retried, json!({ "run": "r2", "retries": "r1", "created": true }));
+    let ended = world.until_status("r2", "failed").await;
+    assert_eq!(ended["origin"], json!({ "retries": "r1", "from": "second" }));
+    let restarted = world.post("/api/v1/runs/r1/restart", json!({ "from": "first" })).await.is(202);
+    assert_eq!((&restarted["restarts"], &restarted["from"]), (&json!("r1"), &json!("first")));
+    let new = restarted["run"].as_str().expect("a run").to_owned();
+    assert_eq!(world.until_status(&new, "failed").await["origin"]["restarts"], "r1");
+    let problem = world.post("/api/v1/runs/r1/restart", json!({ "from": "frist" })).await.is(422);
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("is `first` meant?")), "{problem}");
+    world.run("hello", "r3").await;
+    world.post("/api/v1/runs/r3/retry", json!({})).await.is(409);
+    world.post("/api/v1/runs/nobody/retry", json!({})).await.is(404);
+}

@@ -1,0 +1,188 @@
+//! Event streams: every event once, wherever a reader begins, and an end.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request, header};
+use common::{HELD, World, counting, in_time, request};
+use http_body_util::BodyExt;
+use serde_json::Value as Json;
+use windlass_server::ServerOptions;
+use windlass_store::MemoryStore;
+
+const SSE: &str = "text/event-stream";
+const LINES: &str = "application/x-ndjson";
+
+fn asking(path: &str, accept: &str) -> Request<Body> {
+    let mut request = request(Method::GET, path, None);
+    request.headers_mut().insert(header::ACCEPT, accept.parse().expect("a type"));
+    request
+}
+
+/// One message of a stream.
+#[derive(Debug, Clone, PartialEq)]
+struct Message {
+    id: Option<u64>,
+    event: String,
+    data: Json,
+}
+
+fn messages(text: &str) -> Vec<Message> {
+    let blocks = text.split("\n\n").filter(|block| !block.is_empty() && !block.starts_with(':'));
+    blocks
+        .map(|block| {
+            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+            Message {
+                id: field("id").map(|id| id.parse().expect("a number")),
+                event: field("event").unwrap_or_default().to_owned(),
+                data: serde_json::from_str(field("data").unwrap_or("null")).expect("JSON"),
+            }
+        })
+        .collect()
+}
+
+/// The next piece of a body.
+async fn piece(body: &mut Body) -> Option<String> {
+    let frame = in_time(body.frame()).await?.expect("a frame");
+    Some(String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn a_reader_of_an_ended_run_gets_all_from_any_number_on_and_the_end() {
+    let world = World::new();
+    world.register(&counting("count", 5)).await;
+    world.run("count", "r1").await;
+    let all = messages(&world.send(asking("/api/v1/runs/r1/events", SSE)).await.text());
+    let (end, events) = all.split_last().expect("messages");
+    assert_eq!((end.event.as_str(), end.id, &end.data["status"]), ("end", None, &Json::from("succeeded")));
+    let numbers: Vec<u64> = events.iter().filter_map(|message| message.id).collect();
+    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "each once, without a gap");
+    assert_eq!(events[0].event, "playbook.execution_requested");
+    for (message, number) in events.iter().zip(1u64..) {
+        assert_eq!(
+            (&message.data["seq"], &message.data["type"]),
+            (&Json::from(number), &Json::from(message.event.as_str()))
+        );
+    }
+    for after in 0..=events.len() {
+        let by_query = format!("/api/v1/runs/r1/events?after={after}");
+        let rest = messages(&world.send(asking(&by_query, SSE)).await.text());
+        assert_eq!(rest[..rest.len() - 1], events[after..], "after {after}");
+        // What a browser sends counts more than the address it has.
+        let mut again = asking("/api/v1/runs/r1/events?after=0", SSE);
+        again.headers_mut().insert("last-event-id", after.to_string().parse().expect("a number"));
+        assert_eq!(messages(&world.send(again).await.text()), rest, "after {after}");
+    }
+    let lines = world.send(asking("/api/v1/runs/r1/events", LINES)).await.text();
+    let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), all.len());
+    assert!(lines.iter().zip(&all).all(|(line, message)| *line == message.data));
+    let page = world.get("/api/v1/runs/r1/events?after=2&limit=3").await.is(200);
+    assert_eq!((page["items"].as_array().map(Vec::len), &page["next"]), (Some(3), &Json::from(5)));
+    assert_eq!(page["items"][0], events[2].data);
+    world.get("/api/v1/runs/nobody/events").await.is(404);
+    world.send(asking("/api/v1/runs/nobody/events", SSE)).await.is(404);
+}
+
+#[tokio::test]
+async fn readers_of_a_run_that_goes_on_are_told_what_comes() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let mut readers = Vec::new();
+    for _ in 0..20 {
+        let (status, _, body) = world.stream(asking("/api/v1/runs/r1/events", SSE)).await;
+        assert_eq!(status, 200);
+        readers.push(body);
+    }
+    let mut texts = vec![String::new(); readers.len()];
+    for (body, text) in readers.iter_mut().zip(&mut texts) {
+        text.push_str(&piece(body).await.expect("what was told before"));
+    }
+    world.open("gate");
+    for (body, text) in readers.iter_mut().zip(&mut texts) {
+        while let Some(more) = piece(body).await {
+            text.push_str(&more);
+        }
+        let all = messages(text);
+        let numbers: Vec<u64> = all.iter().filter_map(|message| message.id).collect();
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+        assert_eq!(all.last().map(|last| last.event.as_str()), Some("end"));
+        assert_eq!(all[all.len() - 2].event, "workflow.finished");
+    }
+    assert_eq!(texts.iter().collect::<BTreeSet<_>>().len(), 1, "all are told the same");
+}
+
+#[tokio::test]
+async fn whoever_connects_again_misses_nothing_and_sees_nothing_twice() {
+    let world = Arc::new(World::new());
+    world.register(&counting("count", 400)).await;
+    world.start("count", "r1").await;
+    let mut seen = Vec::new();
+    loop {
+        let after = seen.last().copied().unwrap_or(0u64);
+        let (_, _, mut body) = world.stream(asking(&format!("/api/v1/runs/r1/events?after={after}"), SSE)).await;
+        // One piece of each connection, then it breaks.
+        let Some(text) = piece(&mut body).await else { continue };
+        let all = messages(&text);
+        seen.extend(all.iter().filter_map(|message| message.id));
+        if all.iter().any(|message| message.event == "end") {
+            break;
+        }
+    }
+    assert_eq!(seen, (1..=seen.len() as u64).collect::<Vec<_>>());
+    assert!(seen.len() > 800);
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_follow_ends_at_the_newest() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let text = world.send(asking("/api/v1/runs/r1/events?follow=false", LINES)).await.text();
+    assert!(!text.is_empty() && !text.contains("\"end\""), "{text}");
+}
+
+#[tokio::test]
+async fn a_quiet_stream_says_that_it_is_alive() {
+    let heartbeat = Duration::from_millis(20);
+    let options = ServerOptions { heartbeat, ..ServerOptions::default() };
+    let world = World::with(Arc::new(MemoryStore::new()), options);
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    for (accept, expected) in [(SSE, ": heartbeat\n\n"), (LINES, "{\"type\":\"heartbeat\"}\n")] {
+        let (_, _, mut body) = world.stream(asking("/api/v1/runs/r1/events?after=1000", accept)).await;
+        for _ in 0..3 {
+            assert_eq!(piece(&mut body).await.as_deref(), Some(expected));
+        }
+    }
+    let (_, _, mut body) = world.stream(asking("/api/v1/runs/changes", SSE)).await;
+    assert_eq!(piece(&mut body).await.as_deref(), Some(": heartbeat\n\n"));
+}
+
+#[tokio::test]
+async fn changes_of_runs_are_told_as_they_come() {
+    let world = World::new();
+    world.register(HELD).await;
+    let (_, headers, mut body) = world.stream(asking("/api/v1/runs/changes", SSE)).await;
+    assert_eq!(headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()), Some(SSE));
+    let mut told = String::new();
+    // The watch begins with its first reader: a run that starts later is told of.
+    world.start("held", "r1").await;
+    while !told.contains("\"status\":\"running\"") {
+        told.push_str(&piece(&mut body).await.expect("a change"));
+    }
+    world.open("gate");
+    while !told.contains("\"status\":\"succeeded\"") {
+        told.push_str(&piece(&mut body).await.expect("a change"));
+    }
+    let last = messages(&told).pop().expect("a message");
+    assert_eq!(
+        (last.event.as_str(), &last.data["run"], &last.data["version"]),
+        ("run", &Json::from("r1"), &Json::from(1))
+    );
+}

@@ -1,0 +1,186 @@
+//! Loops, turns, strips, graphs, time lines, journals and large values over the API.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use common::{BROKEN, HELD, World, counting};
+use serde_json::{Value as Json, json};
+use windlass_core::{Limits, Status, TurnRecord};
+use windlass_runtime::codec::{TurnPack, encode};
+use windlass_server::ServerOptions;
+use windlass_store::{MemoryStore, NewRun, RunBatch, SqliteOptions, SqliteStore, Store, TurnRow};
+use windlass_value::{BlobHash, Duration, Timestamp, Value};
+
+#[tokio::test]
+async fn loops_are_listed_with_their_turns() {
+    let world = World::new();
+    world.register(&counting("count", 25)).await;
+    world.run("count", "r1").await;
+    let loops = world.get("/api/v1/runs/r1/loops").await.is(200);
+    let expected =
+        json!({ "loop": "count", "kind": "until", "turns": 25, "kept": 25, "failed": 0, "reason": "condition" });
+    assert_eq!(loops["items"], json!([expected]));
+    let page = world.get("/api/v1/runs/r1/turns?loop=count&from=10&limit=5").await.is(200);
+    let turns: Vec<&Json> = page["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
+    assert_eq!(turns, [10, 11, 12, 13, 14].map(Json::from).iter().collect::<Vec<_>>());
+    assert_eq!((&page["next"], &page["total"], &page["failed"]), (&json!(15), &json!(25), &json!(0)));
+    let none = world.get("/api/v1/runs/r1/turns?loop=count&failed=true").await.is(200);
+    assert_eq!((&none["turns"], &none["total"]), (&json!([]), &json!(25)));
+    let strip = world.get("/api/v1/runs/r1/strip?loop=count&cells=4").await.is(200);
+    assert_eq!(strip["turns"], 25);
+    assert_eq!(strip["cells"][3], json!({ "from": 21, "to": 24, "succeeded": 4, "failed": 0, "other": 0 }));
+    assert_eq!(world.get("/api/v1/runs/r1/turns?loop=cuont").await.is(404)["hint"], "did you mean `count`?");
+    world.get("/api/v1/runs/r1/strip?loop=count&cells=0").await.is(400);
+    world.get("/api/v1/runs/r1/turns").await.is(400);
+}
+
+/// A run whose loop has as many turns as that, every thousandth failed.
+fn with_turns(store: &dyn Store, turns: u64) {
+    let create = NewRun {
+        plan: BlobHash([0; 32]),
+        definition: "x".to_owned(),
+        dialect: "loom".to_owned(),
+        owner: None,
+        created_at: Timestamp(0),
+        parent: None,
+        unless: None,
+        options: Vec::new(),
+    };
+    let record = |index: u64| TurnRecord {
+        loop_path: "".into(),
+        index,
+        status: if index % 1_000 == 7 { Status::Failed } else { Status::Succeeded },
+        started_at: Timestamp(index as i64),
+        duration: Duration::from_ms(1),
+        condition: Some(false),
+        result: Value::from(index),
+        error: None,
+        reason: None,
+    };
+    let row = |first: u64, last: u64, failed: bool| TurnRow {
+        loop_path: "sync".into(),
+        first,
+        last,
+        failed,
+        body: encode(&TurnPack((first..=last).map(record).collect())),
+    };
+    let mut rows = Vec::new();
+    let mut from = 0;
+    while from < turns {
+        let failed = from / 1_000 * 1_000 + 7;
+        let failed = if failed < from { failed + 1_000 } else { failed };
+        if failed == from {
+            rows.push(row(from, from, true));
+            from += 1;
+            continue;
+        }
+        let to = (from + 99).min(failed - 1).min(turns - 1);
+        rows.push(row(from, to, false));
+        from = to + 1;
+    }
+    let batch = RunBatch { run: "big".into(), epoch: 1, create: Some(create), turns: rows, ..RunBatch::default() };
+    store.append(vec![batch]).expect("a commit");
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_turns_are_paged_and_drawn_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stores: [Arc<dyn Store>; 2] = [
+        Arc::new(MemoryStore::new()),
+        Arc::new(SqliteStore::open(&folder.path().join("store"), SqliteOptions::default()).expect("a store")),
+    ];
+    for store in stores {
+        with_turns(store.as_ref(), 100_000);
+        let world = World::on(store);
+        let begun = Instant::now();
+        let page = world.get("/api/v1/runs/big/turns?loop=sync&from=99950&limit=100").await.is(200);
+        assert_eq!((page["turns"].as_array().map(Vec::len), &page["next"]), (Some(50), &json!(null)));
+        assert_eq!((&page["total"], &page["failed"]), (&json!(100_000), &json!(100)));
+        let failed = world.get("/api/v1/runs/big/turns?loop=sync&from=50000&limit=3&failed=true").await.is(200);
+        let turns: Vec<&Json> =
+            failed["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
+        assert_eq!(turns, [50_007, 51_007, 52_007].map(Json::from).iter().collect::<Vec<_>>());
+        assert_eq!(failed["next"], 52_008);
+        let strip = world.get("/api/v1/runs/big/strip?loop=sync&cells=100").await.is(200);
+        let cells = strip["cells"].as_array().expect("cells");
+        assert!(cells.iter().all(|cell| cell["succeeded"] == 999 && cell["failed"] == 1 && cell["other"] == 0));
+        // Far less, when nothing else runs: the machine may be busy.
+        assert!(begun.elapsed().as_millis() < 5_000, "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_drawn_as_it_goes_on() {
+    let world = World::new();
+    for definition in [HELD, BROKEN, counting("count", 12).as_str()] {
+        world.register(definition).await;
+    }
+    world.start("held", "r1").await;
+    let node = |graph: &Json, name: &str| -> Json {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
+    };
+    let begun = world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert_eq!(node(&begun, "wait")["run"]["status"], "running");
+    world.open("gate");
+    world.until_status("r1", "succeeded").await;
+    let ended = world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert_eq!(
+        (&node(&ended, "wait")["run"]["status"], &node(&ended, "wait")["path"]),
+        (&json!("succeeded"), &json!("wait"))
+    );
+    world.run("count", "r2").await;
+    let count = node(&world.get("/api/v1/runs/r2/graph").await.is(200), "count");
+    assert_eq!((&count["loop"], &count["run"]["turns"]["ended"]), (&json!(true), &json!(12)));
+
+    world.run("broken", "r3").await;
+    let steps = world.get("/api/v1/runs/r3/steps").await.is(200);
+    let told: Vec<(&Json, &Json)> =
+        steps["items"].as_array().expect("items").iter().map(|step| (&step["path"], &step["status"])).collect();
+    assert_eq!(told, [(&json!("first"), &json!("succeeded")), (&json!("second"), &json!("failed"))]);
+    assert_eq!(steps["items"][1]["error"]["position"]["line"], 5);
+    let turns = world.get("/api/v1/runs/r2/steps?parent=count&limit=5").await.is(200);
+    assert_eq!((&turns["items"][4]["path"], &turns["items"][4]["kind"]), (&json!("count[4]"), &json!("turn")));
+    let rest = world.get(&format!("/api/v1/runs/r2/steps?parent=count&from={}", turns["next"])).await.is(200);
+    assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(7), &json!(null)));
+    let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.is(200);
+    assert_eq!(inner["items"][0]["path"], "count[4].add");
+}
+
+#[tokio::test]
+async fn the_journal_is_paged_tick_by_tick() {
+    let world = World::new();
+    world.register(BROKEN).await;
+    let run = world.run("broken", "r1").await;
+    let all = world.get("/api/v1/runs/r1/journal").await.is(200);
+    let ticks: Vec<&Json> = all["items"].as_array().expect("items").iter().map(|tick| &tick["tick"]).collect();
+    let count = run["ticks"].as_u64().expect("ticks");
+    assert_eq!(ticks.len() as u64, count);
+    assert_eq!((&all["items"][0]["tick"], &all["items"][0]["events"][0]), (&json!(0), &json!(1)));
+    let page = world.get("/api/v1/runs/r1/journal?from=1&limit=1").await.is(200);
+    assert_eq!((&page["items"][0], &page["next"]), (&all["items"][1], &json!(2)));
+}
+
+#[tokio::test]
+async fn large_values_are_given_to_whoever_may_see_the_run_that_wrote_them() {
+    let limits = Limits::default();
+    let world = World::with_limits(Arc::new(MemoryStore::new()), ServerOptions::default(), limits);
+    let text = "x".repeat(200_000);
+    let big = json!({ "name": "big", "actions": { "make": { "type": "activity", "inputs": { "activityName": "echo", "input": text } } } });
+    world.register(&big.to_string()).await;
+    world.register(HELD).await;
+    let ended = world.run("big", "r1").await;
+    // What is shown with the run is put back in.
+    assert!(ended.to_string().len() > 200_000);
+    world.start("held", "other").await;
+    let page = world.get("/api/v1/runs/r1/events?limit=1000").await.text();
+    assert!(page.len() < 200_000, "events have references");
+    let at = page.find("\"key\":\"").expect("a reference") + 7;
+    let hash = &page[at..at + 64];
+    let value = world.get(&format!("/api/v1/runs/r1/values/{hash}")).await.is(200);
+    assert!(value.to_string().contains(&text));
+    world.get(&format!("/api/v1/runs/other/values/{hash}")).await.is(404);
+    world.get("/api/v1/runs/r1/values/zz").await.is(404);
+}
