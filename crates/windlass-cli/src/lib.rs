@@ -22,6 +22,7 @@ mod out;
 mod progress;
 mod project;
 mod report;
+mod spans;
 mod standard;
 mod stores;
 mod text;

@@ -16,6 +16,7 @@ mod resume;
 mod run;
 mod schema;
 mod status;
+mod token;
 mod tools;
 mod tree;
 mod turns;
@@ -41,6 +42,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::replay(global, &args),
         Command::Graph(args) => graph::graph(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
+        Command::Token(args) => token::token(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
         Command::Schema(args) => schema::schema(&args),
         Command::Limits => limits::limits(global),
