@@ -75,6 +75,8 @@ pub enum Command {
     Schema(Schema),
     /// All limits with their values
     Limits,
+    /// Who may use the server of this store
+    Token(Token),
     /// Look for runs that are stuck and for damage
     Doctor,
     /// Remove runs that have ended long ago, and what only they have stored
@@ -463,6 +465,40 @@ pub struct Approve {
     /// One property of the answer; may be given more than once
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct Token {
+    #[command(subcommand)]
+    pub command: TokenCommand,
+}
+
+#[derive(Subcommand)]
+pub enum TokenCommand {
+    /// Make a token, and show it this once
+    Create(TokenCreate),
+    /// All tokens: what each may do, and when it was used last
+    List,
+    /// Take a token away
+    Revoke(TokenRevoke),
+}
+
+#[derive(ClapArgs)]
+pub struct TokenCreate {
+    /// What it is for
+    pub name: String,
+    /// What it may do: read, run, control, work, admin
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',', required = true)]
+    pub scope: Vec<String>,
+    /// How long it is good: `30d`, `12h`, or as ISO 8601 [default: for ever]
+    #[arg(long, value_name = "SPAN")]
+    pub expires: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub struct TokenRevoke {
+    /// Its id, as `windlass token list` shows it
+    pub id: String,
 }
 
 #[derive(ClapArgs)]

@@ -26,6 +26,7 @@ mod report;
 mod secrets;
 mod served;
 mod service;
+mod spans;
 mod standard;
 mod stores;
 mod text;

@@ -1,6 +1,7 @@
 //! Figures for whoever watches the server, in the format of OpenMetrics. Sets of labels are bounded: nobody outside can
 //! make them grow.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use prometheus_client::registry::Registry;
 use windlass_runtime::EngineFigures;
 
 use crate::App;
+use crate::workers::{WorkerState, Workers};
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -162,12 +164,32 @@ fn known_method(method: &Method) -> &'static str {
 struct Now {
     engine: EngineFigures,
     audit: crate::audit::AuditFigures,
+    workers: Workers,
+    expired: BTreeMap<Arc<str>, u64>,
 }
+
+/// Tools that are told apart. Definitions name them, so there could be any number.
+const TOOLS_MAX: usize = 200;
 
 impl Now {
     fn of(app: &App) -> Now {
-        Now { engine: app.engine.figures(), audit: app.audit.figures() }
+        Now {
+            engine: app.engine.figures(),
+            audit: app.audit.figures(),
+            workers: app.dispatcher.list(),
+            expired: app.dispatcher.expired(),
+        }
     }
+}
+
+/// Sums by tool, those beyond the bound together.
+fn by_tool(counted: impl Iterator<Item = (Arc<str>, u64)>) -> BTreeMap<Arc<str>, u64> {
+    let mut sums: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+    for (tool, count) in counted {
+        let known = sums.len() < TOOLS_MAX || sums.contains_key(&tool);
+        *sums.entry(if known { tool } else { "other".into() }).or_default() += count;
+    }
+    sums
 }
 
 impl Collector for Now {
@@ -197,6 +219,7 @@ impl Collector for Now {
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
         self.encode_runs(&mut encoder)?;
+        self.encode_workers(&mut encoder)?;
         self.encode_commits(&mut encoder)
     }
 }
@@ -217,6 +240,37 @@ impl Now {
         started.encode(encoder.encode_descriptor("windlass_runs_started", help, None, started.metric_type())?)?;
         let help = "Runs that have ended";
         ended.encode(encoder.encode_descriptor("windlass_runs_ended", help, None, ended.metric_type())?)
+    }
+
+    fn encode_workers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let queued = by_tool(self.workers.queued.iter().map(|queue| (queue.tool.clone(), queue.jobs as u64)));
+        let held = self.workers.items.iter().flat_map(|worker| &worker.held);
+        let leased = by_tool(held.map(|held| (held.tool.clone(), 1)));
+        let expired = by_tool(self.expired.iter().map(|(tool, count)| (tool.clone(), *count)));
+        let gauges = [
+            ("windlass_jobs_queued", "Tasks that wait for a worker of another machine", queued),
+            ("windlass_jobs_leased", "Tasks that such workers have", leased),
+        ];
+        for (name, help, tools) in gauges {
+            let family = Family::<Vec<(&str, String)>, Gauge>::default();
+            for (tool, count) in tools {
+                family.get_or_create(&vec![("tool", tool.to_string())]).set(count as i64);
+            }
+            family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)?;
+        }
+        let family = Family::<Vec<(&str, String)>, Counter>::default();
+        for (tool, count) in expired {
+            family.get_or_create(&vec![("tool", tool.to_string())]).inc_by(count);
+        }
+        let help = "Leases that were lost because a worker was silent";
+        family.encode(encoder.encode_descriptor("windlass_leases_expired", help, None, family.metric_type())?)?;
+        let family = Family::<Vec<(&str, String)>, Gauge>::default();
+        for state in [WorkerState::Active, WorkerState::Draining, WorkerState::Lost] {
+            let count = self.workers.items.iter().filter(|worker| worker.state == state).count();
+            family.get_or_create(&vec![("state", format!("{state:?}").to_lowercase())]).set(count as i64);
+        }
+        let help = "Workers of other machines";
+        family.encode(encoder.encode_descriptor("windlass_workers", help, None, family.metric_type())?)
     }
 
     fn encode_commits(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

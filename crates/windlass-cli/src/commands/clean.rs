@@ -2,17 +2,14 @@
 
 use windlass_runtime::{Cleaned, clean as remove, real_now, removable};
 use windlass_store::Removable;
-use windlass_value::{Duration, Timestamp, Value};
+use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{out, stores, text};
-
-/// What may stand after a number.
-const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+use crate::{out, spans, stores, text};
 
 pub fn clean(global: &Global, args: &args::Clean) -> Result<Exit, Failure> {
-    let age = age_of(&args.older_than)?;
+    let age = spans::parse(&args.older_than)?;
     let before = Timestamp(real_now().0.saturating_sub_unsigned(age.0));
     let store = stores::open(global)?;
     match args.dry_run {
@@ -20,17 +17,6 @@ pub fn clean(global: &Global, args: &args::Clean) -> Result<Exit, Failure> {
         false => show_cleaned(global, remove(&*store, before)?),
     }?;
     Ok(Exit::Good)
-}
-
-/// `30d`, `12h`, or a span of ISO 8601.
-fn age_of(written: &str) -> Result<Duration, Failure> {
-    let unit = UNITS.into_iter().find_map(|(unit, seconds)| Some((written.strip_suffix(unit)?, seconds)));
-    let counted = unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(seconds));
-    let micros = counted.and_then(|seconds| seconds.checked_mul(1_000_000));
-    micros
-        .map(Duration)
-        .or_else(|| Duration::parse_iso(written))
-        .ok_or_else(|| Failure::usage(format!("`{written}` is no span of time")).hint("such as 30d, 12h, 90m or P30D"))
 }
 
 fn show_found(global: &Global, found: &[Removable]) -> Result<(), Failure> {

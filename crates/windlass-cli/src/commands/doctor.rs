@@ -25,6 +25,7 @@ pub fn doctor(global: &Global) -> Result<Exit, Failure> {
         hint: "copy the store's directory before anything else".to_owned(),
     });
     let mut findings: Vec<Finding> = damage.collect();
+    findings.extend(audit_log(global));
     let mut open = Vec::new();
     stores::each_run(&*store, &RunFilter { unfinished: true, ..RunFilter::default() }, |row| {
         open.push(row);
@@ -35,6 +36,16 @@ pub fn doctor(global: &Global) -> Result<Exit, Failure> {
     }
     show(global, &findings, open.len())?;
     Ok(if findings.is_empty() { Exit::Good } else { Exit::Otherwise })
+}
+
+/// Whether somebody has changed what a server has noted.
+fn audit_log(global: &Global) -> Vec<Finding> {
+    let found = match windlass_server::audit::verify(&stores::directory(global)) {
+        Ok(checked) => checked.findings,
+        Err(error) => vec![format!("the audit log cannot be read: {error}")],
+    };
+    let hint = "copy the log before anything else; who could write to the store's directory?";
+    found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
 /// An open run must be moved by somebody or something: a live owner, its timer, or a person who was named.

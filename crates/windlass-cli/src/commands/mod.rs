@@ -19,6 +19,7 @@ mod run;
 mod schema;
 mod serve;
 mod status;
+mod token;
 mod tools;
 mod tree;
 mod turns;
@@ -48,6 +49,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::serve(global, &args),
         Command::Dev(args) => dev::dev(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
+        Command::Token(args) => token::token(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
         Command::Schema(args) => schema::schema(&args),
         Command::Limits => limits::limits(global),

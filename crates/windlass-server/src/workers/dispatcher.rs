@@ -41,6 +41,8 @@ pub struct Dispatcher {
 
 #[derive(Default)]
 pub(super) struct State {
+    /// Leases that were lost, by tool.
+    pub expired: BTreeMap<Arc<str>, u64>,
     pub jobs: HashMap<JobId, Entry>,
     pub queues: Queues,
     pub workers: Registry,
@@ -156,6 +158,11 @@ impl Dispatcher {
         let state = self.state();
         let items = state.workers.iter().map(|(key, worker)| self.info(&state, key, worker)).collect();
         Workers { items, queued: state.queues.list() }
+    }
+
+    /// How many leases were lost since the server began, by tool.
+    pub fn expired(&self) -> BTreeMap<Arc<str>, u64> {
+        self.state().expired.clone()
     }
 
     fn info(&self, state: &State, key: &WorkerKey, worker: &Worker) -> WorkerInfo {
@@ -284,10 +291,13 @@ impl Dispatcher {
                 state.drop_entry(id);
                 Look::TimedOut
             }
-            Stage::Held(held) if held.until <= now => match state.drop_entry(id).and_then(|entry| entry.away) {
-                Some(away) => Look::Lost(away),
-                None => Look::Gone,
-            },
+            Stage::Held(held) if held.until <= now => {
+                *state.expired.entry(entry.job.tool.clone()).or_default() += 1;
+                match state.drop_entry(id).and_then(|entry| entry.away) {
+                    Some(away) => Look::Lost(away),
+                    None => Look::Gone,
+                }
+            }
             Stage::Held(held) => Look::Until(held.deadline.map_or(held.until, |deadline| deadline.min(held.until))),
         }
     }

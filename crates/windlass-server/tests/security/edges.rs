@@ -248,6 +248,10 @@ async fn figures_are_complete_and_bounded() {
         "windlass_turns_total 0",
         "windlass_audit_lines_total 1",
         "windlass_audit_waiting 0",
+        r#"windlass_workers{state="active"} 0"#,
+        "# TYPE windlass_jobs_queued gauge",
+        "# TYPE windlass_jobs_leased gauge",
+        "# TYPE windlass_leases_expired counter",
         r#"windlass_commit_seconds_bucket{le="+Inf"} 0"#,
         "# EOF",
     ];

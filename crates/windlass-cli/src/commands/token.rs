@@ -1,0 +1,111 @@
+//! `windlass token`: who may use the server of this store. It may run meanwhile: it looks at what has changed.
+
+use windlass_runtime::real_now;
+use windlass_server::auth::Scope;
+use windlass_server::auth::tokens::{self, Token, TokenError, Wanted};
+use windlass_store::SqliteOptions;
+use windlass_value::{Timestamp, Value};
+
+use crate::args::{self, Global, TokenCommand};
+use crate::failure::{Exit, Failure};
+use crate::{out, spans, stores};
+
+pub fn token(global: &Global, args: &args::Token) -> Result<Exit, Failure> {
+    match &args.command {
+        TokenCommand::Create(args) => create(global, args),
+        TokenCommand::List => list(global),
+        TokenCommand::Revoke(args) => revoke(global, &args.id),
+    }
+}
+
+fn create(global: &Global, args: &args::TokenCreate) -> Result<Exit, Failure> {
+    let scopes = args.scope.iter().map(|word| scope(word)).collect::<Result<Vec<_>, _>>()?;
+    let expires_at = args.expires.as_deref().map(spans::parse).transpose()?.map(|span| real_now() + span);
+    // Tokens may be made before the server is first started.
+    let store = stores::open_or_make(&stores::directory(global), SqliteOptions::default())?;
+    let wanted = Wanted { name: args.name.clone(), scopes, expires_at, by: Some("program".to_owned()) };
+    let (token, secret) = tokens::create(&*store, wanted).map_err(failure)?;
+    if global.json {
+        let mut entry = entry(&token);
+        entry.push(("token", Value::from(secret.reveal())));
+        out::print_json(&Value::object(entry))?;
+        return Ok(Exit::Good);
+    }
+    // The token alone on stdout: it can be put into a variable.
+    out::print(secret.reveal())?;
+    out::note(&format!("{} `{}` may {}{}", token.id, token.name, words(&token), until(&token)));
+    out::note("it is shown this once; only its hash is kept");
+    Ok(Exit::Good)
+}
+
+fn list(global: &Global) -> Result<Exit, Failure> {
+    let store = stores::open(global)?;
+    let mut all: Vec<Token> = tokens::all(&*store)?.into_iter().map(|(token, _)| token).collect();
+    all.sort_by_key(|token| token.created_at);
+    if global.json {
+        let items = all.iter().map(|token| Value::object(entry(token))).collect();
+        out::print_json(&Value::list(items))?;
+        return Ok(Exit::Good);
+    }
+    if all.is_empty() {
+        out::note("there are no tokens; the first start of `windlass serve` makes one");
+    }
+    let width = all.iter().map(|token| token.name.chars().count()).max().unwrap_or(0);
+    for token in &all {
+        let used = token.last_used.map_or("never used".to_owned(), |at| format!("used {at}"));
+        let (id, name, words) = (&token.id, &token.name, words(token));
+        out::print(&format!("{id}  {name:width$}  {words:<22}  {used}{}", until(token)))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn revoke(global: &Global, id: &str) -> Result<Exit, Failure> {
+    let store = stores::open(global)?;
+    let token = tokens::revoke(&*store, id).map_err(failure)?;
+    match global.json {
+        true => out::print_json(&Value::object([("id", Value::from(token.id)), ("revoked", Value::from(true))]))?,
+        false => out::print(&format!("{} `{}` is revoked: whoever has it is nobody now", token.id, token.name))?,
+    }
+    Ok(Exit::Good)
+}
+
+fn scope(word: &str) -> Result<Scope, Failure> {
+    Scope::ALL.into_iter().find(|scope| scope.as_str() == word).ok_or_else(|| {
+        let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+        Failure::usage(format!("`{word}` is no scope")).hint(format!("there are {}", known.join(", ")))
+    })
+}
+
+fn entry(token: &Token) -> Vec<(&'static str, Value)> {
+    let text = |at: Option<Timestamp>| Value::from(at.map(|at| at.to_string()).as_deref());
+    let scopes = token.scopes.iter().map(|scope| Value::from(scope.as_str())).collect();
+    vec![
+        ("id", Value::from(token.id.as_str())),
+        ("name", Value::from(token.name.as_str())),
+        ("scopes", Value::list(scopes)),
+        ("created_at", text(Some(token.created_at))),
+        ("expires_at", text(token.expires_at)),
+        ("last_used", text(token.last_used)),
+        ("by", Value::from(token.by.as_deref())),
+    ]
+}
+
+fn words(token: &Token) -> String {
+    token.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(",")
+}
+
+fn until(token: &Token) -> String {
+    match token.expires_at {
+        Some(at) if token.has_expired(real_now()) => format!(", expired {at}"),
+        Some(at) => format!(", until {at}"),
+        None => String::new(),
+    }
+}
+
+fn failure(error: TokenError) -> Failure {
+    let hint = error.hint();
+    match error {
+        TokenError::Store(error) => error.into(),
+        other => Failure::usage(other.to_string()).hint(hint),
+    }
+}
