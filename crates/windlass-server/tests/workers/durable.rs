@@ -1,0 +1,82 @@
+//! A report is answered when it is durable, not before.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use windlass_store::{CommitHook, CommitMoment, MemoryStore};
+
+use crate::support::{Server, plan, server_on, succeeded};
+
+/// Holds every commit up while it is shut.
+#[derive(Default)]
+struct Gate {
+    shut: Mutex<bool>,
+    changed: Condvar,
+    reached: AtomicBool,
+}
+
+impl Gate {
+    fn set(&self, shut: bool) {
+        *self.shut.lock().expect("not poisoned") = shut;
+        self.changed.notify_all();
+    }
+
+    fn hook(self: &Arc<Gate>) -> CommitHook {
+        let gate = self.clone();
+        Box::new(move |point| {
+            if point.when == CommitMoment::Before {
+                let shut = gate.shut.lock().expect("not poisoned");
+                gate.reached.store(*shut, Ordering::SeqCst);
+                drop(gate.changed.wait_while(shut, |shut| *shut).expect("not poisoned"));
+            }
+        })
+    }
+}
+
+fn outcomes(server: &Server) -> usize {
+    server.events("r").iter().filter(|event| &*event.kind == "task.processed").count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answered_report_outlives_the_server() {
+    let gate = Arc::new(Gate::default());
+    let server = server_on(MemoryStore::new(), Some(gate.hook()));
+    let _run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")]])).await;
+    let worker = server.worker("w");
+    let a = worker.job().await;
+    gate.set(true);
+    let mut complete = Box::pin(worker.complete(&a, "A"));
+    // The commit stands still, so the answer does not come.
+    while !gate.reached.load(Ordering::SeqCst) {
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut complete).await.is_err(), "not durable yet");
+    }
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut complete).await.is_err(), "not durable yet");
+    // A machine that goes down now has lost it, and nobody was told otherwise.
+    let lost = server.store.crash();
+    gate.set(false);
+    let b = complete.await;
+    assert_eq!(b["input"], json!("b"));
+    // From the very moment of the answer.
+    let kept = server.store.crash();
+    drop(server);
+
+    for (store, known) in [(lost, 0), (kept, 1)] {
+        let server = server_on(store, None);
+        assert_eq!(outcomes(&server), known);
+        let mut run = server.app.engine.resume("r").await.expect("it goes on");
+        let worker = server.worker("w");
+        let job = if known == 0 { &a } else { &b };
+        let renewed = worker.beat(&[job], 0).await["renewed"][0].clone();
+        assert_eq!(renewed["key"], job["key"], "it goes on with exactly that task");
+        let mut job = job.clone();
+        job["epoch"] = renewed["epoch"].clone();
+        let mut next = worker.complete(&job, "again").await;
+        while next != Json::Null {
+            next = worker.complete(&next, "again").await;
+        }
+        succeeded(&mut run).await;
+        assert_eq!(outcomes(&server), 2);
+    }
+}

@@ -1,0 +1,190 @@
+//! Who has a job, and for how long.
+
+use serde_json::{Value as Json, json};
+use windlass_core::Status;
+use windlass_runtime::Request;
+use windlass_value::Value;
+
+use crate::support::{LEASE, ended, one, plan, server, succeeded};
+
+/// Longer than a lease.
+const SILENCE: std::time::Duration = LEASE.saturating_add(std::time::Duration::from_secs(1));
+
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_stays_with_its_worker() {
+    let server = server();
+    let tasks = [("a", "far"), ("b", "far"), ("c", "here"), ("d", "far"), ("e", "near"), ("f", "far")];
+    let mut run = server.start("r", plan("p", &[&tasks])).await;
+    let worker = server.worker("w");
+    let a = worker.job().await;
+    assert_eq!((&a["epoch"], &a["input"], &a["tool"]), (&json!(0), &json!("a"), &json!("far")));
+    assert_eq!((&a["definition"], &a["attempt"]), (&json!("p"), &json!(1)));
+    let b = worker.complete(&a, "A").await;
+    assert_eq!((&b["job"], &b["epoch"], &b["input"]), (&a["job"], &json!(1), &json!("b")), "under the same lease");
+    assert_ne!(a["key"], b["key"], "it is another effect");
+    assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
+    assert_eq!(worker.complete(&b, "B").await, Json::Null, "the next is done by the server itself");
+    let d = worker.job().await;
+    assert_eq!((&d["job"], &d["input"]), (&a["job"], &json!("d")));
+    assert_eq!(worker.complete(&d, "D").await, Json::Null, "it cannot do the next");
+    let other = server.worker("v").with(json!({"tools": ["near", "far"]}));
+    let e = other.job().await;
+    let f = other.complete(&e, "E").await;
+    assert_eq!(f["input"], json!("f"));
+    assert_eq!(other.complete(&f, json!({"all": "done"})).await, Json::Null);
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_lost_is_given_again() {
+    let server = server();
+    let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")]])).await;
+    let worker = server.worker("w");
+    let a = worker.job().await;
+    let b = worker.complete(&a, "A").await;
+    assert_eq!(worker.complete(&a, "A").await, b, "said again, answered again");
+    assert_eq!(worker.complete(&b, "B").await, Json::Null);
+    assert_eq!(worker.complete(&b, "B").await, Json::Null);
+    worker.complete(&a, "A").await;
+    succeeded(&mut run).await;
+    let told = server.events("r").iter().filter(|event| &*event.kind == "task.processed").count();
+    assert_eq!(told, 2, "each counted once");
+    server.worker("x").is_refused(&b).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_speaks_for_a_job_that_is_not_his() {
+    let server = server();
+    let mut run = server.start("r", one("p")).await;
+    let (worker, thief) = (server.worker("w"), server.worker("t"));
+    let job = worker.job().await;
+    thief.is_refused(&job).await;
+    let mut other = job.clone();
+    for epoch in [1, 7] {
+        other["epoch"] = epoch.into();
+        worker.is_refused(&other).await;
+    }
+    assert_eq!(thief.beat(&[&job], 0).await["lost"][0]["job"], job["job"]);
+    assert_eq!(worker.beat(&[&job], 0).await, json!({"lost": [], "cancelled": [], "renewed": [], "drain": false}));
+    worker.complete(&job, "mine").await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
+    let server = server();
+    let mut run = server.start("r", one("p")).await;
+    let (zombie, heir) = (server.worker("z"), server.worker("h"));
+    let first = zombie.job().await;
+    // As long as he shows life it is his.
+    for _ in 0..10 {
+        tokio::time::advance(LEASE / 2).await;
+        assert_eq!(zombie.beat(&[&first], 0).await["lost"], json!([]));
+    }
+    assert_eq!(heir.lease(0).await, Vec::<Json>::new());
+    let begun = tokio::time::Instant::now();
+    let second = heir.lease(30_000).await;
+    let second = match second.first() {
+        Some(second) => second.clone(),
+        None => heir.job().await,
+    };
+    let waited = begun.elapsed();
+    assert!(waited >= LEASE && waited < SILENCE, "{waited:?}");
+    assert_eq!((&second["key"], &second["attempt"]), (&first["key"], &first["attempt"]), "the same effect");
+    assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)));
+    zombie.is_refused(&first).await;
+    assert_eq!(zombie.beat(&[&first], 0).await["lost"][0]["job"], first["job"], "it is told to stop");
+    let state = server.ask("GET", "/workers", crate::support::TOKEN, &Json::Null).await.1;
+    assert_eq!(state["items"][0]["held"][0]["epoch"], json!(1), "{state}");
+    assert_eq!(heir.complete(&second, "heir").await, Json::Null);
+    zombie.is_refused(&first).await;
+    succeeded(&mut run).await;
+    let events = server.events("r");
+    let results: Vec<&Value> = events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_else_has_can_be_had_back() {
+    let server = server();
+    let mut run = server.start("r", one("p")).await;
+    let worker = server.worker("w");
+    let job = worker.job().await;
+    tokio::time::advance(SILENCE).await;
+    // The network was away; the job waits again, and nobody has taken it.
+    let renewed = worker.beat(&[&job], 0).await["renewed"][0].clone();
+    assert_eq!((&renewed["job"], &renewed["epoch"]), (&job["job"], &json!(1)));
+    assert_eq!(worker.beat(&[&job], 0).await["renewed"][0], renewed, "also when the answer was lost");
+    worker.is_refused(&job).await;
+    assert_eq!(server.worker("v").lease(0).await, Vec::<Json>::new());
+    let mut again = job.clone();
+    again["epoch"] = renewed["epoch"].clone();
+    worker.complete(&again, "done").await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_the_worker_at_once() {
+    let server = server();
+    let mut run = server.start("r", plan("p", &[&[("a", "far")], &[("b", "far")]])).await;
+    let worker = server.worker("w");
+    let job = worker.job().await;
+    let begun = tokio::time::Instant::now();
+    let cancel = async {
+        tokio::task::yield_now().await;
+        server.app.engine.request("r", "c", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+    };
+    let held = [&job];
+    let (heard, ()) = tokio::join!(worker.beat(&held, 10_000), cancel);
+    assert_eq!(heard["cancelled"][0]["job"], job["job"]);
+    assert!(begun.elapsed().as_millis() < 1_000, "{:?}", begun.elapsed());
+    let error = json!({"code": "Cancelled", "kind": "cancelled", "message": "stopped"});
+    server.post("/worker/fail", worker.about(&job, json!({"error": error}))).await;
+    assert_eq!(ended(&mut run).await.status, Status::Cancelled);
+    let (_, state) = server.ask("GET", "/workers", crate::support::TOKEN, &Json::Null).await;
+    assert_eq!(state["queued"], json!([]), "what waited is gone too");
+    assert_eq!(state["items"][0]["held"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_counts_from_when_a_worker_has_it() {
+    let server = server();
+    let mut plan = one("p");
+    let windlass_core::plan::NodeKind::Pipeline(pipeline) = &mut plan.nodes[1].kind else { panic!("a pipeline") };
+    pipeline.tasks[0].timeout = Some(windlass_core::plan::Amount::Fixed(windlass_value::Duration::from_secs(5)));
+    let mut run = server.start("r", plan).await;
+    tokio::time::advance(LEASE * 10).await;
+    let worker = server.worker("w");
+    let job = worker.job().await;
+    assert_eq!(job["timeout_ms"], json!(5_000));
+    let report = ended(&mut run).await;
+    assert_eq!(report.status, Status::Failed);
+    worker.is_refused(&job).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_the_tasks_and_progress_is_seen() {
+    let server = server();
+    let mut run = server.start("r", one("p")).await;
+    let worker = server.worker("w");
+    let job = worker.job().await;
+    for body in [json!({"data": {"percent": 40}}), json!({"type": "photo.scaled", "data": {"width": 80}})] {
+        tokio::time::advance(LEASE - std::time::Duration::from_secs(1)).await;
+        server.post("/worker/progress", worker.about(&job, body)).await;
+    }
+    for wrong in [json!({"type": "step.done"}), json!({"type": "A b"}), json!({"data": "x".repeat(70_000)})] {
+        assert_eq!(server.refused("/worker/progress", worker.about(&job, wrong)).await.0, 400);
+    }
+    let error = json!({"code": "NoPhoto", "message": "there is no photo", "hint": "send one"});
+    let body = worker.about(&job, json!({"error": error, "facts": {"photo": {"count": 0}}}));
+    assert_eq!(server.post("/worker/fail", body).await, json!({"next": null}));
+    let report = ended(&mut run).await;
+    let error = report.error.clone().expect("an error");
+    assert_eq!((report.status, &*error.code, &*error.kind), (Status::Failed, "NoPhoto", "tool"));
+    let events = server.events("r");
+    let told = |kind: &str| events.iter().find(|event| &*event.kind == kind).unwrap_or_else(|| panic!("{kind}"));
+    assert_eq!(told("task.progress").data.get("progress").and_then(|told| told.get("percent")), Some(&Value::from(40u32)));
+    assert_eq!(told("photo.scaled").data.get("width"), Some(&Value::from(80u32)));
+    assert!(told("photo.scaled").path.contains("step0"), "{}", told("photo.scaled").path);
+}

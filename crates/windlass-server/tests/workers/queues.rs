@@ -1,0 +1,165 @@
+//! Who gets what, in which order, and who gets nothing.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{TOKEN, labelled, one, plan, server, succeeded};
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_one_slot_has_one_of_a_thousand_jobs_at_a_time() {
+    let server = server();
+    let mut runs = Vec::new();
+    for run in 0..10 {
+        let steps: Vec<&[(&str, &str)]> = vec![&[("a", "far")]; 100];
+        runs.push(server.start(&format!("r{run}"), plan("p", &steps)).await);
+    }
+    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    assert_eq!((&state["queued"][0]["jobs"], &state["queued"][0]["tool"]), (&json!(1_000), &json!("far")));
+    let worker = server.worker("w");
+    let (mut done, mut order) = (0, Vec::new());
+    while done < 1_000 {
+        let job = worker.job().await;
+        assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "it has no slot free");
+        order.push(job["run"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(worker.complete(&job, done).await, Json::Null);
+        done += 1;
+    }
+    for turn in order.chunks(10) {
+        assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), 10, "each run has its turn: {turn:?}");
+    }
+    for run in &mut runs {
+        succeeded(run).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_gets_as_many_as_it_has_slots() {
+    let server = server();
+    let steps: Vec<&[(&str, &str)]> = vec![&[("a", "far")]; 5];
+    let _run = server.start("r", plan("p", &steps)).await;
+    let worker = server.worker("w").with(json!({"slots": 3}));
+    let jobs = worker.lease(0).await;
+    assert_eq!(jobs.len(), 3);
+    worker.complete(&jobs[0], 1).await;
+    assert_eq!(worker.lease(0).await.len(), 1);
+    assert_eq!(server.worker("v").with(json!({"slots": 3, "free": 1})).lease(0).await.len(), 1, "what it wants");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_woken_and_only_for_what_he_can_do() {
+    let server = server();
+    let (far, near) = (server.worker("f"), server.worker("n").with(json!({"tools": ["near"]})));
+    let begun = tokio::time::Instant::now();
+    let start = async {
+        tokio::task::yield_now().await;
+        server.start("r", plan("p", &[&[("a", "near")]])).await
+    };
+    let (jobs, _run) = tokio::join!(near.lease(30_000), start);
+    assert_eq!(jobs.len(), 1);
+    assert!(begun.elapsed().as_millis() < 100, "{:?}", begun.elapsed());
+    let begun = tokio::time::Instant::now();
+    assert_eq!(far.lease(99_000).await, Vec::<Json>::new());
+    assert_eq!(begun.elapsed().as_secs(), 30, "no longer than that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_say_where_a_definition_runs() {
+    let server = server();
+    // (labels of the definition, tool) and who may have it
+    let table: [(&str, &str, &[&str]); 5] = [
+        ("{}", "far", &["plain", "gpu", "gpu-eu"]),
+        (r#"{"gpu": "yes"}"#, "far", &["gpu", "gpu-eu", "only-gpu"]),
+        (r#"{"gpu": "yes", "place": "eu"}"#, "far", &["gpu-eu"]),
+        (r#"{"gpu": "no"}"#, "far", &[]),
+        // What the server could do itself is not done there.
+        (r#"{"gpu": "yes"}"#, "here", &["gpu", "gpu-eu", "only-gpu"]),
+    ];
+    let workers = [
+        server.worker("plain"),
+        server.worker("gpu").with(json!({"labels": {"gpu": "yes"}})),
+        server.worker("gpu-eu").with(json!({"labels": {"gpu": "yes", "place": "eu"}})),
+        server.worker("only-gpu").with(json!({"labels": {"gpu": "yes"}, "only_labelled": true})),
+    ];
+    for (at, (labels, tool, may)) in table.iter().enumerate() {
+        let run = format!("r{at}");
+        let _run = server.start(&run, labelled(plan(&run, &[&[("a", tool)]]), labels)).await;
+        let mut took = Vec::new();
+        for worker in &workers {
+            let mut ask = worker.ask.clone();
+            ask["tools"] = json!(["far", "here"]);
+            let answer = server.post("/worker/lease", ask).await;
+            if let Some(job) = answer["jobs"].get(0) {
+                assert_eq!(job["run"], json!(run));
+                took.push(worker.id.as_str());
+                // For the next to have it.
+                server.post("/worker/leave", json!({"worker": worker.id})).await;
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        }
+        assert_eq!(took, *may, "{labels} {tool}");
+        let cancel = windlass_runtime::Request::Cancel { reason: "seen".to_owned() };
+        server.app.engine.request(&run, "c", cancel).expect("asked");
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    }
+    let mut here = server.start("h", plan("h", &[&[("a", "here")]])).await;
+    succeeded(&mut here).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
+    let server = server();
+    let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "far")], &[("c", "far")]])).await;
+    let (old, new) = (server.worker("old").with(json!({"slots": 2})), server.worker("new").with(json!({"slots": 9})));
+    let jobs = old.lease(0).await;
+    assert_eq!(jobs.len(), 2);
+    let body = json!({"worker": "old", "draining": true, "jobs": []});
+    assert_eq!(server.post("/worker/heartbeat", body).await["drain"], json!(false));
+    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    assert_eq!(state["items"][0]["state"], json!("draining"));
+    assert_eq!(old.complete(&jobs[0], "A").await, Json::Null, "the pipeline goes on with another");
+    assert_eq!(old.lease(0).await, Vec::<Json>::new());
+    let b = new.job().await;
+    assert_eq!(b["input"], json!("b"));
+    server.post("/worker/leave", json!({"worker": "old"})).await;
+    let begun = tokio::time::Instant::now();
+    let c = new.job().await;
+    assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
+    assert_eq!((&c["key"], &c["epoch"]), (&jobs[1]["key"], &json!(1)));
+    old.is_refused(&jobs[1]).await;
+    new.complete(&b, "B").await;
+    new.complete(&c, "C").await;
+    succeeded(&mut run).await;
+    // By somebody else's wish.
+    server.post("/workers/new/drain", json!({})).await;
+    assert_eq!(new.beat(&[], 0).await["drain"], json!(true));
+    assert_eq!(server.refused("/workers/nobody/drain", json!({})).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_and_is_gone_takes_nothing_with_him() {
+    let server = server();
+    let (gone, there) = (server.worker("gone"), server.worker("there"));
+    {
+        let asked = gone.lease(30_000);
+        let asked = tokio::time::timeout(std::time::Duration::from_secs(1), asked).await;
+        assert!(asked.is_err(), "its connection is cut while it waits");
+    }
+    let (jobs, mut run) = tokio::join!(there.lease(30_000), server.start("r", one("p")));
+    assert_eq!(jobs.len(), 1);
+    there.complete(&jobs[0], 1).await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_needs_a_token() {
+    let server = server();
+    for path in ["lease", "heartbeat", "progress", "complete", "fail", "leave"] {
+        let (status, _) = server.ask("POST", &format!("/worker/{path}"), "wl_unknown", &json!({"worker": "w"})).await;
+        assert_eq!(status.as_u16(), 401, "{path}");
+    }
+    let long = "x".repeat(200);
+    for worker in ["", "a b", &long] {
+        assert_eq!(server.refused("/worker/leave", json!({"worker": worker})).await.0, 400, "{worker}");
+    }
+}

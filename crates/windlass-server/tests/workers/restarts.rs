@@ -1,0 +1,101 @@
+//! The server goes down and comes back; workers live on.
+
+use serde_json::{Value as Json, json};
+
+use crate::support::{LEASE, REJOINED, one, plan, server, succeeded};
+
+#[tokio::test(start_paused = true)]
+async fn who_was_at_it_goes_on_under_the_new_epoch() {
+    let before = server();
+    let _run = before.start("r", one("p")).await;
+    let job = before.worker("w").job().await;
+    let server = before.crash();
+    let mut run = server.app.engine.resume("r").await.expect("it goes on");
+    let (worker, other) = (server.worker("w"), server.worker("o"));
+    worker.is_refused(&job).await;
+    assert_eq!(other.lease(5_000).await, Vec::<Json>::new(), "whoever has it is waited for");
+    let renewed = worker.beat(&[&job], 0).await["renewed"][0].clone();
+    assert_eq!((&renewed["run"], &renewed["job"], &renewed["epoch"]), (&job["run"], &job["job"], &json!(1)));
+    assert_eq!(other.lease(30_000).await, Vec::<Json>::new(), "it is not done twice");
+    let mut job = job;
+    other.is_refused(&job).await;
+    job["epoch"] = json!(1);
+    worker.beat(&[&job], 0).await;
+    worker.complete(&job, "kept").await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_he_is_gone_another_gets_it_with_the_same_key() {
+    let before = server();
+    let _run = before.start("r", one("p")).await;
+    let job = before.worker("w").job().await;
+    let server = before.crash();
+    let mut run = server.app.engine.resume("r").await.expect("it goes on");
+    let (late, other) = (server.worker("w"), server.worker("o"));
+    let begun = tokio::time::Instant::now();
+    let again = other.job().await;
+    assert!(begun.elapsed() < REJOINED, "{:?}", begun.elapsed());
+    assert_eq!((&again["key"], &again["attempt"], &again["epoch"]), (&job["key"], &job["attempt"], &json!(1)));
+    late.is_refused(&job).await;
+    assert_eq!(late.beat(&[&job], 0).await["lost"][0]["job"], job["job"]);
+    other.complete(&again, "other").await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_to_stop_before_the_runs_are_back() {
+    let before = server();
+    let _run = before.start("r", one("p")).await;
+    let job = before.worker("w").job().await;
+    let server = before.crash();
+    let worker = server.worker("w");
+    let nothing = json!({"lost": [], "cancelled": [], "renewed": [], "drain": false});
+    // The engine adopts what nobody owns, in its own time; a run that it has not brought back yet is not lost.
+    assert_eq!(worker.beat(&[&job], 0).await, nothing);
+    let _run = server.app.engine.resume("r").await.expect("it goes on");
+    assert_eq!(worker.beat(&[&job], 0).await["renewed"][0]["epoch"], json!(1));
+    let unknown = json!({"run": "x", "job": 1, "epoch": 0, "key": "k", "attempt": 1});
+    assert_eq!(worker.beat(&[&unknown], 0).await, nothing);
+    tokio::time::advance(REJOINED).await;
+    assert_eq!(worker.beat(&[&unknown], 0).await["lost"][0]["run"], json!("x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_anew_after_a_restart_does_not_wait() {
+    let server = server();
+    let mut run = server.start("r", plan("p", &[&[("a", "far"), ("b", "near")]])).await;
+    let (far, near) = (server.worker("f"), server.worker("n").with(json!({"tools": ["near"]})));
+    let a = far.job().await;
+    far.complete(&a, 1).await;
+    let begun = tokio::time::Instant::now();
+    let b = near.job().await;
+    server.post("/worker/leave", json!({"worker": "n"})).await;
+    let b_again = server.worker("m").with(json!({"tools": ["near"]})).job().await;
+    assert_eq!((&b["epoch"], &b_again["epoch"]), (&json!(1), &json!(2)));
+    assert!(begun.elapsed().as_millis() < 100, "{:?}", begun.elapsed());
+    server.worker("m").complete(&b_again, 1).await;
+    succeeded(&mut run).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_tells_nobody_to_stop() {
+    let server = server();
+    let _run = server.start("r", one("p")).await;
+    let (worker, waits) = (server.worker("w"), server.worker("v"));
+    let job = worker.job().await;
+    tokio::time::advance(REJOINED).await;
+    worker.beat(&[&job], 0).await;
+    let begun = tokio::time::Instant::now();
+    let stop = async {
+        tokio::task::yield_now().await;
+        server.app.dispatcher.close();
+        server.app.engine.close().await;
+    };
+    let held = [&job];
+    let (jobs, heard, ()) = tokio::join!(waits.lease(30_000), worker.beat(&held, 10_000), stop);
+    assert_eq!(jobs, Vec::<Json>::new());
+    assert_eq!(heard["lost"], json!([]), "it will be asked for again");
+    assert_eq!(worker.beat(&[&job], 0).await["lost"], json!([]));
+    assert!(begun.elapsed() < LEASE / 10, "nobody is kept waiting: {:?}", begun.elapsed());
+}

@@ -1,0 +1,258 @@
+//! A server in memory, and workers that speak to it as over the network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode, header};
+use serde_json::{Value as Json, json};
+use tower::ServiceExt;
+use windlass_core::plan::{
+    Action, After, Amount, Child, Effect, Ending, ExpressionSource, Graph, Node, NodeId, NodeKind, OnFailure, Pipeline,
+    Plan, SourceSpan, Task, Wait,
+};
+use windlass_core::{Event, Limits, Status, TaskOutcome};
+use windlass_expr::wdl;
+use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, StartOptions, Tools, codec};
+use windlass_server::auth::Keys;
+use windlass_server::workers::{Dispatcher, routed};
+use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
+use windlass_store::{CommitHook, MemoryStore, Store, StoreRead};
+use windlass_syntax::Report;
+use windlass_value::{Duration as Span, Mode, Value, parse_json};
+
+pub const TOKEN: &str = "wl_first";
+pub const LEASE: Duration = Duration::from_secs(30);
+/// Longer than workers from before a restart are waited for.
+pub const REJOINED: Duration = Duration::from_secs(11);
+const HANG: Duration = Duration::from_secs(3_600);
+
+struct NoCompiler;
+
+impl Compiler for NoCompiler {
+    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+        Err(Vec::new())
+    }
+}
+
+pub struct Server {
+    pub store: Arc<MemoryStore>,
+    pub app: App,
+}
+
+/// A server whose only tool of its own is `here`.
+pub fn server() -> Server {
+    server_on(MemoryStore::new(), None)
+}
+
+pub fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server {
+    let store = Arc::new(store);
+    let dispatcher = Arc::new(Dispatcher::new(LEASE));
+    let here = Tools::new().with_fn("here", |_| async { TaskOutcome::success("here") });
+    let options = EngineOptions {
+        tools: routed(&here, &dispatcher),
+        languages: wdl::languages(),
+        limits: Limits::default(),
+        adopt: true,
+        // Time stands still while somebody computes: nothing may happen on other threads.
+        commit_here: commit_hook.is_none(),
+        commit_hook,
+        ..EngineOptions::default()
+    };
+    let shared: Arc<dyn Store> = store.clone();
+    let engine = Engine::new(shared.clone(), options).expect("an engine");
+    let parts = Parts {
+        engine,
+        store: shared,
+        limits: Limits::default(),
+        options: ServerOptions { lease: LEASE, ..ServerOptions::default() },
+        compiler: Arc::new(NoCompiler),
+        definitions: Default::default(),
+        keys: Keys::with(Some(TOKEN.to_owned())),
+        audit: Default::default(),
+        dispatcher,
+        metrics: Default::default(),
+    };
+    Server { store, app: App::new(parts) }
+}
+
+impl Server {
+    /// kill -9, and the same store again.
+    pub fn crash(self) -> Server {
+        let store = self.store.crash();
+        drop(self);
+        server_on(store, None)
+    }
+
+    pub async fn start(&self, run: &str, plan: Plan) -> RunHandle {
+        let (hash, _) = self.app.engine.add_plan(plan).expect("a plan");
+        let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
+        self.app.engine.start(hash, Value::Null, options).await.expect("started")
+    }
+
+    pub async fn ask(&self, method: &str, path: &str, token: &str, body: &Json) -> (StatusCode, Json) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/api/v1{path}"))
+            .header(header::HOST, "127.0.0.1")
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string()))
+            .expect("a request");
+        let answer = tokio::time::timeout(HANG, router(self.app.clone()).oneshot(request)).await.expect("it hangs");
+        let answer = answer.expect("an answer");
+        let status = answer.status();
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+        (status, serde_json::from_slice(&bytes).unwrap_or(Json::Null))
+    }
+
+    /// A good answer.
+    pub async fn post(&self, path: &str, body: Json) -> Json {
+        let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// The code of a refusal.
+    pub async fn refused(&self, path: &str, body: Json) -> (u16, String) {
+        let (status, answer) = self.ask("POST", path, TOKEN, &body).await;
+        (status.as_u16(), answer["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub fn events(&self, run: &str) -> Vec<Event> {
+        let rows = self.store.journal(run, 0, 10_000).expect("readable");
+        let entries = rows.iter().flat_map(|row| {
+            codec::decode::<Vec<codec::TickEntry>>(&row.body, "the journal").expect("entries")
+        });
+        entries.flat_map(|entry| entry.events).collect()
+    }
+
+    pub fn worker(&self, id: &str) -> Hand<'_> {
+        let ask = json!({"worker": id, "name": id, "tools": ["far"], "slots": 1, "wait_ms": 0});
+        Hand { server: self, id: id.to_owned(), ask }
+    }
+}
+
+/// A worker, by hand.
+pub struct Hand<'a> {
+    server: &'a Server,
+    pub id: String,
+    pub ask: Json,
+}
+
+impl Hand<'_> {
+    /// With other words about itself.
+    pub fn with(mut self, changes: Json) -> Self {
+        for (name, value) in changes.as_object().expect("an object") {
+            self.ask[name] = value.clone();
+        }
+        self
+    }
+
+    pub async fn lease(&self, wait_ms: u64) -> Vec<Json> {
+        let mut ask = self.ask.clone();
+        ask["wait_ms"] = wait_ms.into();
+        let answer = self.server.post("/worker/lease", ask).await;
+        answer["jobs"].as_array().expect("jobs").clone()
+    }
+
+    /// One job that is there, or comes soon.
+    pub async fn job(&self) -> Json {
+        let jobs = self.lease(30_000).await;
+        assert_eq!(jobs.len(), 1, "{}: {jobs:?}", self.id);
+        jobs[0].clone()
+    }
+
+    pub fn about(&self, job: &Json, more: Json) -> Json {
+        let mut body = json!({"worker": self.id, "run": job["run"], "job": job["job"], "epoch": job["epoch"]});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+        body
+    }
+
+    pub async fn complete(&self, job: &Json, output: impl Into<Json>) -> Json {
+        self.server.post("/worker/complete", self.about(job, json!({"output": output.into()}))).await["next"].clone()
+    }
+
+    pub async fn beat(&self, jobs: &[&Json], wait_ms: u64) -> Json {
+        let lease = |job: &&Json| {
+            json!({"run": job["run"], "job": job["job"], "epoch": job["epoch"], "key": job["key"],
+                   "attempt": job["attempt"]})
+        };
+        let jobs: Vec<Json> = jobs.iter().map(lease).collect();
+        self.server.post("/worker/heartbeat", json!({"worker": self.id, "jobs": jobs, "wait_ms": wait_ms})).await
+    }
+
+    /// Everything a zombie could try is refused.
+    pub async fn is_refused(&self, job: &Json) {
+        let stale = (409, "WND-3010".to_owned());
+        let error = json!({"code": "X", "message": "x"});
+        for (path, more) in [
+            ("/worker/complete", json!({"output": "zombie"})),
+            ("/worker/fail", json!({"error": error})),
+            ("/worker/progress", json!({"data": {"zombie": true}})),
+        ] {
+            assert_eq!(self.server.refused(path, self.about(job, more)).await, stale, "{path} of {}", self.id);
+        }
+    }
+}
+
+pub async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
+    tokio::time::timeout(HANG, handle.wait()).await.expect("it hangs").expect("an end")
+}
+
+pub async fn succeeded(handle: &mut RunHandle) -> Value {
+    let report = ended(handle).await;
+    assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    report.output.clone()
+}
+
+pub fn value(json: &str) -> Value {
+    parse_json(json).expect("JSON")
+}
+
+/// Steps side by side, each a pipeline of tasks: label and tool.
+pub fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
+    let mut plan = Plan::new(name, "test", "");
+    let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Span::ZERO)));
+    plan.add_node(Node { hidden: true, ..Node::new("root", "graph", None, placeholder) });
+    let mut children = Vec::new();
+    for (at, tasks) in steps.iter().enumerate() {
+        let task = |(label, tool): &(&str, &str)| {
+            let source = ExpressionSource {
+                language: "wdl".into(),
+                source: Value::from(*label),
+                mode: Mode::Value,
+                span: SourceSpan::default(),
+            };
+            let action = Action::Effect(Effect::new(*tool, plan.add_expression(source)));
+            Task { label: (*label).into(), ..Task::new(action) }
+        };
+        let tasks = tasks.iter().map(task).collect();
+        let kind = NodeKind::Pipeline(Pipeline { tasks });
+        let node = plan.add_node(Node::new(format!("step{at}"), "test", Some(NodeId(0)), kind));
+        children.push(Child { node, after: Vec::<After>::new(), condition: None, group: None });
+    }
+    let graph = Graph {
+        children,
+        in_flight: None,
+        ending: Ending::Leaves,
+        on_failure: OnFailure::Continue,
+        unmet: Status::Skipped,
+        pick: Default::default(),
+        spreads: false,
+    };
+    plan.nodes[0].kind = NodeKind::Graph(graph);
+    plan
+}
+
+/// One task, for a worker.
+pub fn one(name: &str) -> Plan {
+    plan(name, &[&[("a", "far")]])
+}
+
+pub fn labelled(mut plan: Plan, labels: &str) -> Plan {
+    plan.metadata = value(&format!(r#"{{"labels": {labels}}}"#));
+    plan
+}
