@@ -23,8 +23,11 @@ async fn a_pipeline_stays_with_its_worker() {
     assert_eq!((&b["job"], &b["epoch"], &b["input"]), (&a["job"], &json!(1), &json!("b")), "under the same lease");
     assert_ne!(a["key"], b["key"], "it is another effect");
     assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
-    assert_eq!(worker.complete(&b, "B").await, Json::Null, "the next is done by the server itself");
-    let d = worker.job().await;
+    // The next is done by the server itself; the one after it comes with the answer if that was quick.
+    let d = match worker.complete(&b, "B").await {
+        Json::Null => worker.job().await,
+        next => next,
+    };
     assert_eq!((&d["job"], &d["input"]), (&a["job"], &json!("d")));
     assert_eq!(worker.complete(&d, "D").await, Json::Null, "it cannot do the next");
     let other = server.worker("v").with(json!({"tools": ["near", "far"]}));
