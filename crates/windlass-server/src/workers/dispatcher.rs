@@ -253,8 +253,11 @@ impl Dispatcher {
             None if job.epoch > 0 && from_before => Stage::Kept(self.rejoin_until),
             None => Stage::Queued(state.queues.push(&kind, &id, queued_at)),
         };
-        if matches!(stage, Stage::Queued(_)) {
-            state.wake_one(&kind);
+        match stage {
+            Stage::Queued(_) => state.wake_one(&kind),
+            // Whoever has it may be listening.
+            Stage::Kept(_) => state.workers.iter().for_each(|(_, worker)| worker.told.notify_one()),
+            Stage::Held(_) => {}
         }
         let (publish, away) = (call.publish, call.away);
         let entry = Entry {

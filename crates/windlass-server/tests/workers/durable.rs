@@ -67,8 +67,10 @@ async fn an_answered_report_outlives_the_server() {
         assert_eq!(outcomes(&server), known);
         let mut run = server.app.engine.resume("r").await.expect("it goes on");
         let worker = server.worker("w");
+        // It says again what it can do.
+        assert_eq!(worker.lease(0).await, Vec::<Json>::new());
         let job = if known == 0 { &a } else { &b };
-        let renewed = worker.beat(&[job], 0).await["renewed"][0].clone();
+        let renewed = worker.beat(&[job], 10_000).await["renewed"][0].clone();
         assert_eq!(renewed["key"], job["key"], "it goes on with exactly that task");
         let mut job = job.clone();
         job["epoch"] = renewed["epoch"].clone();

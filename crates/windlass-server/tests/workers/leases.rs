@@ -23,8 +23,11 @@ async fn a_pipeline_stays_with_its_worker() {
     assert_eq!((&b["job"], &b["epoch"], &b["input"]), (&a["job"], &json!(1), &json!("b")), "under the same lease");
     assert_ne!(a["key"], b["key"], "it is another effect");
     assert_eq!(worker.lease(0).await, Vec::<Json>::new(), "its slot is taken");
-    assert_eq!(worker.complete(&b, "B").await, Json::Null, "the next is done by the server itself");
-    let d = worker.job().await;
+    // The next is done by the server itself; the one after it comes with the answer if that was quick.
+    let d = match worker.complete(&b, "B").await {
+        Json::Null => worker.job().await,
+        next => next,
+    };
     assert_eq!((&d["job"], &d["input"]), (&a["job"], &json!("d")));
     assert_eq!(worker.complete(&d, "D").await, Json::Null, "it cannot do the next");
     let other = server.worker("v").with(json!({"tools": ["near", "far"]}));
@@ -100,8 +103,7 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
     zombie.is_refused(&first).await;
     succeeded(&mut run).await;
     let events = server.events("r");
-    let results: Vec<&Value> =
-        events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
+    let results: Vec<&Value> = events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
 }
@@ -185,10 +187,7 @@ async fn a_failure_is_the_tasks_and_progress_is_seen() {
     assert_eq!((report.status, &*error.code, &*error.kind), (Status::Failed, "NoPhoto", "tool"));
     let events = server.events("r");
     let told = |kind: &str| events.iter().find(|event| &*event.kind == kind).unwrap_or_else(|| panic!("{kind}"));
-    assert_eq!(
-        told("task.progress").data.get("progress").and_then(|told| told.get("percent")),
-        Some(&Value::from(40u32))
-    );
+    assert_eq!(told("task.progress").data.get("progress").and_then(|told| told.get("percent")), Some(&Value::from(40u32)));
     assert_eq!(told("photo.scaled").data.get("width"), Some(&Value::from(80u32)));
     assert!(told("photo.scaled").path.contains("step0"), "{}", told("photo.scaled").path);
 }

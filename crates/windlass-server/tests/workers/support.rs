@@ -25,7 +25,8 @@ pub const TOKEN: &str = "wl_first";
 pub const LEASE: Duration = Duration::from_secs(30);
 /// Longer than workers from before a restart are waited for.
 pub const REJOINED: Duration = Duration::from_secs(11);
-const HANG: Duration = Duration::from_secs(3_600);
+/// Of virtual time, in most tests.
+const HANG: Duration = Duration::from_secs(120);
 
 struct NoCompiler;
 
@@ -46,8 +47,17 @@ pub fn server() -> Server {
 }
 
 pub fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server {
+    made(store, commit_hook, LEASE)
+}
+
+/// For workers that are processes, in real time.
+pub fn server_with_lease(lease: Duration) -> Server {
+    made(MemoryStore::new(), Some(Box::new(|_| {})), lease)
+}
+
+fn made(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) -> Server {
     let store = Arc::new(store);
-    let dispatcher = Arc::new(Dispatcher::new(LEASE));
+    let dispatcher = Arc::new(Dispatcher::new(lease));
     let here = Tools::new().with_fn("here", |_| async { TaskOutcome::success("here") });
     let options = EngineOptions {
         tools: routed(&here, &dispatcher),
@@ -65,7 +75,7 @@ pub fn server_on(store: MemoryStore, commit_hook: Option<CommitHook>) -> Server 
         engine,
         store: shared,
         limits: Limits::default(),
-        options: ServerOptions { lease: LEASE, ..ServerOptions::default() },
+        options: ServerOptions { bind: ([127, 0, 0, 1], 0).into(), lease, ..ServerOptions::default() },
         compiler: Arc::new(NoCompiler),
         definitions: Default::default(),
         keys: Keys::with(Some(TOKEN.to_owned())),
@@ -121,9 +131,9 @@ impl Server {
 
     pub fn events(&self, run: &str) -> Vec<Event> {
         let rows = self.store.journal(run, 0, 10_000).expect("readable");
-        let entries = rows
-            .iter()
-            .flat_map(|row| codec::decode::<Vec<codec::TickEntry>>(&row.body, "the journal").expect("entries"));
+        let entries = rows.iter().flat_map(|row| {
+            codec::decode::<Vec<codec::TickEntry>>(&row.body, "the journal").expect("entries")
+        });
         entries.flat_map(|entry| entry.events).collect()
     }
 
@@ -208,26 +218,47 @@ pub async fn succeeded(handle: &mut RunHandle) -> Value {
     report.output.clone()
 }
 
+/// Polls a condition that something in the background will make true.
+pub async fn until(condition: impl Fn() -> bool) {
+    let begun = tokio::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < HANG, "it never came true");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 pub fn value(json: &str) -> Value {
     parse_json(json).expect("JSON")
 }
 
-/// Steps side by side, each a pipeline of tasks: label and tool.
+/// Steps side by side, each a pipeline of tasks: label, which is also the input, and tool.
 pub fn plan(name: &str, steps: &[&[(&str, &str)]]) -> Plan {
+    let task = |(label, tool): &(&str, &str)| ((*label).to_owned(), (*tool).to_owned(), Value::from(*label));
+    let steps: Vec<Vec<_>> = steps.iter().map(|tasks| tasks.iter().map(task).collect()).collect();
+    plan_of(name, &steps)
+}
+
+/// A pipeline of tasks for the tool `count`.
+pub fn counts(to: &[u32]) -> Plan {
+    let task = |to: &u32| (format!("to{to}"), "count".to_owned(), value(&format!(r#"{{"to": {to}}}"#)));
+    plan_of("counts", &[to.iter().map(task).collect()])
+}
+
+fn plan_of(name: &str, steps: &[Vec<(String, String, Value)>]) -> Plan {
     let mut plan = Plan::new(name, "test", "");
     let placeholder = NodeKind::Wait(Wait::Delay(Amount::Fixed(Span::ZERO)));
     plan.add_node(Node { hidden: true, ..Node::new("root", "graph", None, placeholder) });
     let mut children = Vec::new();
     for (at, tasks) in steps.iter().enumerate() {
-        let task = |(label, tool): &(&str, &str)| {
+        let task = |(label, tool, input): &(String, String, Value)| {
             let source = ExpressionSource {
                 language: "wdl".into(),
-                source: Value::from(*label),
+                source: input.clone(),
                 mode: Mode::Value,
                 span: SourceSpan::default(),
             };
-            let action = Action::Effect(Effect::new(*tool, plan.add_expression(source)));
-            Task { label: (*label).into(), ..Task::new(action) }
+            let action = Action::Effect(Effect::new(tool.as_str(), plan.add_expression(source)));
+            Task { label: label.as_str().into(), ..Task::new(action) }
         };
         let tasks = tasks.iter().map(task).collect();
         let kind = NodeKind::Pipeline(Pipeline { tasks });

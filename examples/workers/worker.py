@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""A Windlass worker with nothing but Python's standard library. The protocol is in docs/workers.md.
+WINDLASS_TOKEN=… python3 worker.py --server http://127.0.0.1:7117"""
+import argparse, json, os, signal, socket, sys, threading, time, urllib.error, urllib.request, uuid
+
+class Stale(Exception): """The job is no longer ours: nothing we say of it counts."""
+
+class Worker:
+    def __init__(self, args):
+        self.args, self.id, self.every, self.draining = args, uuid.uuid4().hex, 5.0, False
+        self.job, self.stop = None, threading.Event()  # what we have; it is cancelled or lost
+
+    def post(self, path, **body):
+        headers = {"Authorization": "Bearer " + os.environ["WINDLASS_TOKEN"], "Content-Type": "application/json"}
+        body, wait = json.dumps({"worker": self.id, **body}).encode(), 0.1
+        while True:
+            request = urllib.request.Request(self.args.server + "/api/v1/worker/" + path, body, headers)
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return json.loads(answer.read() or b"{}")
+            except urllib.error.HTTPError as refused:
+                if refused.code == 409:
+                    raise Stale(path) from None
+                if refused.code not in (429, 503):
+                    sys.exit("%s: %d %s" % (path, refused.code, refused.read().decode()))
+            except OSError:
+                pass  # the server is away: what we have is kept, and said when it is back
+            time.sleep(wait)
+            wait = min(wait * 2, 2.0)
+
+    def lease(self, *more):
+        return {name: self.job[name] for name in ("run", "job", "epoch", *more)}
+
+    def beat(self):
+        jobs = [self.lease("key", "attempt")] if self.job else []
+        heard = self.post("heartbeat", jobs=jobs, draining=self.draining)
+        for renewed in heard["renewed"]:  # after a restart of the server it is ours under a new epoch
+            self.job["epoch"] = renewed["epoch"]
+        if heard["lost"] or heard["cancelled"]:
+            self.stop.set()
+        self.draining = self.draining or heard["drain"]
+
+    def live(self):
+        while not time.sleep(self.every):
+            self.beat()
+
+    def report(self, path, **body):
+        try:
+            return self.post(path, **self.lease(), **body)["next"]
+        except Stale:
+            epoch = self.job["epoch"]
+            self.beat()
+            return self.report(path, **body) if self.job["epoch"] > epoch else None
+
+    def do(self, job):
+        self.job = job
+        self.stop.clear()
+        try:
+            return self.report("complete", output=TOOLS[job["tool"]](self, job["input"]))
+        except Exception as error:
+            return self.report("fail", error={"code": type(error).__name__, "message": str(error)})
+
+    def run(self):
+        threading.Thread(target=self.live, daemon=True).start()
+        while not self.draining:
+            leased = self.post("lease", name=self.args.name, tools=list(TOOLS), slots=1, wait_ms=20000)
+            self.every, self.draining = leased["heartbeat_ms"] / 1000, self.draining or leased["drain"]
+            job = next(iter(leased["jobs"]), None)
+            while job:  # the pipeline's next task comes with the answer
+                job = self.do(job)
+            self.job = None
+
+    def drain(self, *_):
+        self.draining = True
+        if not self.job:
+            raise SystemExit  # nothing to finish
+
+def count(worker, task):
+    """The tool `count`: counts up to a number and tells how far it is."""
+    for number in range(1, task["to"] + 1):
+        worker.post("progress", data={"counted": number, "key": worker.job["key"]}, **worker.lease())
+        if worker.stop.wait(worker.args.pause):
+            raise InterruptedError("stopped at %d" % number)
+    return {"counted": task["to"], "by": worker.args.name, "key": worker.job["key"]}
+
+TOOLS = {"count": count}
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("--server", required=True)
+    options.add_argument("--name", default=socket.gethostname())
+    options.add_argument("--pause", type=float, default=0.5, help="seconds for each number that is counted")
+    worker = Worker(options.parse_args())
+    signal.signal(signal.SIGTERM, worker.drain)
+    signal.signal(signal.SIGINT, worker.drain)
+    try:
+        worker.run()
+    finally:
+        worker.post("leave")
