@@ -133,6 +133,7 @@ pub fn app(store: &Arc<dyn Store>, directory: &std::path::Path, options: ServerO
         audit: Audit::open(directory).unwrap(),
         dispatcher: Default::default(),
         metrics: Default::default(),
+        views: Default::default(),
     })
 }
 

@@ -62,7 +62,8 @@ async fn another_finishes_what_a_killed_one_has_begun() {
     // A polite stop.
     let pid = second.id().expect("alive").to_string();
     Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill");
-    let status = tokio::time::timeout(Duration::from_secs(30), second.wait()).await.expect("it stops").expect("a status");
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), second.wait()).await.expect("it stops").expect("a status");
     assert!(status.success(), "{status}");
     until(|| server.app.dispatcher.list().items.iter().all(|worker| worker.name != "second")).await;
     running.stop().await.expect("stopped");
@@ -88,7 +89,8 @@ async fn a_cancel_stops_it_and_a_drain_lets_it_finish() {
     server.post(&format!("/workers/{id}/drain"), json!({})).await;
     let output = succeeded(&mut run).await;
     assert_eq!(output.get("step0").and_then(|step| step.get("by")), Some(&Value::from("slow")));
-    let status = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it stops").expect("a status");
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it stops").expect("a status");
     assert!(status.success(), "{status}");
     running.stop().await.expect("stopped");
 }
