@@ -82,6 +82,7 @@ fn made(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) ->
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),
+        views: Default::default(),
     };
     Server { store, app: App::new(parts) }
 }
