@@ -80,7 +80,7 @@ function Shell() {
   const place = usePlace();
   const [help, setHelp] = useState(false);
   const here = place.parts[0] ?? "runs";
-  const approvals = useLoad("approvals", (signal) => api.approvals({ limit: 100 }, signal));
+  const approvals = useLoad("approvals", (signal) => api.approvals({}, signal));
   useEvery(10_000, approvals.reload);
   const waiting = approvals.value?.items.length ?? 0;
   useKeys({

@@ -256,6 +256,8 @@ export interface Parameter {
   required?: boolean;
   default?: Json;
   description?: string;
+  /** One of these, if there are any. */
+  allowed?: Json[];
 }
 
 export interface DefinitionTrigger {
@@ -276,6 +278,8 @@ export interface Definition extends Omit<DefinitionSummary, "triggers"> {
 
 export interface Version {
   version: number;
+  /** The one that starts take. */
+  current?: boolean;
   hash: string;
   registered_at: string;
   by?: string | null;

@@ -23,6 +23,8 @@ export interface Placed {
 const STEP = { width: 224, height: 54 };
 const CHOICE = { width: 34, height: 34 };
 const EVENT = { width: 168, height: 40 };
+/** More boxes than these in one group are laid out in plain rows. */
+const CAREFUL_MAX = 400;
 const GROUP_HEAD = 46;
 const LOOP_HEAD = 64;
 const PAD = 16;
@@ -104,7 +106,8 @@ function inside(
   for (const { from, to } of lifted.get(parent) ?? []) {
     if (from !== to) graph.setEdge(from, to);
   }
-  if (nodes.length > 0) layout(graph);
+  if (nodes.length > CAREFUL_MAX) inRows(graph);
+  else if (nodes.length > 0) layout(graph);
   let [width, height] = [0, 0];
   for (const node of nodes) {
     const size = sizes.get(node.id) ?? { ...STEP, group: false, head: 0 };
@@ -115,6 +118,36 @@ function inside(
     height = Math.max(height, y + size.height);
   }
   return { width, height };
+}
+
+/** For very many boxes, where care would take too long: each below all that it comes after, side by side in the order of the plan. */
+function inRows(graph: graphlib.Graph): void {
+  const ids = graph.nodes();
+  const row = new Map(ids.map((id) => [id, 0]));
+  const waits = new Map(ids.map((id) => [id, (graph.predecessors(id) ?? []).length]));
+  const ready = ids.filter((id) => waits.get(id) === 0);
+  for (let at = 0; at < ready.length; at += 1) {
+    const id = ready[at] ?? "";
+    for (const next of graph.successors(id) ?? []) {
+      row.set(next, Math.max(row.get(next) ?? 0, (row.get(id) ?? 0) + 1));
+      const left = (waits.get(next) ?? 0) - 1;
+      waits.set(next, left);
+      if (left === 0) ready.push(next);
+    }
+  }
+  const rows: string[][] = [];
+  for (const id of ids) (rows[row.get(id) ?? 0] ??= []).push(id);
+  let top = 0;
+  for (const line of rows) {
+    let [left, tallest] = [0, 0];
+    for (const id of line ?? []) {
+      const box = graph.node(id) as { width: number; height: number; x: number; y: number };
+      [box.x, box.y] = [left + box.width / 2, top + box.height / 2];
+      left += box.width + 26;
+      tallest = Math.max(tallest, box.height);
+    }
+    top += tallest + 40;
+  }
 }
 
 /** What stands on an arrow; nothing for the usual, after success. */

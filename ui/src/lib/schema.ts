@@ -108,6 +108,7 @@ export interface Wrong {
 export function problemsOf(schema: Schema, value: Json | undefined, pointer = "", required = true, depth = 0): Wrong[] {
   const wrong = (message: string): Wrong[] => [{ pointer, message }];
   if (value === undefined || (value === null && !allowsNull(schema))) return required ? wrong("is required") : [];
+  if (value === null) return [];
   switch (kindOf(schema, depth)) {
     case "text":
     case "long":

@@ -6,9 +6,10 @@ export const RUN_STATUSES = [
   "failed",
   "timed_out",
   "cancelled",
-  "partial",
+  "quarantined",
 ] as const;
 
+/** A run that is quarantined waits for a person; nobody goes on with it by itself. */
 const ENDED = new Set(["succeeded", "failed", "skipped", "cancelled", "timed_out", "partial"]);
 
 export function hasEnded(status: string): boolean {

@@ -61,6 +61,12 @@ const MARKS: Record<string, ReactNode> = {
       <path d="M3.9 12.1 12.1 3.9" {...line} />
     </>
   ),
+  quarantined: (
+    <>
+      <path d="M8 1.8 14.4 13.4H1.6z" {...line} />
+      <path d="M8 6.4v3M8 11.5h.01" {...line} />
+    </>
+  ),
   partial: (
     <>
       <circle cx="8" cy="8" r="6" {...line} />

@@ -1,10 +1,14 @@
 // JSON as a tree that is built only where it is open.
 
-import { useState } from "react";
+import { createContext, useContext, useState } from "react";
+import { api, asProblem } from "../api";
 import type { Json } from "../api/types";
 import { brief, bytes, count } from "../lib/format";
 import { Icon } from "./icons";
 import { Copy } from "./small";
+
+/** Whose values these are: large ones are asked for there. */
+export const RunOf = createContext<string | null>(null);
 
 const AT_ONCE = 100;
 const STRING_MAX = 2000;
@@ -47,7 +51,7 @@ function Value({ value, depth, open }: { value: Json; depth: number; open: numbe
       return <span className="word">{String(value)}</span>;
     default: {
       const stored = reference(value);
-      if (stored) return <Stored value={stored} />;
+      if (stored) return <Stored value={stored} depth={depth} open={open} />;
       return <Branch value={value} depth={depth} open={open} />;
     }
   }
@@ -66,7 +70,26 @@ function Text({ value }: { value: string }) {
   );
 }
 
-function Stored({ value }: { value: Reference }) {
+const LOADED_MAX = 8 * 1024 * 1024;
+
+function Stored({ value, depth, open }: { value: Reference; depth: number; open: number }) {
+  const run = useContext(RunOf);
+  const [loaded, setLoaded] = useState<{ value: Json } | null>(null);
+  const [said, setSaid] = useState<string | null>(null);
+  if (loaded) return <Value value={loaded.value} depth={depth} open={open} />;
+  const load = () => {
+    setSaid("…");
+    api.value(run ?? "", value.key).then((got) => setLoaded({ value: got }), (error: unknown) => setSaid(asProblem(error).detail));
+  };
+  const small = run !== null && (value.size ?? 0) <= LOADED_MAX;
+  return (
+    <>
+      <Kept value={value} /> {said ?? (small ? <button type="button" className="more" onClick={load}>load it</button> : null)}
+    </>
+  );
+}
+
+function Kept({ value }: { value: Reference }) {
   return (
     <span className="tag" title={value.checksum ?? value.key}>
       {value.schema_hint ?? "value"} of {value.size === undefined ? "unknown size" : bytes(value.size)}, kept by reference {value.key.slice(0, 12)}…

@@ -102,8 +102,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
     <div className="problem" role="alert">
       <Mark status="failed" />
       <div className="problem-text">
-        <strong>{problem.message}</strong>
-        {problem.detail && problem.detail !== problem.message ? <p>{problem.detail}</p> : null}
+        <strong>{problem.detail || problem.message}</strong>
         {problem.where ? <p className="mono small">{problem.where}</p> : null}
         {problem.problems.map((one, at) => (
           <p key={at}>
@@ -113,7 +112,7 @@ export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: (
         ))}
         {problem.hint ? <p className="hint">{problem.hint}</p> : null}
         {problem.code || problem.status ? (
-          <p className="faint small mono">{[problem.code, problem.status || ""].filter(Boolean).join(" · ")}</p>
+          <p className="faint small mono">{[problem.code, problem.detail ? problem.message : "", problem.status || ""].filter(Boolean).join(" · ")}</p>
         ) : null}
       </div>
       {onRetry ? (

@@ -13,7 +13,7 @@ const key = (approval: Approval) => `${approval.run} ${approval.name} ${approval
 export default function Approvals() {
   const { query } = usePlace();
   const run = query.get("run");
-  const list = useLoad(`approvals ${run ?? ""}`, (signal) => api.approvals({ run, limit: 200 }, signal));
+  const list = useLoad(`approvals ${run ?? ""}`, (signal) => api.approvals({ run }, signal));
   const soon = useThrottled(list.reload, 1000);
   useFollow("/runs/changes", { onMessages: soon, onAgain: soon });
   useEvery(10_000, list.reload);

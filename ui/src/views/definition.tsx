@@ -121,7 +121,7 @@ function Triggers({ definition, onChange }: { definition: Definition; onChange()
         <section key={trigger.name} className="panel">
           <header><h2>{trigger.name}</h2><span className="tag">{trigger.kind}</span></header>
           <div className="panel-body stack">
-            {trigger.url ? <Address url={trigger.url} /> : null}
+            {trigger.url || /webhook|request/i.test(trigger.kind) ? <Address url={trigger.url || `/hooks/${encodeURIComponent(definition.name)}/${encodeURIComponent(trigger.name)}`} /> : null}
             {trigger.settings !== undefined && trigger.settings !== null ? <JsonBox value={trigger.settings as Json} /> : null}
           </div>
         </section>

@@ -11,7 +11,7 @@ import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { money, tokens } from "../lib/usage";
 import { Icon, Mark } from "../parts/icons";
-import { JsonBox } from "../parts/json";
+import { JsonBox, RunOf } from "../parts/json";
 import { Button, Empty, Pill, ProblemBox, Status, Waiting } from "../parts/small";
 import { ProgressStrip } from "../parts/strip";
 import { RestartDialog, RetryDialog } from "./run/actions";
@@ -38,6 +38,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
     document.title = `${path} · Windlass`;
   }, [path]);
   return (
+    <RunOf.Provider value={id}>
     <div className="page fills loop-page">
       <nav className="crumbs" aria-label="Where this is">
         <Link to="/runs">Runs</Link>
@@ -65,16 +66,24 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
       {retrying ? <RetryDialog id={id} onClose={() => setRetrying(false)} /> : null}
       {restart ? <RestartDialog id={id} from={restart} onClose={() => setRestart(null)} /> : null}
     </div>
+    </RunOf.Provider>
   );
 }
 
-/** A loop that is deep inside others stands far down the list: it is asked for by name where the server can. */
+/** A loop that is deep inside others stands far down the list, which is sorted: the page that begins with it is asked for. */
 async function findLoop(id: string, path: string, signal: AbortSignal): Promise<Loop> {
-  const page = await api.loops(id, { loop: path, limit: 500 }, signal);
+  const page = await api.loops(id, { after: justBefore(path), limit: 1 }, signal);
   const found = page.items.find((one) => one.loop === path);
   if (found) return found;
   const turns = await api.turns(id, { loop: path, from: 0, limit: 1 }, signal);
   return { loop: path, turns: turns.total ?? 0, failed: turns.failed ?? 0 };
+}
+
+/** The greatest text that is smaller than this one, near enough. */
+export function justBefore(path: string): string {
+  const letters = Array.from(path);
+  const last = letters.pop()?.codePointAt(0) ?? 0;
+  return last <= 32 ? letters.join("") : `${letters.join("")}${String.fromCodePoint(last - 1)}\u{10ffff}`;
 }
 
 function Crumbs({ id, path }: { id: string; path: string }) {

@@ -8,6 +8,7 @@ import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { Icon } from "../parts/icons";
+import { RunOf } from "../parts/json";
 import { Ago, Copy, Pill, ProblemBox, Tabs, Took, Waiting } from "../parts/small";
 import { RunActions } from "./run/actions";
 import { RunData } from "./run/data";
@@ -69,6 +70,7 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
   }
   const value = run.value;
   return (
+    <RunOf.Provider value={id}>
     <div className="page fills run-page">
       <Head run={value} link={link} onChanged={refresh} />
       <Tabs label="Parts of the run" tabs={TABS} current={tab} onChoose={choose} />
@@ -103,6 +105,7 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
         ) : null}
       </div>
     </div>
+    </RunOf.Provider>
   );
 }
 
@@ -172,7 +175,7 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
               {children.slice(0, 3).map((child) => (
                 <Link key={child} to={to(["runs", child])} className="mono small child">{child}</Link>
               ))}
-              {children.length > 3 ? <Link to={to(["runs"], { parent: run.run, children: true })}>{count(children.length)} child runs</Link> : children.length === 1 ? "is called" : "are called"}
+              {children.length > 3 ? <Link to={to(["runs"], { parent: run.run })}>{count(children.length)} child runs</Link> : children.length === 1 ? "is called" : "are called"}
             </span>
           ) : null}
           <UsageLine run={run} />

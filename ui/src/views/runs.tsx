@@ -9,7 +9,7 @@ import { brief, words } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { RUN_STATUSES, tone } from "../lib/status";
-import { Mark } from "../parts/icons";
+import { Icon, Mark } from "../parts/icons";
 import { Ago, Button, Empty, PageHead, ProblemBox, Search, Status, Took, Waiting } from "../parts/small";
 import { StartRun } from "./start";
 
@@ -21,6 +21,7 @@ interface Filter {
   definition: string;
   search: string;
   children: boolean;
+  parent: string;
 }
 
 export function Runs() {
@@ -30,6 +31,7 @@ export function Runs() {
     definition: query.get("definition") ?? "",
     search: query.get("search") ?? "",
     children: query.get("children") === "true",
+    parent: query.get("parent") ?? "",
   };
   const [starting, setStarting] = useState(query.get("start") !== null);
   const [typed, setTyped] = useState(filter.search);
@@ -41,7 +43,7 @@ export function Runs() {
   }, [typed]);
   useKeys({ n: () => setStarting(true) });
   const names = definitions.value?.items.map((one) => one.name) ?? [];
-  const filtered = filter.status !== "" || filter.definition !== "" || filter.search !== "";
+  const filtered = filter.status !== "" || filter.definition !== "" || filter.search !== "" || filter.parent !== "";
   return (
     <div className="page fills">
       <PageHead title="Runs">
@@ -51,7 +53,7 @@ export function Runs() {
         </Button>
       </PageHead>
       <div className="filters">
-        <Search value={typed} onChange={setTyped} placeholder="Run, definition or error" />
+        <Search value={typed} onChange={setTyped} placeholder="Run or definition" />
         <label className="filter-select">
           <span className="unseen">Definition</span>
           <select value={filter.definition} onChange={(event) => setQuery({ definition: event.target.value })}>
@@ -66,6 +68,11 @@ export function Runs() {
           <input type="checkbox" checked={filter.children} onChange={(event) => setQuery({ children: event.target.checked })} />
           Child runs
         </label>
+        {filter.parent ? (
+          <button type="button" className="chip" aria-pressed onClick={() => setQuery({ parent: null })}>
+            called by <span className="mono small">{filter.parent}</span> <Icon name="close" size={11} />
+          </button>
+        ) : null}
         <StatusChips chosen={filter.status} />
       </div>
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
@@ -133,7 +140,7 @@ function useRuns(filter: Filter): RunList {
   const key = JSON.stringify(filter);
   const ask = useMemo(() => {
     const wanted = JSON.parse(key) as Filter;
-    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, limit: PAGE };
+    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, parent: wanted.parent, limit: PAGE };
   }, [key]);
   useEffect(() => {
     const abort = new AbortController();
@@ -169,6 +176,7 @@ function useRuns(filter: Filter): RunList {
   const link = useFollow("/runs/changes", {
     onAgain: reload,
     onMessages: (messages) => {
+      if (messages.some((message) => message.event === "resync")) reload();
       const changes = messages.filter((message) => message.event === "run").map((message) => JSON.parse(message.data) as RunSummary);
       if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter), old)));
     },
@@ -187,7 +195,7 @@ export function placed(list: RunSummary[], run: RunSummary, filter: Filter): Run
   const wanted =
     (filter.status === "" || filter.status === run.status) &&
     (filter.definition === "" || filter.definition === run.definition) &&
-    (filter.children || !run.parent);
+    (filter.parent === "" ? filter.children || !run.parent : filter.parent === run.parent);
   if (at >= 0) {
     // What no longer fits stays until the list is loaded again, if it fitted when it was: rows must not jump away under the pointer.
     return list.map((one, index) => (index === at ? { ...one, ...run } : one));

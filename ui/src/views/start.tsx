@@ -108,6 +108,19 @@ function ParameterField({ parameter, value, onChange }: { parameter: Parameter; 
   const hint = [parameter.kind, parameter.required ? "required" : null, parameter.default !== undefined && parameter.default !== null ? `default ${JSON.stringify(parameter.default)}` : null];
   const label = parameter.required ? `${parameter.name} *` : parameter.name;
   const said = [parameter.description, hint.filter(Boolean).join(", ")].filter(Boolean).join(" · ");
+  if (parameter.allowed && parameter.allowed.length > 0) {
+    return (
+      <Field label={label} hint={said}>
+        <select value={value ?? ""} onChange={(event) => onChange(event.target.value)}>
+          <option value="">{parameter.required ? "–" : "(default)"}</option>
+          {parameter.allowed.map((one) => {
+            const text = typeof one === "string" ? one : JSON.stringify(one);
+            return <option key={text}>{text}</option>;
+          })}
+        </select>
+      </Field>
+    );
+  }
   if (/^bool/.test(kind)) {
     return (
       <Field label={label} hint={said}>

@@ -60,7 +60,7 @@ export function RunEvents({ run }: { run: Run }) {
       if (busy.current) return;
       busy.current = true;
       try {
-        const page = await api.events(id, { after, limit: PAGE, follow: false });
+        const page = await api.events(id, { after, limit: PAGE });
         add(page.items, page.items.length < PAGE);
         setProblem(null);
       } catch (error) {

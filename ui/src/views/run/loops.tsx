@@ -25,7 +25,7 @@ export default function LoopsTab({ id, round }: { id: string; round: number }) {
   const rest = next === undefined ? loops.value.next : next;
   if (all.length === 0) return <Empty title="No loop has begun" />;
   const loadMore = () => {
-    api.loops(id, { limit: 100, after: rest, from: rest }).then(
+    api.loops(id, { limit: 100, after: rest }).then(
       (page) => {
         setMore((old) => [...old, ...page.items]);
         setNext(page.next ?? null);

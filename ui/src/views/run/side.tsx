@@ -95,7 +95,7 @@ async function findStep(run: string, path: string, signal: AbortSignal) {
   return page.items.find((step) => step.path === path) ?? null;
 }
 
-/** Input and output stand in its events; only the first pages are searched for them. */
+/** Input and output stand in its events; only the first of them are searched: the tab of events has all. */
 function Values({ run, path, known, round }: { run: Run; path: string; known: Json | undefined; round: number }) {
   const found = useLoad(`values ${run.run} ${path}`, (signal) => valuesOf(run.run, path, signal));
   useEffect(() => {
@@ -112,7 +112,7 @@ function Values({ run, path, known, round }: { run: Run; path: string; known: Js
 }
 
 async function valuesOf(run: string, path: string, signal: AbortSignal): Promise<{ input?: Json; output?: Json }> {
-  const page = await api.events(run, { limit: 1000, path, follow: false }, signal);
+  const page = await api.events(run, { limit: 2000 }, signal);
   const mine = page.items.filter((event: Event) => event.path === path);
   const last = <K extends string>(key: K): Json | undefined => mine.map((event) => event[key] as Json | undefined).filter((value) => value !== undefined).at(-1);
   const result: { input?: Json; output?: Json } = {};

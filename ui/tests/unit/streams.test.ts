@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { SseParser } from "../../src/api/sse";
+import { newestOf } from "../../src/views/run/newest";
+
+const TEXT = ': hello\n\nid: 1\nevent: step.done\ndata: {"a":1}\n\nid: 2\r\nevent: x\r\ndata: one\r\ndata: two\r\n\r\n: heartbeat\n\nevent: end\ndata: {}\n\n';
+
+describe("a stream's text", () => {
+  it("is the same however it is cut into pieces", () => {
+    const whole = new SseParser().push(TEXT);
+    expect(whole).toEqual([
+      { id: "1", event: "step.done", data: '{"a":1}' },
+      { id: "2", event: "x", data: "one\ntwo" },
+      { id: "2", event: "end", data: "{}" },
+    ]);
+    for (let size = 1; size < 9; size += 1) {
+      const parser = new SseParser();
+      const found = [];
+      for (let at = 0; at < TEXT.length; at += size) found.push(...parser.push(TEXT.slice(at, at + size)));
+      expect(found, `pieces of ${size}`).toEqual(whole);
+    }
+  });
+
+  it("gives nothing for comments and for what has not ended", () => {
+    const parser = new SseParser();
+    expect(parser.push(": heartbeat\n\n")).toEqual([]);
+    expect(parser.push("data: half")).toEqual([]);
+    expect(parser.push("\n\n")).toEqual([{ id: null, event: "message", data: "half" }]);
+  });
+});
+
+describe("the newest event", () => {
+  for (const newest of [0, 1, 2, 255, 256, 257, 1000, 99_999]) {
+    it(`is found among ${newest} in a few questions`, async () => {
+      let asked = 0;
+      const found = await newestOf((seq) => {
+        asked += 1;
+        return Promise.resolve(seq <= newest);
+      });
+      expect(found).toBe(newest);
+      expect(asked).toBeLessThan(30);
+    });
+  }
+});
