@@ -1,0 +1,81 @@
+// The real program, a real browser, and little else.
+
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+/** Starts the program on a free port, in a folder of its own. */
+export async function startServer(program, more = []) {
+  const folder = mkdtempSync(join(tmpdir(), "windlass-page-"));
+  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  let errors = "";
+  child.stderr.on("data", (piece) => (errors += piece));
+  const said = await new Promise((resolve, reject) => {
+    let text = "";
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      text += line;
+      try {
+        resolve(JSON.parse(text));
+      } catch {
+        // More lines come.
+      }
+    });
+    child.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
+    child.on("error", reject);
+  });
+  const token = new URL(said.page).hash.replace("#token=", "");
+  const stop = async () => {
+    const gone = new Promise((resolve) => child.on("exit", resolve));
+    child.kill("SIGTERM");
+    const hard = setTimeout(() => child.kill("SIGKILL"), 5000);
+    await gone;
+    clearTimeout(hard);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { address: said.address, page: said.page, token, stop, errors: () => errors };
+}
+
+/** The API, as a program uses it. */
+export function client({ address, token }) {
+  return async (method, path, body) => {
+    const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
+    if (body !== undefined) headers["Content-Type"] = "application/json";
+    const response = await fetch(`${address}/api/v1${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+    const text = await response.text();
+    const value = text === "" ? null : JSON.parse(text);
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 400)}`);
+    return value;
+  };
+}
+
+export async function startBrowser() {
+  const executablePath = PLACES.find((path) => path && existsSync(path));
+  if (!executablePath) throw new Error("there is no Chromium: apt-get install chromium");
+  return chromium.launch({ executablePath, args: FLAGS });
+}
+
+/** Asks again until it holds; events, not sleeping, would be better, but another process owns them. */
+export async function until(what, ask, ms = 15_000) {
+  const end = Date.now() + ms;
+  for (;;) {
+    const got = await ask();
+    if (got) return got;
+    if (Date.now() > end) throw new Error(`waited ${ms} ms for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 40));
+  }
+}
+
+export function equal(got, wanted, what = "") {
+  const [a, b] = [JSON.stringify(got), JSON.stringify(wanted)];
+  if (a !== b) throw new Error(`${what}: expected ${b}, got ${a}`);
+}
+
+export function holds(value, what) {
+  if (!value) throw new Error(what);
+}

@@ -1,0 +1,84 @@
+// Definitions that the browser tests run. They only compute and wait: a server reaches nothing by itself.
+
+const HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>";
+
+const plain = (name, actions, more = {}) => JSON.stringify({ name, ...more, actions }, null, 2);
+
+const counter = { type: "InitializeVariable", inputs: { variables: [{ name: "n", type: "integer", value: 0 }] } };
+const add = { type: "IncrementVariable", inputs: { name: "n", value: 1 } };
+
+export const DEFINITIONS = {
+  rows: plain("rows", {
+    prepare: counter,
+    rows: {
+      type: "until",
+      condition: "@greaterOrEquals(variables('n'), 3)",
+      actions: {
+        add,
+        columns: { type: "foreach", foreach: ["a", "b", "c"], operationOptions: "Sequential", actions: { keep: { type: "Compose", inputs: "@item()" } }, runAfter: { add: ["Succeeded"] } },
+      },
+      limit: { count: 10 },
+      runAfter: { prepare: ["Succeeded"] },
+    },
+    after: { type: "Compose", inputs: { said: HOSTILE }, runAfter: { rows: ["Succeeded"] } },
+    alarm: { type: "Compose", inputs: "failed", runAfter: { rows: ["Failed"] } },
+  }, { parameters: { who: { type: "String", defaultValue: "nobody" }, times: { type: "Int", defaultValue: 3 } }, outputs: { said: { type: "Object", value: "@outputs('after')" } } }),
+
+  slow: plain("slow", {
+    prepare: counter,
+    ticking: {
+      type: "until",
+      condition: "@greaterOrEquals(variables('n'), 5000)",
+      actions: { add },
+      limit: { count: 5000, timeout: "PT2H" },
+      delay: { interval: { count: 1, unit: "second" } },
+      runAfter: { prepare: ["Succeeded"] },
+    },
+  }),
+
+  many: plain("many", {
+    prepare: counter,
+    count: {
+      type: "until",
+      condition: "@greaterOrEquals(variables('n'), 100000)",
+      actions: { add },
+      limit: { count: 100000, timeout: "PT1H" },
+      runAfter: { prepare: ["Succeeded"] },
+    },
+  }),
+
+  flaky: plain("flaky", {
+    numbers: {
+      type: "foreach",
+      foreach: ["1", "2", "x", "4", "y", "6"],
+      operationOptions: "Sequential",
+      actions: { read: { type: "Compose", inputs: "@int(item())" } },
+    },
+    sum: { type: "Compose", inputs: "done", runAfter: { numbers: ["Succeeded"] } },
+  }),
+
+  signalled: plain("signalled", { paid: { type: "wait", inputs: { signal: { name: "paid" } } } }),
+
+  payment: plain("payment", {
+    ask: {
+      type: "approval",
+      inputs: {
+        title: "Pay the invoice?",
+        message: `It is ${HOSTILE} due.`,
+        schema: {
+          type: "object",
+          required: ["decision", "centre"],
+          properties: {
+            decision: { type: "string", title: "Decision", enum: ["pay", "hold"] },
+            centre: { type: "string", title: "Cost centre", maxLength: 8 },
+            amount: { type: "number", title: "Amount", default: 12.5, minimum: 0 },
+            tags: { type: "array", title: "Tags", items: { type: "string" } },
+          },
+        },
+      },
+      limit: { timeout: "PT1H" },
+    },
+  }),
+};
+
+export { HOSTILE };
