@@ -1,7 +1,24 @@
 import type { GraphNode } from "../api/types";
 
-/** The loop's own address, where it has been entered once; the server says it as `loop` or `path`. */
+/** A path of the plan has `[]` for any turn: such a place is many places in a run. */
+export function isMany(path: string): boolean {
+  return path.includes("[]");
+}
+
+/** The loop's own address, where it can be entered only once. */
 export function loopPath(node: GraphNode): string | null {
-  if (typeof node.loop === "string") return node.loop;
-  return node.path ?? null;
+  return node.loop && node.path && !isMany(node.path) ? node.path : null;
+}
+
+/** `rows[].columns[].keep` → `rows`, the loop that everything else is in. */
+export function outermostLoop(path: string): string | null {
+  const at = path.indexOf("[]");
+  return at > 0 ? path.slice(0, at) : null;
+}
+
+/** Whether an address inside a run is one of those that a place of the plan stands for. */
+export function stands(place: string): (path: string) => boolean {
+  const pattern = place.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\[\\d+\\]");
+  const whole = new RegExp(`^${pattern}($|[.[])`);
+  return (path) => whole.test(path);
 }

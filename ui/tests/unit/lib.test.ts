@@ -6,6 +6,7 @@ import { place as placeOfAddress, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
 import { money, tokens } from "../../src/lib/usage";
 import { reference } from "../../src/parts/json";
+import { isMany, outermostLoop, stands } from "../../src/parts/loop-path";
 import { justBefore, verdictWords } from "../../src/views/loop";
 import { placed } from "../../src/views/runs";
 import { formInput } from "../../src/views/start";
@@ -58,6 +59,13 @@ describe("paths of a run", () => {
   it("know what is in them", () => {
     expect(within("sync[3].fetch", "sync")).toBe(true);
     expect(within("syncing", "sync")).toBe(false);
+  });
+  it("of the plan stand for many", () => {
+    expect(isMany("rows[].keep")).toBe(true);
+    expect(outermostLoop("a.rows[].columns[].keep")).toBe("a.rows");
+    expect(stands("rows[].keep")("rows[12].keep")).toBe(true);
+    expect(stands("rows[].keep")("rows[12].keeper")).toBe(false);
+    expect(stands("rows[]")("rows[1].keep")).toBe(true);
   });
   it("have one right before them", () => {
     for (const path of ["sync", "a[1].b", "x"]) {
