@@ -8,7 +8,6 @@ import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { Icon } from "../parts/icons";
-import { RunOf } from "../parts/json";
 import { Ago, Copy, Pill, ProblemBox, Status, Tabs, Took, Waiting } from "../parts/small";
 import { RunActions } from "./run/actions";
 import { RunData } from "./run/data";
@@ -70,7 +69,6 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
   }
   const value = run.value;
   return (
-    <RunOf.Provider value={id}>
     <div className="page fills run-page">
       <Head run={value} link={link} onChanged={refresh} />
       <Tabs label="Parts of the run" tabs={TABS} current={tab} onChoose={choose} />
@@ -105,7 +103,6 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
         ) : null}
       </div>
     </div>
-    </RunOf.Provider>
   );
 }
 

@@ -10,7 +10,7 @@ import { hasEnded } from "../../lib/status";
 import { JsonBox } from "../../parts/json";
 import { Button, Empty, ProblemBox, Search, Waiting } from "../../parts/small";
 import { Live } from "../runs";
-import { isMany, stands } from "../../parts/loop-path";
+import { isMany, stands } from "../../lib/loops";
 import { newestSeq } from "./newest";
 
 const PAGE = 500;

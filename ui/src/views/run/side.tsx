@@ -9,8 +9,7 @@ import { Link, to } from "../../lib/router";
 import { Icon } from "../../parts/icons";
 import { JsonBox } from "../../parts/json";
 import { Button, Status } from "../../parts/small";
-import { isLoop } from "../../lib/layout";
-import { isMany, loopPath, outermostLoop } from "../../parts/loop-path";
+import { isLoop, isMany, loopPath, outermostLoop } from "../../lib/loops";
 import { useKeys } from "../../lib/keys";
 import { RestartDialog } from "./actions";
 

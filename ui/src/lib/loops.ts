@@ -1,4 +1,10 @@
+// Which boxes of a plan are loops, and where their turns are kept.
+
 import type { GraphNode } from "../api/types";
+
+export function isLoop(node: GraphNode): boolean {
+  return node.run?.turns !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
+}
 
 /** A path of the plan has `[]` for any turn: such a place is many places in a run. */
 export function isMany(path: string): boolean {
