@@ -6,6 +6,7 @@ import { useKeys } from "./lib/keys";
 import { Link, navigate, to, usePlace, type Place } from "./lib/router";
 import { applyTheme, useTheme, type Theme } from "./lib/theme";
 import { Icon, Logo, type IconName } from "./parts/icons";
+import { RunOf } from "./parts/run-of";
 import { Button, Dialog, Empty, ProblemBox, Waiting } from "./parts/small";
 import { SignIn } from "./views/sign-in";
 import { Runs } from "./views/runs";
@@ -34,8 +35,11 @@ function view({ parts, query }: Place): ReactNode {
   switch (first) {
     case "runs":
       if (second === undefined) return <Runs />;
-      if (third === "loop") return <LoopView key={second} run={second} path={query.get("path") ?? ""} />;
-      return <RunView key={second} id={second} tab={third ?? "graph"} />;
+      return (
+        <RunOf.Provider value={second}>
+          {third === "loop" ? <LoopView key={second} run={second} path={query.get("path") ?? ""} /> : <RunView key={second} id={second} tab={third ?? "graph"} />}
+        </RunOf.Provider>
+      );
     case "definitions":
       return second === undefined ? <Definitions /> : <DefinitionView key={second} name={second} tab={third ?? "source"} />;
     case "check":

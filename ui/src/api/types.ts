@@ -132,7 +132,8 @@ export interface GraphNode {
   detail?: string;
   event?: string;
   path?: string | null;
-  loop?: unknown;
+  /** It has turns, kept under its path. */
+  loop?: boolean;
   run?: NodeRun;
 }
 
@@ -152,6 +153,13 @@ export interface Graph {
   edges: GraphEdge[];
   run?: NodeRun;
   notes?: string[];
+}
+
+export interface Steps extends Page<Step> {
+  /** Entries of early turns that are no longer at hand. */
+  dropped?: number;
+  /** The run has told more than could be read yet: ask again. */
+  partial?: boolean;
 }
 
 /** A frame that has begun, for the timeline. */

@@ -2,6 +2,7 @@
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import type { Graph, GraphEdge, GraphNode } from "../api/types";
+import { isLoop } from "./loops";
 
 export interface Box {
   id: string;
@@ -33,10 +34,6 @@ export function sizeOf(node: GraphNode): { width: number; height: number } {
   if (node.kind === "choice") return CHOICE;
   if (node.kind === "event" || node.kind === "outside") return EVENT;
   return STEP;
-}
-
-export function isLoop(node: GraphNode): boolean {
-  return node.run?.turns !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
 }
 
 export function place(graph: Graph): Placed {

@@ -8,10 +8,10 @@ import { api } from "../api";
 import type { Graph, GraphNode } from "../api/types";
 import { useLoad } from "../api/use";
 import { count, duration, many, words } from "../lib/format";
-import { edgeLabel, isAfterFailure, isLoop, place, type Box } from "../lib/layout";
+import { edgeLabel, isAfterFailure, place, type Box } from "../lib/layout";
+import { isLoop, loopPath } from "../lib/loops";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark } from "./icons";
-import { loopPath } from "./loop-path";
 import { ProgressStrip } from "./strip";
 
 interface Surroundings {

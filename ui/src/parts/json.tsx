@@ -1,14 +1,12 @@
 // JSON as a tree that is built only where it is open.
 
-import { createContext, useContext, useState } from "react";
+import { useContext, useState } from "react";
 import { api, asProblem } from "../api";
 import type { Json } from "../api/types";
 import { brief, bytes, count } from "../lib/format";
 import { Icon } from "./icons";
+import { RunOf } from "./run-of";
 import { Copy } from "./small";
-
-/** Whose values these are: large ones are asked for there. */
-export const RunOf = createContext<string | null>(null);
 
 const AT_ONCE = 100;
 const STRING_MAX = 2000;

@@ -1,15 +1,14 @@
 // One run: its head, its buttons, and the tabs that look into it.
 
 import { lazy, useCallback, useEffect, useState } from "react";
-import { api, type Event, type GraphNode, type Run } from "../api";
+import { api, type Event, type GraphNode, type Run, type RunSummary } from "../api";
 import { useFollow, useLoad, useThrottled } from "../api/use";
 import { count, words } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { Icon } from "../parts/icons";
-import { RunOf } from "../parts/json";
-import { Ago, Copy, Pill, ProblemBox, Tabs, Took, Waiting } from "../parts/small";
+import { Ago, Copy, Pill, ProblemBox, Status, Tabs, Took, Waiting } from "../parts/small";
 import { RunActions } from "./run/actions";
 import { RunData } from "./run/data";
 import { RunDefinition } from "./run/definition";
@@ -70,7 +69,6 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
   }
   const value = run.value;
   return (
-    <RunOf.Provider value={id}>
     <div className="page fills run-page">
       <Head run={value} link={link} onChanged={refresh} />
       <Tabs label="Parts of the run" tabs={TABS} current={tab} onChoose={choose} />
@@ -105,7 +103,6 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
         ) : null}
       </div>
     </div>
-    </RunOf.Provider>
   );
 }
 
@@ -134,7 +131,7 @@ function usePulse(id: string, run: Run | null, soon: () => void): string {
 function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): void }) {
   const origin = run.origin;
   const before = origin?.restarts ?? origin?.retries;
-  const children = (run.children ?? []).map((child) => (typeof child === "string" ? child : child.run));
+  const children = run.children ?? [];
   return (
     <header className="run-head">
       <div className="run-title">
@@ -172,10 +169,11 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
           ) : null}
           {children.length > 0 ? (
             <span>
+              calls{" "}
               {children.slice(0, 3).map((child) => (
-                <Link key={child} to={to(["runs", child])} className="mono small child">{child}</Link>
+                <ChildLink key={typeof child === "string" ? child : child.run} child={child} />
               ))}
-              {children.length > 3 ? <Link to={to(["runs"], { parent: run.run })}>{count(children.length)} child runs</Link> : children.length === 1 ? "is called" : "are called"}
+              {children.length > 3 ? <Link to={to(["runs"], { parent: run.run })}>all {count(children.length)}</Link> : null}
             </span>
           ) : null}
           <UsageLine run={run} />
@@ -185,6 +183,15 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
       {run.error ? <RunErrorBox run={run} /> : null}
       <Waits run={run} />
     </header>
+  );
+}
+
+function ChildLink({ child }: { child: string | RunSummary }) {
+  if (typeof child === "string") return <Link to={to(["runs", child])} className="mono small child">{child}</Link>;
+  return (
+    <Link to={to(["runs", child.run])} className="child" title={child.run}>
+      <Status status={child.status} word={false} /> {child.definition}
+    </Link>
   );
 }
 

@@ -6,7 +6,10 @@ import { place as placeOfAddress, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
 import { money, tokens } from "../../src/lib/usage";
 import { reference } from "../../src/parts/json";
-import { justBefore, verdictWords } from "../../src/views/loop";
+import { isMany, outermostLoop, stands } from "../../src/lib/loops";
+import { justBefore } from "../../src/views/loop";
+import { gathered } from "../../src/views/loop/told";
+import { verdictWords } from "../../src/views/loop/turns";
 import { placed } from "../../src/views/runs";
 import { formInput } from "../../src/views/start";
 
@@ -58,6 +61,13 @@ describe("paths of a run", () => {
   it("know what is in them", () => {
     expect(within("sync[3].fetch", "sync")).toBe(true);
     expect(within("syncing", "sync")).toBe(false);
+  });
+  it("of the plan stand for many", () => {
+    expect(isMany("rows[].keep")).toBe(true);
+    expect(outermostLoop("a.rows[].columns[].keep")).toBe("a.rows");
+    expect(stands("rows[].keep")("rows[12].keep")).toBe(true);
+    expect(stands("rows[].keep")("rows[12].keeper")).toBe(false);
+    expect(stands("rows[]")("rows[1].keep")).toBe(true);
   });
   it("have one right before them", () => {
     for (const path of ["sync", "a[1].b", "x"]) {
@@ -130,6 +140,22 @@ describe("usage", () => {
     expect(verdictWords({ done: false, verdict: "Line 3 has no sum." })).toBe("Line 3 has no sum.");
     expect(verdictWords("good")).toBe("good");
     expect(verdictWords(null)).toBe("");
+  });
+});
+
+describe("what a run tells of its turns", () => {
+  const event = (type: string, path: string, more: object) => ({ seq: 1, at: "", type, path, ...more });
+  it("is put together by turn, and only for this loop", () => {
+    const told = gathered(new Map(), [
+      event("loop.iteration.done", "refine[0]", { iteration: 0, turnUsage: { tokens: 5 } }),
+      event("loop.judged", "refine", { iteration: 0, done: false, verdict: { done: false, reason: "no" } }),
+      event("loop.judged", "other", { iteration: 0, done: true }),
+      event("loop.judged", "refine", { iteration: 1, done: true }),
+    ], "refine");
+    expect([...told]).toEqual([
+      [0, { usage: { tokens: 5 }, verdict: { done: false, reason: "no" } }],
+      [1, { verdict: { done: true } }],
+    ]);
   });
 });
 

@@ -10,6 +10,7 @@ import { hasEnded } from "../../lib/status";
 import { JsonBox } from "../../parts/json";
 import { Button, Empty, ProblemBox, Search, Waiting } from "../../parts/small";
 import { Live } from "../runs";
+import { isMany, stands } from "../../lib/loops";
 import { newestSeq } from "./newest";
 
 const PAGE = 500;
@@ -88,7 +89,8 @@ export function RunEvents({ run }: { run: Run }) {
   const types = useMemo(() => [...new Set(kept?.events.map((event) => event.type) ?? [])].sort(), [kept]);
   const shown = useMemo(() => {
     const wanted = text.trim().toLowerCase();
-    return (kept?.events ?? []).filter((event) => (type === "" || event.type === type || event.type.startsWith(`${type}.`)) && (wanted === "" || event.path.toLowerCase().includes(wanted) || event.type.includes(wanted)));
+    const place = isMany(wanted) ? stands(wanted) : null;
+    return (kept?.events ?? []).filter((event) => (type === "" || event.type === type || event.type.startsWith(`${type}.`)) && (wanted === "" || (place?.(event.path.toLowerCase()) ?? event.path.toLowerCase().includes(wanted)) || event.type.includes(wanted)));
   }, [kept, type, text]);
 
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => box.current, estimateSize: () => 28, overscan: 14, getItemKey: (at) => shown[at]?.seq ?? at });

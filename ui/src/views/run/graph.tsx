@@ -1,6 +1,6 @@
 import { api, type GraphNode } from "../../api";
 import { useEffect } from "react";
-import { useLoad } from "../../api/use";
+import { useEvery, useLoad } from "../../api/use";
 import { PlanGraph } from "../../parts/graph";
 import { Empty, ProblemBox, Waiting } from "../../parts/small";
 
@@ -9,6 +9,9 @@ export default function GraphTab({ id, round, chosen, onChoose }: { id: string; 
   useEffect(() => {
     if (round > 0) graph.reload();
   }, [round, graph.reload]);
+  // A long run's events are read in the background: then there is more to see.
+  const unread = graph.value?.notes?.some((note) => note.includes("could be read yet")) ?? false;
+  useEvery(unread ? 1500 : null, graph.reload);
   if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Waiting lines={6} />;
   if (graph.value.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
   const notes = (graph.value.notes ?? []).slice(1);

@@ -9,8 +9,7 @@ import { Link, to } from "../../lib/router";
 import { Icon } from "../../parts/icons";
 import { JsonBox } from "../../parts/json";
 import { Button, Status } from "../../parts/small";
-import { isLoop } from "../../lib/layout";
-import { loopPath } from "../../parts/loop-path";
+import { isLoop, isMany, loopPath, outermostLoop } from "../../lib/loops";
 import { useKeys } from "../../lib/keys";
 import { RestartDialog } from "./actions";
 
@@ -24,7 +23,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
   useKeys({ Escape: onClose });
   const { node, path } = step;
   const top = pathParts(path).length === 1 && pathParts(path)[0]?.turn === null ? run.steps?.[path] : undefined;
-  const frame = useLoad(`step ${run.run} ${path}`, (signal) => findStep(run.run, path, signal));
+  const frame = useLoad(isMany(path) ? null : `step ${run.run} ${path}`, (signal) => findStep(run.run, path, signal));
   useEffect(() => {
     if (round > 0) frame.reload();
   }, [round, frame.reload]);
@@ -32,6 +31,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
   const error = frame.value?.error ?? top?.error ?? (run.error?.path === path ? run.error : null);
   const mine = node ? loopPath(node) : null;
   const enclosing = loopOf(path);
+  const outer = outermostLoop(path);
   const took = node?.run?.duration_ms ?? frame.value?.duration_ms;
   const attempts = node?.run?.attempts ?? frame.value?.attempts;
   const turns = node?.run?.turns;
@@ -62,10 +62,12 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
         <div className="row wraps">
           {node && isLoop(node) && mine && (turns?.entries ?? 1) <= 1 ? (
             <Link className="button small" to={to(["runs", run.run, "loop"], { path: mine })}><Icon name="loop" size={13} /> Turns of the loop</Link>
+          ) : outer ? (
+            <Link className="button small" to={to(["runs", run.run, "loop"], { path: outer })}><Icon name="loop" size={13} /> Turns of {outer}</Link>
           ) : enclosing ? (
             <Link className="button small" to={to(["runs", run.run, "loop"], { path: enclosing.loop, turn: enclosing.turn })}><Icon name="loop" size={13} /> Turn {enclosing.turn} of {enclosing.loop}</Link>
           ) : null}
-          {began && path ? (
+          {began && path && !isMany(path) ? (
             <Button className="small" icon="restart" onClick={() => setRestarting(true)}>Restart here</Button>
           ) : null}
           <Link className="button small" to={to(["runs", run.run, "events"], { path })}>Events</Link>
@@ -90,14 +92,13 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
 async function findStep(run: string, path: string, signal: AbortSignal) {
   const cut = path.endsWith("]") ? path.lastIndexOf("[") : path.lastIndexOf(".");
   const parent = cut > 0 ? path.slice(0, cut) : "";
-  const turn = /\[(\d+)\]$/.exec(path)?.[1];
-  const page = await api.steps(run, { parent, limit: 200, from: turn ?? null }, signal);
+  const page = await api.steps(run, { parent, limit: 2000 }, signal);
   return page.items.find((step) => step.path === path) ?? null;
 }
 
 /** Input and output stand in its events; only the first of them are searched: the tab of events has all. */
 function Values({ run, path, known, round }: { run: Run; path: string; known: Json | undefined; round: number }) {
-  const found = useLoad(`values ${run.run} ${path}`, (signal) => valuesOf(run.run, path, signal));
+  const found = useLoad(isMany(path) || known !== undefined ? null : `values ${run.run} ${path}`, (signal) => valuesOf(run.run, path, signal));
   useEffect(() => {
     if (round > 0 && found.value?.output === undefined) found.reload();
   }, [round]); // eslint-disable-line

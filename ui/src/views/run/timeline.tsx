@@ -3,7 +3,8 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Problem, type Run, type Step } from "../../api";
-import { duration, words } from "../../lib/format";
+import { useEvery } from "../../api/use";
+import { count, duration, words } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { useNow } from "../../lib/now";
 import { hasEnded, tone } from "../../lib/status";
@@ -26,6 +27,8 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
   const [branches, setBranches] = useState<Record<string, Branch>>({});
   const [open, setOpen] = useState<Set<string>>(new Set());
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [dropped, setDropped] = useState(0);
+  const [unread, setUnread] = useState(false);
   const now = useNow();
   const box = useRef<HTMLDivElement>(null);
   const load = useCallback(
@@ -37,6 +40,8 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
             const before = from === null ? [] : (old[parent]?.items ?? []);
             return { ...old, [parent]: { items: [...before, ...page.items], next: page.next ?? null, loading: false } };
           });
+          setDropped(page.dropped ?? 0);
+          setUnread(page.partial ?? false);
           setProblem(null);
         },
         (error: unknown) => setProblem(asProblem(error)),
@@ -48,6 +53,7 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
     load("", null);
     for (const parent of open) load(parent, null);
   }, [load, round]); // eslint-disable-line
+  useEvery(unread ? 700 : null, () => load("", null));
   const rows = useMemo(() => flattened(branches, open), [branches, open]);
 
   const start = Date.parse(run.created_at);
@@ -74,12 +80,14 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
     setOpen(next);
   };
   if (!branches[""] || (branches[""].loading && branches[""].items.length === 0)) return problem ? <ProblemBox problem={problem} onRetry={() => load("", null)} /> : <Waiting lines={6} />;
+  if (rows.length === 0 && unread) return <Waiting lines={6} />;
   if (rows.length === 0) return <Empty title="Nothing has begun yet" />;
   const length = span.to - span.from;
   const left = (at: number) => ((at - span.from) / length) * 100;
   return (
     <div className="stack fills-tab">
       {problem ? <ProblemBox problem={problem} /> : null}
+      {dropped > 0 ? <p className="small muted">{count(dropped)} early entries inside of turns are not at hand any more; the tab Loops has the turns.</p> : null}
       <div className="panel timeline">
         <div className="timeline-head">
           <span className="row small muted">
@@ -114,7 +122,8 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
               const began = step.started_at ? Date.parse(step.started_at) : start;
               const took = hasEnded(step.status) ? (step.duration_ms ?? 0) : Math.max(step.duration_ms ?? 0, now - began);
               const [from, to] = [Math.max(-2, left(began)), Math.min(102, left(began + took))];
-              const folds = !LEAVES.test(step.kind);
+              const inside = branches[step.path];
+              const folds = !LEAVES.test(step.kind) && !(inside && !inside.loading && inside.items.length === 0);
               return (
                 <div key={step.path} className={`timeline-row tone-${tone(step.status)} ${step.path === chosen ? "chosen" : ""}`} style={at}>
                   <span className="timeline-name" style={{ paddingLeft: 6 + depth * 14 }}>

@@ -1,0 +1,30 @@
+// Which boxes of a plan are loops, and where their turns are kept.
+
+import type { GraphNode } from "../api/types";
+
+export function isLoop(node: GraphNode): boolean {
+  return node.run?.turns !== undefined || Boolean(node.loop) || /^(until|do_?until|while|do_?while|foreach|for_?each|repeat|loop)\b/i.test(node.kind);
+}
+
+/** A path of the plan has `[]` for any turn: such a place is many places in a run. */
+export function isMany(path: string): boolean {
+  return path.includes("[]");
+}
+
+/** The loop's own address, where it can be entered only once. */
+export function loopPath(node: GraphNode): string | null {
+  return node.loop && node.path && !isMany(node.path) ? node.path : null;
+}
+
+/** `rows[].columns[].keep` → `rows`, the loop that everything else is in. */
+export function outermostLoop(path: string): string | null {
+  const at = path.indexOf("[]");
+  return at > 0 ? path.slice(0, at) : null;
+}
+
+/** Whether an address inside a run is one of those that a place of the plan stands for. */
+export function stands(place: string): (path: string) => boolean {
+  const pattern = place.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\[\\d+\\]");
+  const whole = new RegExp(`^${pattern}($|[.[])`);
+  return (path) => whole.test(path);
+}
