@@ -159,8 +159,10 @@ async fn the_journal_is_paged_tick_by_tick() {
     let count = run["ticks"].as_u64().expect("ticks");
     assert_eq!(ticks.len() as u64, count);
     assert_eq!((&all["items"][0]["tick"], &all["items"][0]["events"][0]), (&json!(0), &json!(1)));
-    let page = world.get("/api/v1/runs/r1/journal?from=1&limit=1").await.is(200);
-    assert_eq!((&page["items"][0], &page["next"]), (&all["items"][1], &json!(2)));
+    let page = world.get("/api/v1/runs/r1/journal?from=0&limit=1").await.is(200);
+    assert_eq!((&page["items"][0], &page["next"]), (&all["items"][0], &json!(1)));
+    let rest = world.get("/api/v1/runs/r1/journal?from=1").await.is(200);
+    assert_eq!((&rest["items"][0], &rest["next"]), (&all["items"][1], &json!(null)));
 }
 
 #[tokio::test]

@@ -108,7 +108,6 @@ impl Drop for Hub {
 
 async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
     loop {
-        let before = reader.after();
         let first = reader.next().await;
         let Some(hub) = hub.upgrade() else { return };
         let first = match first {
@@ -123,7 +122,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
         {
             pieces.push(Piece::Event(event));
         }
-        if let Some(batch) = Batch::of(&run, before, &pieces) {
+        if let Some(batch) = Batch::of(&run, &pieces) {
             hub.push(batch);
         }
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
