@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use windlass_core::{Limits, Status, TurnRecord};
 use windlass_runtime::codec::{TurnPack, encode};
 use windlass_server::ServerOptions;
+use windlass_server::views::Views;
 use windlass_store::{MemoryStore, NewRun, RunBatch, SqliteOptions, SqliteStore, Store, TurnRow};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
@@ -147,6 +148,33 @@ async fn a_run_is_drawn_as_it_goes_on() {
     assert_eq!((rest["items"].as_array().map(Vec::len), &rest["next"]), (Some(7), &json!(null)));
     let inner = world.get("/api/v1/runs/r2/steps?parent=count[4]").await.is(200);
     assert_eq!(inner["items"][0]["path"], "count[4].add");
+}
+
+/// Whoever asks does not wait at all: what the state tells is drawn first, what the events tell as soon as they are read.
+#[tokio::test]
+async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
+    let mut views = Views::default();
+    views.painters.patience = std::time::Duration::ZERO;
+    let store = Arc::new(MemoryStore::new());
+    let world = World::with_views(store, ServerOptions::default(), Limits::default(), views);
+    world.register(&counting("count", 50)).await;
+    world.run("count", "r1").await;
+    let turns = |graph: &Json| -> Json {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == "count").map(|node| node["run"]["turns"].clone()).unwrap_or_default()
+    };
+    let first = world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert!(first["notes"].to_string().contains("more than could be read yet"), "{first}");
+    assert_eq!((&turns(&first)["ended"], &turns(&first)["reason"]), (&json!(50), &json!("condition")));
+    let begun = Instant::now();
+    loop {
+        let later = world.get("/api/v1/runs/r1/graph").await.is(200);
+        if !later["notes"].to_string().contains("more than could be read yet") {
+            assert_eq!(turns(&later)["ended"], 50);
+            break;
+        }
+        assert!(begun.elapsed() < common::HANG, "it is never read");
+    }
 }
 
 #[tokio::test]

@@ -21,7 +21,10 @@ fn the_document_is_the_one_that_is_kept() {
         std::fs::write(FILE, &now).expect("the file");
     }
     let kept = std::fs::read_to_string(FILE).unwrap_or_default();
-    assert!(kept == now, "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server --test openapi");
+    assert!(
+        kept == now,
+        "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server --test openapi"
+    );
 }
 
 #[test]

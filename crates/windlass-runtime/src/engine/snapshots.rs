@@ -157,7 +157,7 @@ impl Engine {
             parent: None,
         };
         self.inner.launch(launch).await?;
-        Ok(handle)
+        Ok(RunHandle { created: true, ..handle })
     }
 }
 
