@@ -20,7 +20,7 @@ pub mod hosts;
 pub mod metrics;
 mod options;
 mod page;
-mod paint;
+pub mod paint;
 pub mod problem;
 mod rate;
 mod serve;

@@ -18,15 +18,24 @@ use crate::timeline::Timeline;
 /// Runs whose drawings are kept.
 const KEPT: usize = 64;
 
-/// How long whoever asks waits for events to be read. The rest is read in the background.
+/// Nobody who looks at a page notices this.
 const PATIENCE: Duration = Duration::from_millis(150);
 
 /// How long a run is read in one go in the background.
 const STAMINA: Duration = Duration::from_secs(60);
 
 /// Drawings of the runs that were looked at last.
-#[derive(Default)]
-pub struct Painters(Mutex<VecDeque<(Arc<str>, Arc<Mutex<Painter>>)>>);
+pub struct Painters {
+    kept: Mutex<VecDeque<(Arc<str>, Arc<Mutex<Painter>>)>>,
+    /// How long whoever asks waits for events to be read. The rest is read in the background.
+    pub patience: Duration,
+}
+
+impl Default for Painters {
+    fn default() -> Painters {
+        Painters { kept: Mutex::default(), patience: PATIENCE }
+    }
+}
 
 /// One run as far as its events were read.
 pub struct Painter {
@@ -40,7 +49,7 @@ pub struct Painter {
 
 impl Painters {
     fn of(&self, row: &RunRow, plan: &Plan) -> Arc<Mutex<Painter>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(run, _)| *run == row.run)
             && let Some(found) = kept.remove(at)
         {
@@ -107,7 +116,7 @@ fn painted<T>(
     if painter.reading {
         return Ok(None);
     }
-    if painter.read(app, PATIENCE)? {
+    if painter.read(app, app.views.painters.patience)? {
         return Ok(Some(look(&mut painter)));
     }
     painter.reading = true;

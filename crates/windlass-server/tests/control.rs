@@ -6,7 +6,7 @@ use common::{BROKEN, HELD, HELLO, World, request};
 use serde_json::json;
 
 /// Waits for a signal.
-const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "waitForEvent", "inputs": {"eventName": "go"}}}}"#;
+const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}}}"#;
 
 #[tokio::test]
 async fn a_run_is_paused_resumed_and_cancelled() {

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use windlass_core::{Limits, Status, TurnRecord};
 use windlass_runtime::codec::{TurnPack, encode};
 use windlass_server::ServerOptions;
+use windlass_server::views::Views;
 use windlass_store::{MemoryStore, NewRun, RunBatch, SqliteOptions, SqliteStore, Store, TurnRow};
 use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
@@ -149,6 +150,33 @@ async fn a_run_is_drawn_as_it_goes_on() {
     assert_eq!(inner["items"][0]["path"], "count[4].add");
 }
 
+/// Whoever asks does not wait at all: what the state tells is drawn first, what the events tell as soon as they are read.
+#[tokio::test]
+async fn a_run_with_very_many_events_is_drawn_from_its_state_first() {
+    let mut views = Views::default();
+    views.painters.patience = std::time::Duration::ZERO;
+    let store = Arc::new(MemoryStore::new());
+    let world = World::with_views(store, ServerOptions::default(), Limits::default(), views);
+    world.register(&counting("count", 50)).await;
+    world.run("count", "r1").await;
+    let turns = |graph: &Json| -> Json {
+        let nodes = graph["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == "count").map(|node| node["run"]["turns"].clone()).unwrap_or_default()
+    };
+    let first = world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert!(first["notes"].to_string().contains("more than could be read yet"), "{first}");
+    assert_eq!((&turns(&first)["ended"], &turns(&first)["reason"]), (&json!(50), &json!("condition")));
+    let begun = Instant::now();
+    loop {
+        let later = world.get("/api/v1/runs/r1/graph").await.is(200);
+        if !later["notes"].to_string().contains("more than could be read yet") {
+            assert_eq!(turns(&later)["ended"], 50);
+            break;
+        }
+        assert!(begun.elapsed() < common::HANG, "it is never read");
+    }
+}
+
 #[tokio::test]
 async fn the_journal_is_paged_tick_by_tick() {
     let world = World::new();
@@ -159,8 +187,10 @@ async fn the_journal_is_paged_tick_by_tick() {
     let count = run["ticks"].as_u64().expect("ticks");
     assert_eq!(ticks.len() as u64, count);
     assert_eq!((&all["items"][0]["tick"], &all["items"][0]["events"][0]), (&json!(0), &json!(1)));
-    let page = world.get("/api/v1/runs/r1/journal?from=1&limit=1").await.is(200);
-    assert_eq!((&page["items"][0], &page["next"]), (&all["items"][1], &json!(2)));
+    let page = world.get("/api/v1/runs/r1/journal?from=0&limit=1").await.is(200);
+    assert_eq!((&page["items"][0], &page["next"]), (&all["items"][0], &json!(1)));
+    let rest = world.get("/api/v1/runs/r1/journal?from=1").await.is(200);
+    assert_eq!((&rest["items"][0], &rest["next"]), (&all["items"][1], &json!(null)));
 }
 
 #[tokio::test]

@@ -27,6 +27,9 @@ const EVENTS_AT_ONCE: usize = 256;
 /// A run of this engine wakes its readers; they look by themselves as well, in case it has left.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// A run that nobody has told of here, in an engine that goes on with any.
+const LOOK_AT_UNKNOWN: Duration = Duration::from_millis(250);
+
 /// How many feeds may be forgotten before they are looked for.
 const FORGOTTEN_MAX: usize = 256;
 
@@ -158,6 +161,18 @@ impl Engine {
 }
 
 impl Inner {
+    /// How long a reader that is not woken waits before it looks by itself.
+    fn look_again_after(&self, run: &str) -> Duration {
+        match self.runs().get(run) {
+            // Whether it is in memory or only waits: this engine wakes its readers.
+            Some(tracked) if !tracked.elsewhere => LOOK_EVERY,
+            Some(_) => self.poll_every,
+            // It is this engine that would go on with it.
+            None if self.adopt => self.poll_every.max(LOOK_AT_UNKNOWN),
+            None => self.poll_every,
+        }
+    }
+
     fn feed(&self, run: &str) -> Option<Arc<Feed>> {
         let tracked = self.runs().get(run).map(|tracked| tracked.feed.clone());
         tracked.or_else(|| self.shelf().get(run))
@@ -246,8 +261,7 @@ impl EventReader {
         if self.inner.is_closing() {
             return Err(RuntimeError::Closing);
         }
-        let here = self.inner.is_resident(&self.run);
-        let pause = if here { LOOK_EVERY } else { self.inner.poll_every };
+        let pause = self.inner.look_again_after(&self.run);
         // Whichever it is, the store is looked at next.
         let _ = tokio::time::timeout(pause, moved).await;
         Ok(())

@@ -157,7 +157,7 @@ impl Engine {
             parent: how.parent,
         };
         self.inner.launch(launch).await?;
-        Ok(handle)
+        Ok(RunHandle { created: true, ..handle })
     }
 }
 

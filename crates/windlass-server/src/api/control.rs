@@ -215,7 +215,7 @@ where
     F: Future<Output = Result<RunHandle, RuntimeError>>,
 {
     let handle = tokio::runtime::Handle::current();
-    app.at_store(move |app| handle.block_on(fork(app.clone())).map_err(Problem::from)).await
+    app.at_length(move |app| handle.block_on(fork(app.clone())).map_err(Problem::from)).await
 }
 
 async fn answer(app: App, run: String, id: String, request: Request) -> Result<Response, Problem> {

@@ -192,7 +192,7 @@ pub async fn register(
     let draft = draft_of(&app, source, name, dialect)?;
     let by = allowed.who.name.clone();
     let done = app
-        .at_store(move |app| {
+        .at_length(move |app| {
             app.definitions.register(&app.engine, &*app.compiler, &draft, labels, &by).map_err(Problem::from)
         })
         .await?;
@@ -210,7 +210,7 @@ pub async fn check(
     Json(body): Json<Check>,
 ) -> Result<axum::Json<Checked>, Problem> {
     let draft = draft_of(&app, body.source, body.name, body.dialect)?;
-    let checked = app.at_store(move |app| {
+    let checked = app.at_length(move |app| {
         let catalog = app.definitions.catalog(&app.engine);
         Ok(match app.compiler.compile(&draft, &catalog) {
             Ok(compiled) => Checked {

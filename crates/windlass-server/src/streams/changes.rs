@@ -42,7 +42,8 @@ impl Changes {
             Some(told) => told.subscribe(),
             None => {
                 let (sender, news) = broadcast::channel(BEHIND_MAX);
-                tokio::spawn(watch(app.clone(), sender.clone()));
+                // Listened to from here on: what changes before the task runs is told, too.
+                tokio::spawn(watch(app.clone(), app.engine.changes(), sender.clone()));
                 *told = Some(sender);
                 news
             }
@@ -70,8 +71,7 @@ impl Source for ChangeReader {
 /// What was last known of runs, to tell a change by.
 type Known = BTreeMap<Arc<str>, RunStatus>;
 
-async fn watch(app: App, told: broadcast::Sender<Bytes>) {
-    let mut changes = app.engine.changes();
+async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, told: broadcast::Sender<Bytes>) {
     let mut known = look(&app, None).await.map(|(rows, mark)| (known_of(&rows), mark)).unwrap_or_default();
     while told.receiver_count() > 0 {
         let gathered = gather(&mut changes).await;

@@ -7,8 +7,6 @@ use windlass_value::Value;
 /// Some events one after the other, encoded once.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The number of the event before the first.
-    pub before: u64,
     pub last: u64,
     bytes: Bytes,
     marks: Vec<Mark>,
@@ -24,12 +22,12 @@ struct Mark {
 }
 
 impl Batch {
-    /// The events after `before`, in order. None if there are none.
-    pub fn of(run: &str, before: u64, pieces: &[Piece]) -> Option<Batch> {
+    /// Events in order. None if there are none.
+    pub fn of(run: &str, pieces: &[Piece]) -> Option<Batch> {
         let last = pieces.last()?.seq();
         let mut bytes = BytesMut::with_capacity(pieces.len() * 256);
         let marks = pieces.iter().map(|piece| write(run, piece, &mut bytes)).collect();
-        Some(Batch { before, last, bytes: bytes.freeze(), marks })
+        Some(Batch { last, bytes: bytes.freeze(), marks })
     }
 
     pub fn len(&self) -> usize {

@@ -108,7 +108,6 @@ impl Drop for Hub {
 
 async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
     loop {
-        let before = reader.after();
         let first = reader.next().await;
         let Some(hub) = hub.upgrade() else { return };
         let first = match first {
@@ -123,7 +122,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
         {
             pieces.push(Piece::Event(event));
         }
-        if let Some(batch) = Batch::of(&run, before, &pieces) {
+        if let Some(batch) = Batch::of(&run, &pieces) {
             hub.push(batch);
         }
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
@@ -177,5 +176,59 @@ impl Hub {
             (None, Some(over)) => Ahead::Over(over),
             (None, None) => Ahead::Nothing,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::Event;
+    use windlass_value::{Timestamp, Value};
+
+    use super::*;
+
+    fn batch(from: u64, to: u64, bytes: usize) -> Batch {
+        let piece = |seq| {
+            let data = Value::object([("text", "x".repeat(bytes))]);
+            Piece::Event(Event { seq, at: Timestamp(0), kind: "note\nid: 9".into(), path: "a".into(), data })
+        };
+        Batch::of("r", &(from..=to).map(piece).collect::<Vec<_>>()).expect("events")
+    }
+
+    fn hub(before: u64) -> Hub {
+        let ring = Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None };
+        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() }
+    }
+
+    #[test]
+    fn a_reader_is_given_what_it_has_not_seen() {
+        let hub = hub(4);
+        hub.push(batch(5, 7, 10));
+        hub.push(batch(8, 8, 10));
+        assert!(matches!(hub.after(3), Ahead::InStore));
+        for after in 4..8 {
+            let Ahead::Batch(batch) = hub.after(after) else { panic!("nothing after {after}") };
+            let text = String::from_utf8(batch.sse_after(after).to_vec()).expect("text");
+            assert!(text.starts_with(&format!("id: {}\nevent: note id: 9\ndata: {{\"seq\":{}", after + 1, after + 1)));
+            let lines = String::from_utf8(batch.lines_after(after).to_vec()).expect("text");
+            assert_eq!(lines.lines().count() as u64, batch.last - after);
+        }
+        assert!(matches!(hub.after(8), Ahead::Nothing));
+        hub.end(Over::Ended);
+        assert!(matches!(hub.after(8), Ahead::Over(Over::Ended)));
+        assert!(matches!(hub.after(7), Ahead::Batch(_)), "what was told before the end is given first");
+    }
+
+    #[test]
+    fn what_is_kept_for_readers_is_bounded() {
+        let hub = hub(0);
+        for at in 0..20 {
+            hub.push(batch(at + 1, at + 1, RING_BYTES_MAX / 4));
+        }
+        assert!(hub.ring().bytes <= RING_BYTES_MAX);
+        assert!(matches!(hub.after(0), Ahead::InStore), "whoever is too slow reads the store");
+        assert!(matches!(hub.after(19), Ahead::Batch(_)));
+        // One that is larger than all is kept all the same: it is the newest.
+        hub.push(batch(21, 21, RING_BYTES_MAX * 2));
+        assert!(matches!(hub.after(20), Ahead::Batch(_)));
     }
 }

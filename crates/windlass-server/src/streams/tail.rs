@@ -46,7 +46,7 @@ impl Tail {
         let (run, after) = (self.run.clone(), self.after);
         let batch = self.app.at_store(move |app| {
             let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
-            Ok(Batch::of(&run, after, &pieces))
+            Ok(Batch::of(&run, &pieces))
         });
         Ok(batch.await?.map(|batch| self.take(&batch)))
     }

@@ -19,6 +19,7 @@ use windlass_loom::{Activity, Target};
 use windlass_runtime::{Engine, EngineOptions, Tools};
 use windlass_server::auth::Keys;
 use windlass_server::catalog::Definitions;
+use windlass_server::views::Views;
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Diagnostic, Diagnostics, Report, Source};
@@ -116,6 +117,10 @@ impl World {
     }
 
     pub fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
+        World::with_views(store, options, limits, Views::default())
+    }
+
+    pub fn with_views(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views) -> World {
         let gates = watch::Sender::new(BTreeSet::new());
         let engine_options = EngineOptions {
             tools: tools(&gates),
@@ -136,7 +141,7 @@ impl World {
             audit: Default::default(),
             dispatcher: Default::default(),
             metrics: Default::default(),
-            views: Default::default(),
+            views,
         });
         World { router: router(app.clone()), app, store, gates }
     }

@@ -1,0 +1,81 @@
+//! The document that describes the API, as a file that people and programs can read without a server.
+
+mod common;
+
+use common::World;
+use serde_json::Value as Json;
+
+/// Beside the other pages.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+
+fn document() -> Json {
+    let text = windlass_server::api::document().to_json().expect("a document");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// `UPDATE=1 cargo test -p windlass-server --test openapi` writes it.
+#[test]
+fn the_document_is_the_one_that_is_kept() {
+    let now = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(FILE, &now).expect("the file");
+    }
+    let kept = std::fs::read_to_string(FILE).unwrap_or_default();
+    assert!(
+        kept == now,
+        "docs/openapi.json is not what the routes say: UPDATE=1 cargo test -p windlass-server --test openapi"
+    );
+}
+
+#[test]
+fn every_operation_is_described_in_full() {
+    let document = document();
+    assert_eq!(document["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+    let schemas = &document["components"]["schemas"];
+    let mut missing = Vec::new();
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let what = format!("{method} {path}");
+            let mut must = |has: bool, part: &str| {
+                if !has {
+                    missing.push(format!("{what}: {part}"));
+                }
+            };
+            must(operation["tags"].as_array().is_some_and(|tags| tags.len() == 1), "one tag");
+            must(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "a summary");
+            let responses = operation["responses"].as_object();
+            must(responses.is_some_and(|all| all.keys().any(|status| status.starts_with('2'))), "a good answer");
+            let named = path.split('{').skip(1).map(|rest| rest.split('}').next().unwrap_or_default());
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            for name in named {
+                let given = parameters.iter().any(|given| given["name"] == name && given["in"] == "path");
+                must(given, &format!("the path's `{name}`"));
+            }
+            for reference in references(operation) {
+                let name = reference.rsplit('/').next().unwrap_or_default();
+                must(!schemas[name].is_null(), &format!("the schema {name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+fn references(value: &Json) -> Vec<String> {
+    match value {
+        Json::Object(map) => {
+            let own = map.get("$ref").and_then(Json::as_str).map(str::to_owned);
+            own.into_iter().chain(map.values().flat_map(references)).collect()
+        }
+        Json::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_server_gives_its_document_to_anybody() {
+    let world = World::new();
+    let request = axum::http::Request::get("/api/v1/openapi.json").header("host", "127.0.0.1:7117");
+    let reply = world.send(request.body(axum::body::Body::empty()).expect("a request")).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.json(), document());
+}
