@@ -1,0 +1,151 @@
+//! Runs as traces, for whoever collects them with OpenTelemetry. Everything comes from what runs have told already: a run
+//! that has ended is read once, in the background. Nobody waits for a collector; what it does not take is let go of.
+
+mod spans;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use opentelemetry_http::hyper::HyperClient;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinHandle;
+use windlass_runtime::RuntimeError;
+
+use crate::App;
+use spans::Spans;
+
+/// Runs that have ended and wait to be read.
+const RUNS_MAX: usize = 1_024;
+
+/// Spans that are sent together.
+const SPANS_AT_ONCE: usize = 512;
+
+/// How long a collector may take.
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+#[error("traces cannot be sent to `{endpoint}`: {why}")]
+pub struct TraceError {
+    pub endpoint: String,
+    pub why: String,
+}
+
+impl TraceError {
+    pub fn hint(&self) -> &'static str {
+        "OTEL_EXPORTER_OTLP_ENDPOINT is such as http://127.0.0.1:4318"
+    }
+}
+
+/// Sends runs that end from now on.
+pub struct Traces {
+    counts: Arc<Counts>,
+    listening: JoinHandle<()>,
+    sending: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    sent: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Traces {
+    /// Must be called inside a tokio runtime. The endpoint is the collector's address, without the path of traces.
+    pub fn start(app: &App, endpoint: &str) -> Result<Traces, TraceError> {
+        let exporter = exporter(endpoint)?;
+        let counts = Arc::new(Counts::default());
+        let (queue, ended) = mpsc::channel(RUNS_MAX);
+        let listening = tokio::spawn(listen(app.engine.changes(), queue, counts.clone()));
+        let sending = tokio::spawn(send(app.clone(), ended, exporter, counts.clone()));
+        Ok(Traces { counts, listening, sending })
+    }
+
+    /// Runs whose spans the collector has taken, and runs that were let go of.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.counts.sent.load(Ordering::Relaxed), self.counts.lost.load(Ordering::Relaxed))
+    }
+
+    /// Sends what waits, within the time.
+    pub async fn stop(mut self, within: Duration) {
+        self.listening.abort();
+        // The queue ends with whoever listens.
+        let _ = tokio::time::timeout(within, &mut self.sending).await;
+        self.sending.abort();
+    }
+}
+
+fn exporter(endpoint: &str) -> Result<SpanExporter, TraceError> {
+    let trouble = |why: String| TraceError { endpoint: endpoint.to_owned(), why };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_provider_and_native_roots(Arc::unwrap_or_clone(provider))
+        .map_err(|error| trouble(error.to_string()))?
+        .https_or_http()
+        .enable_http1()
+        .build();
+    let endpoint = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+    let mut exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpJson)
+        .with_http_client(HyperClient::new(connector, TAKEN_WITHIN, None))
+        .with_endpoint(endpoint)
+        .with_timeout(TAKEN_WITHIN)
+        .build()
+        .map_err(|error| trouble(error.to_string()))?;
+    exporter.set_resource(&Resource::builder().with_service_name("windlass").build());
+    Ok(exporter)
+}
+
+async fn listen(
+    mut changes: broadcast::Receiver<windlass_runtime::RunChange>,
+    queue: mpsc::Sender<Arc<str>>,
+    counts: Arc<Counts>,
+) {
+    loop {
+        match changes.recv().await {
+            Ok(change) if change.status.is_final() => {
+                if queue.try_send(change.run).is_err() {
+                    counts.lost.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                counts.lost.fetch_add(missed, Ordering::Relaxed);
+            }
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}
+
+async fn send(app: App, mut ended: mpsc::Receiver<Arc<str>>, exporter: SpanExporter, counts: Arc<Counts>) {
+    while let Some(run) = ended.recv().await {
+        let counted = match trace(&app, &run, &exporter).await {
+            Ok(true) => &counts.sent,
+            // Neither a run that is gone nor a collector that is away is anybody's trouble here.
+            Ok(false) | Err(_) => &counts.lost,
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether the collector has taken all of it.
+async fn trace(app: &App, run: &str, exporter: &SpanExporter) -> Result<bool, RuntimeError> {
+    let row = app.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+    let mut spans = Spans::new(&row);
+    let mut events = app.engine.events(run, 0)?;
+    while let Some(event) = events.next().await? {
+        spans.add(&event);
+        if spans.done() >= SPANS_AT_ONCE && !taken(exporter, spans.take()).await {
+            return Ok(false);
+        }
+    }
+    Ok(taken(exporter, spans.end(&row)).await)
+}
+
+async fn taken(exporter: &SpanExporter, spans: Vec<SpanData>) -> bool {
+    exporter.export(spans).await.is_ok()
+}

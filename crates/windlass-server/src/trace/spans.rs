@@ -1,0 +1,292 @@
+//! A run's events as spans: the run, its steps, turns and tasks. Names, times and how each ended; no values.
+//!
+//! Ids come from the run's id, so whoever knows a run finds its trace, and the same run gives the same trace again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use windlass_core::Event;
+use windlass_store::RunRow;
+use windlass_value::{Timestamp, Value};
+
+/// Of one run; the steps and tasks of longer ones are counted only.
+const SPANS_MAX: u64 = 10_000;
+
+const NAME_CHARS_MAX: usize = 200;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Step,
+    Turn,
+    Task,
+}
+
+/// Several bodies of one place have the same path.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    kind: Kind,
+    path: Arc<str>,
+    firing: i64,
+}
+
+struct Open {
+    id: SpanId,
+    parent: SpanId,
+    name: String,
+    began: Timestamp,
+    attributes: Vec<KeyValue>,
+}
+
+/// The spans of one run, event by event.
+pub struct Spans {
+    run: Arc<str>,
+    scope: InstrumentationScope,
+    open: HashMap<Key, Open>,
+    done: Vec<SpanData>,
+    made: u64,
+    dropped: u64,
+    links: Vec<Link>,
+}
+
+/// What a run's trace is called.
+pub fn trace_id(run: &str) -> TraceId {
+    let mut bytes = [0u8; 16];
+    bytes.copy_from_slice(&hash("trace", run, "", 0)[..16]);
+    TraceId::from_bytes(bytes)
+}
+
+/// The span that is the whole run.
+pub fn root_id(run: &str) -> SpanId {
+    span_id(run, "run", 0)
+}
+
+fn span_id(run: &str, what: &str, seq: u64) -> SpanId {
+    let mut bytes = [0u8; 8];
+    bytes.copy_from_slice(&hash("span", run, what, seq)[..8]);
+    SpanId::from_bytes(bytes)
+}
+
+fn hash(kind: &str, run: &str, what: &str, seq: u64) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for part in [kind, run, what] {
+        hasher.update(&(part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.update(&seq.to_be_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+impl Spans {
+    pub fn new(row: &RunRow) -> Spans {
+        let mut spans = Spans {
+            run: row.run.clone(),
+            scope: InstrumentationScope::builder("windlass").with_version(env!("CARGO_PKG_VERSION")).build(),
+            open: HashMap::new(),
+            done: Vec::new(),
+            made: 0,
+            dropped: 0,
+            links: Vec::new(),
+        };
+        if let Some(parent) = &row.parent {
+            spans.link(parent, "parent");
+        }
+        spans
+    }
+
+    /// Spans that have ended and were not taken.
+    pub fn done(&self) -> usize {
+        self.done.len()
+    }
+
+    pub fn take(&mut self) -> Vec<SpanData> {
+        std::mem::take(&mut self.done)
+    }
+
+    pub fn add(&mut self, event: &Event) {
+        match &*event.kind {
+            "step.started" => self.begin(Kind::Step, event, last_name(&event.path), &["kind"]),
+            "loop.iteration.started" => self.begin(Kind::Turn, event, last_name(&event.path), &["iteration"]),
+            "task.started" => {
+                let tool = text(event, "tool").unwrap_or("task").to_owned();
+                self.begin(Kind::Task, event, &tool, &["task", "tool", "attempt", "call"]);
+            }
+            "step.done" | "step.failed" => self.finish(Kind::Step, event, text(event, "status"), &["reason"]),
+            "loop.iteration.done" => {
+                self.finish(Kind::Turn, event, text(event, "status"), &["conditionResult", "reason"]);
+            }
+            "task.processed" => {
+                let outcome = event.data.get("outcome").and_then(|outcome| outcome.get("status")?.as_str());
+                self.finish(Kind::Task, event, outcome, &[]);
+            }
+            "loop.done" => self.note(event, &["turns", "reason"]),
+            "workflow.restarted" => {
+                if let Some(from) = text(event, "from") {
+                    self.link(from, if event.data.get("retry").is_some() { "retries" } else { "restarts" });
+                }
+            }
+            // The rest is about values, or told by those above.
+            _ => {}
+        }
+    }
+
+    /// The run has ended: what is still open ends with it, and the run itself comes last.
+    pub fn end(mut self, row: &RunRow) -> Vec<SpanData> {
+        let mut left: Vec<Open> = self.open.drain().map(|(_, open)| open).collect();
+        left.sort_by_key(|open| open.began);
+        for open in left {
+            self.close(open, row.changed_at, Status::Unset, Vec::new());
+        }
+        let mut attributes = vec![
+            KeyValue::new("windlass.run", row.run.to_string()),
+            KeyValue::new("windlass.definition", row.definition.clone()),
+            KeyValue::new("windlass.dialect", row.dialect.clone()),
+            KeyValue::new("windlass.plan", row.plan.to_string()),
+            KeyValue::new("windlass.status", row.status.as_str()),
+        ];
+        attributes.extend(row.parent.iter().map(|parent| KeyValue::new("windlass.parent", parent.to_string())));
+        if self.dropped > 0 {
+            attributes.push(KeyValue::new("windlass.spans_dropped", self.dropped as i64));
+        }
+        let open = Open {
+            id: root_id(&self.run),
+            parent: SpanId::INVALID,
+            name: shown(&row.definition),
+            began: row.created_at,
+            attributes,
+        };
+        let links = std::mem::take(&mut self.links);
+        self.close(open, row.changed_at, status(Some(row.status.as_str())), links);
+        self.done
+    }
+
+    fn begin(&mut self, kind: Kind, event: &Event, name: &str, fields: &[&'static str]) {
+        if self.made >= SPANS_MAX {
+            self.dropped += 1;
+            return;
+        }
+        self.made += 1;
+        let key = key(kind, event);
+        let parent = self.parent(&key);
+        let mut attributes = vec![KeyValue::new("windlass.path", shown(&event.path))];
+        attributes.extend(told(event, fields));
+        let id = span_id(&self.run, &event.kind, event.seq);
+        let open = Open { id, parent, name: shown(name), began: event.at, attributes };
+        // One that has not ended was given up, for a restart of the process as a rule.
+        if let Some(before) = self.open.insert(key, open) {
+            self.close(before, event.at, Status::Unset, Vec::new());
+        }
+    }
+
+    fn note(&mut self, event: &Event, fields: &[&'static str]) {
+        if let Some(open) = self.open.get_mut(&key(Kind::Step, event)) {
+            open.attributes.extend(told(event, fields));
+        }
+    }
+
+    fn finish(&mut self, kind: Kind, event: &Event, ended: Option<&str>, fields: &[&'static str]) {
+        let Some(mut open) = self.open.remove(&key(kind, event)) else { return };
+        open.attributes.extend(told(event, fields));
+        let error = event.data.get("error").or_else(|| event.data.get("outcome")?.get("error"));
+        let code = error.and_then(|error| error.get("code")?.as_str());
+        open.attributes.extend(code.map(|code| KeyValue::new("error.type", shown(code))));
+        self.close(open, event.at, status(ended), Vec::new());
+    }
+
+    /// The innermost that is open around it.
+    fn parent(&self, key: &Key) -> SpanId {
+        let mut path = &*key.path;
+        let mut kinds: &[Kind] = if key.kind == Kind::Task { &[Kind::Step, Kind::Turn] } else { &[] };
+        loop {
+            for kind in kinds {
+                let around = Key { kind: *kind, path: path.into(), firing: key.firing };
+                let whole = Key { firing: 0, ..around.clone() };
+                if let Some(open) = self.open.get(&around).or_else(|| self.open.get(&whole)) {
+                    return open.id;
+                }
+            }
+            let Some(cut) = path.rfind(['.', '[', '/']) else { return root_id(&self.run) };
+            path = &path[..cut];
+            kinds = &[Kind::Turn, Kind::Step];
+        }
+    }
+
+    fn close(&mut self, open: Open, at: Timestamp, status: Status, links: Vec<Link>) {
+        self.done.push(SpanData {
+            span_context: context(&self.run, open.id),
+            parent_span_id: open.parent,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: open.name.into(),
+            start_time: time(open.began),
+            end_time: time(at.max(open.began)),
+            attributes: open.attributes,
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: linked(links),
+            status,
+            instrumentation_scope: self.scope.clone(),
+        });
+    }
+
+    fn link(&mut self, run: &str, why: &'static str) {
+        let attributes = vec![KeyValue::new("windlass.link", why), KeyValue::new("windlass.run", run.to_owned())];
+        self.links.push(Link::new(context(run, root_id(run)), attributes, 0));
+    }
+}
+
+fn linked(links: Vec<Link>) -> SpanLinks {
+    let mut linked = SpanLinks::default();
+    linked.links = links;
+    linked
+}
+
+fn context(run: &str, span: SpanId) -> SpanContext {
+    SpanContext::new(trace_id(run), span, TraceFlags::SAMPLED, false, TraceState::default())
+}
+
+fn key(kind: Kind, event: &Event) -> Key {
+    let firing = event.data.get("firing").and_then(Value::as_int).map_or(0, |firing| firing + 1);
+    Key { kind, path: event.path.clone(), firing }
+}
+
+fn text<'a>(event: &'a Event, field: &str) -> Option<&'a str> {
+    event.data.get(field)?.as_str()
+}
+
+/// Only what is short and no value of the run's own: names, numbers, yes and no.
+fn told(event: &Event, fields: &[&'static str]) -> Vec<KeyValue> {
+    let attribute = |field: &&'static str| {
+        let name = format!("windlass.{field}");
+        match event.data.get(field)? {
+            Value::Str(text) if !text.is_empty() => Some(KeyValue::new(name, shown(text))),
+            Value::Bool(yes) => Some(KeyValue::new(name, *yes)),
+            other => other.as_int().map(|number| KeyValue::new(name, number)),
+        }
+    };
+    fields.iter().filter_map(attribute).collect()
+}
+
+fn status(ended: Option<&str>) -> Status {
+    match ended {
+        Some("succeeded" | "success" | "ok") => Status::Ok,
+        Some(bad @ ("failed" | "error" | "timed_out" | "cancelled")) => Status::error(bad.to_owned()),
+        _ => Status::Unset,
+    }
+}
+
+/// `pages[3].save` is `save`, `pages[3]` is itself.
+fn last_name(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
+}
+
+fn time(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(at.0).unwrap_or(0))
+}
