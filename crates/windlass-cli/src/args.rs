@@ -69,6 +69,8 @@ pub enum Command {
     Dev(Box<Dev>),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
     Mock(Mock),
+    /// Do jobs for a server on another machine, with the tools of this one
+    Worker(Worker),
     /// What tasks can do: the tools of this program, with their inputs and results
     Tools(Tools),
     /// The JSON Schema of a dialect's files, for editors
@@ -525,6 +527,37 @@ pub struct Mock {
     /// A file that gets a line of JSON for every request to the model, before it is answered
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub struct Worker {
+    /// Where the server is, such as http://127.0.0.1:7117
+    #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
+    pub server: String,
+    /// The file with its token, which needs the scope `work` [default: the environment's WINDLASS_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// What it does [default: all tools of this program]
+    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
+    pub tools: Vec<String>,
+    /// What definitions can ask for; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub labels: Vec<String>,
+    /// Take no jobs of definitions without labels
+    #[arg(long)]
+    pub only_labelled: bool,
+    /// Jobs at a time
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub slots: u32,
+    /// What people call it [default: the machine's name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// When it is stopped: how long it may take to finish what it has; the rest goes to others
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    pub drain_seconds: u64,
+    /// Send the token over plain HTTP to another machine
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 #[derive(ClapArgs)]

@@ -220,8 +220,14 @@ pub fn noetl_options(name: Option<String>, settings: &Settings) -> windlass_noet
         name,
         tools: crate::tools::names().into_iter().map(str::to_owned).collect(),
         aliases: Some(crate::tools::aliases(settings)),
-        registered: Default::default(),
+        registered: windlass_noetl::Registered { functions: of_workers(settings), ..Default::default() },
     }
+}
+
+/// What a playbook calls with `kind: rust`, as if this program had it.
+fn of_workers(settings: &Settings) -> Vec<String> {
+    let of_workers = settings.activities.iter().filter(|activity| activity.target == Target::Worker);
+    of_workers.map(|activity| activity.name.clone()).collect()
 }
 
 /// Text that cannot be read as YAML has no keys to go by.
@@ -236,7 +242,7 @@ fn mentions_agents(source: &Source) -> bool {
 
 fn activity(activity: &Activity) -> windlass_loom::Activity {
     let target = match activity.target {
-        Target::Endpoint { .. } => windlass_loom::Target::Tool,
+        Target::Endpoint { .. } | Target::Worker => windlass_loom::Target::Tool,
         Target::Workflow(_) => windlass_loom::Target::Workflow(activity.name.clone()),
     };
     windlass_loom::Activity { name: activity.name.clone(), target }

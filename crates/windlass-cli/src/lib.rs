@@ -32,6 +32,7 @@ mod stores;
 mod text;
 mod tools;
 mod troubles;
+mod worker;
 
 use std::process::ExitCode;
 

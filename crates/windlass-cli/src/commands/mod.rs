@@ -23,6 +23,7 @@ mod token;
 mod tools;
 mod tree;
 mod turns;
+mod worker;
 
 use crate::args::{Args, Command, WorkflowCommand};
 use crate::failure::{Exit, Failure};
@@ -50,6 +51,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Dev(args) => dev::dev(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
         Command::Token(args) => token::token(global, &args),
+        Command::Worker(args) => worker::worker(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
         Command::Schema(args) => schema::schema(&args),
         Command::Limits => limits::limits(global),

@@ -22,6 +22,8 @@ pub enum Target {
     Endpoint { url: String, method: String, headers: Vec<(String, Secret)>, timeout: Option<Duration> },
     /// Another definition, run as a child.
     Workflow(PathBuf),
+    /// What workers on other machines offer under this name.
+    Worker,
 }
 
 /// A text from the file, or the name of an environment variable that holds it. Read only when it is needed, so that
@@ -164,6 +166,8 @@ pub fn auth(table: toml::Value) -> Result<Auth, Failure> {
 struct ActivityEntry {
     url: Option<String>,
     workflow: Option<PathBuf>,
+    #[serde(default)]
+    worker: bool,
     method: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, Secret>,
@@ -185,8 +189,15 @@ fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, 
         return Err(Failure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
-    let hint = "give `url` for a service, or `workflow` for a definition to run as a child";
+    let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for what \
+                workers of a server offer";
+    let plain = entry.method.is_none() && entry.timeout.is_none() && entry.headers.is_empty();
     let target = match (entry.url, entry.workflow) {
+        (None, None) if entry.worker && plain => Target::Worker,
+        (_, _) if entry.worker => {
+            let message = format!("the activity `{name}` is done by workers: nothing else means anything");
+            return Err(Failure::usage(message).hint("keep `worker = true` alone"));
+        }
         (Some(url), None) => Target::Endpoint {
             url: http_address(url, &format!("activity `{name}`"))?,
             method: entry.method.unwrap_or_else(|| "POST".to_owned()).to_uppercase(),
@@ -194,7 +205,7 @@ fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, 
             timeout: entry.timeout.map(|text| span(&text, &format!("activity `{name}`"))).transpose()?,
         },
         (None, Some(file)) => {
-            if entry.method.is_some() || entry.timeout.is_some() || !entry.headers.is_empty() {
+            if !plain {
                 let message =
                     format!("the activity `{name}` is a workflow: `method`, `headers`, `timeout` mean nothing");
                 return Err(Failure::usage(message).hint("remove them"));

@@ -1,12 +1,11 @@
 //! Workers on other machines: what they ask for and report, and who they are.
 
 use axum::Json as Answer;
-use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, Path, Request, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
+use super::take::Json;
 use crate::auth::{Allowed, Control, Identity, Read, Work};
 use crate::problem::codes;
 use crate::workers::{
@@ -152,22 +151,5 @@ fn problem(refused: Refused, job: u64, epoch: u32) -> Problem {
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
             problem.hint("`heartbeat` with the job and its `key` until it is renewed or lost, then report again")
         }
-    }
-}
-
-/// A body that must be JSON of this form.
-pub struct Json<T>(T);
-
-const BODY_MAX: usize = 16 * 1024 * 1024;
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request<Body>, _: &S) -> Result<Json<T>, Problem> {
-        let bytes = to_bytes(request.into_body(), BODY_MAX).await.map_err(|_| {
-            let detail = format!("the body has more than {BODY_MAX} bytes");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
-        })?;
-        serde_json::from_slice(&bytes).map(Json).map_err(|error| Problem::bad_request(error.to_string()))
     }
 }

@@ -23,8 +23,8 @@ impl Dispatcher {
         self.state().workers.introduce(who, token_name, ask, self.lease);
         let poll = Polling::begin(self, who);
         let (jobs, drain) = loop {
-            let (jobs, drain, closing) = self.take(who, ask.free, poll.number);
-            if !jobs.is_empty() || drain || closing || Instant::now() >= deadline {
+            let Took { jobs, drain, stops } = self.take(who, ask.free, poll.number);
+            if !jobs.is_empty() || stops || Instant::now() >= deadline {
                 break (jobs, drain);
             }
             tokio::select! {
@@ -35,8 +35,7 @@ impl Dispatcher {
         Leased { jobs, lease_ms: self.lease_ms(), heartbeat_ms: self.heartbeat_ms(), drain }
     }
 
-    /// What there is for a worker now; whether it is to stop; whether the server stops.
-    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> (Vec<Job>, bool, bool) {
+    fn take(&self, who: &WorkerKey, wanted: Option<u32>, poll: u64) -> Took {
         let mut guard = self.state();
         let state = &mut *guard;
         if let Some(poll) = state.polls.get_mut(&poll) {
@@ -44,6 +43,7 @@ impl Dispatcher {
         }
         let worker = state.workers.seen(who, self.lease);
         let (drain, closing) = (worker.drain, state.closing);
+        let stops = closing || !worker.takes_more();
         let most = worker.free().min(wanted.map_or(usize::MAX, |wanted| wanted as usize));
         let mut jobs = Vec::new();
         while jobs.len() < most && !closing {
@@ -52,7 +52,7 @@ impl Dispatcher {
             let Some(id) = state.queues.pop(fits) else { break };
             jobs.extend(state.give(&id, who, self.lease));
         }
-        (jobs, drain, closing)
+        Took { jobs, drain, stops }
     }
 
     /// The worker lives, and has these. Waits while there is nothing to tell it.
@@ -80,8 +80,12 @@ impl Dispatcher {
         let mut guard = self.state();
         let state = &mut *guard;
         let worker = state.workers.seen(who, self.lease);
-        worker.draining |= beat.draining;
+        let stops = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
         let mut heard = Heard { drain: worker.drain, ..Heard::default() };
+        if stops {
+            // Nobody who takes no more is kept waiting.
+            state.wake_polls_of(who);
+        }
         for lease in &beat.jobs {
             let id = JobId { run: lease.run.clone(), job: lease.job };
             match state.stands(&id, lease, who) {
@@ -196,6 +200,15 @@ impl Dispatcher {
         drop(state);
         lost.iter().for_each(Away::lose);
     }
+}
+
+/// What there is for a worker now.
+struct Took {
+    jobs: Vec<Job>,
+    /// Somebody wants it to stop.
+    drain: bool,
+    /// There will be no more, from this server or for this worker.
+    stops: bool,
 }
 
 enum Accepted {

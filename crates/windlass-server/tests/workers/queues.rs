@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{TOKEN, labelled, one, plan, server, succeeded};
+use windlass_server::auth::Scope;
+
+use crate::support::{TOKEN, labelled, one, plan, server, server_of_tokens, succeeded};
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_with_one_slot_has_one_of_a_thousand_jobs_at_a_time() {
@@ -162,4 +164,35 @@ async fn a_worker_needs_a_token() {
     for worker in ["", "a b", &long] {
         assert_eq!(server.refused("/worker/leave", json!({"worker": worker})).await.0, 400, "{worker}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_for_something_else_does_no_work() {
+    let server = server_of_tokens();
+    let _run = server.start("r", one("p")).await;
+    let calls = [
+        ("lease", json!({"worker": "w", "tools": ["far"], "slots": 1})),
+        ("heartbeat", json!({"worker": "w"})),
+        ("progress", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0})),
+        ("complete", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0})),
+        ("fail", json!({"worker": "w", "run": "r", "job": 0, "epoch": 0, "error": {"code": "X", "message": "x"}})),
+        ("leave", json!({"worker": "w"})),
+    ];
+    for scope in [Scope::Read, Scope::Run, Scope::Control] {
+        let token = server.token(scope);
+        for (path, body) in &calls {
+            let (status, answer) = server.ask("POST", &format!("/worker/{path}"), &token, body).await;
+            assert_eq!((status.as_u16(), answer["code"].as_str()), (403, Some("WND-3002")), "{path} {scope:?}");
+        }
+    }
+    let token = server.token(Scope::Work);
+    assert_eq!(server.ask("GET", "/workers", &token, &Json::Null).await.0.as_u16(), 403, "it works, and looks at nothing");
+    assert_eq!(server.ask("POST", "/workers/w/drain", &token, &json!({})).await.0.as_u16(), 403);
+    let (_, leased) = server.ask("POST", "/worker/lease", &token, &calls[0].1).await;
+    assert_eq!(leased["jobs"][0]["run"], json!("r"), "{leased}");
+    // The same id under another token is another worker.
+    let other = server.token(Scope::Work);
+    let (status, answer) = server.ask("POST", "/worker/complete", &other, &calls[3].1).await;
+    assert_eq!((status.as_u16(), answer["code"].as_str()), (409, Some("WND-3010")), "{answer}");
+    assert_eq!(server.ask("POST", "/worker/complete", &token, &calls[3].1).await.0.as_u16(), 200);
 }

@@ -14,7 +14,8 @@ use windlass_core::plan::{
 use windlass_core::{Event, Limits, Status, TaskOutcome};
 use windlass_expr::wdl;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, RunHandle, StartOptions, Tools, codec};
-use windlass_server::auth::Keys;
+use windlass_server::auth::tokens::{self, Wanted};
+use windlass_server::auth::{Keys, Scope};
 use windlass_server::workers::{Dispatcher, routed};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
 use windlass_store::{CommitHook, MemoryStore, Store, StoreRead};
@@ -55,8 +56,18 @@ pub fn server_with_lease(lease: Duration) -> Server {
     made(MemoryStore::new(), Some(Box::new(|_| {})), lease)
 }
 
+/// One whose tokens are in its store.
+pub fn server_of_tokens() -> Server {
+    let Server { store, .. } = server();
+    let keys = Keys::open(store.clone()).expect("readable");
+    with_keys(store, None, LEASE, keys)
+}
+
 fn made(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) -> Server {
-    let store = Arc::new(store);
+    with_keys(Arc::new(store), commit_hook, lease, Keys::with(Some(TOKEN.to_owned())))
+}
+
+fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Duration, keys: Keys) -> Server {
     let dispatcher = Arc::new(Dispatcher::new(lease));
     let here = Tools::new().with_fn("here", |_| async { TaskOutcome::success("here") });
     let options = EngineOptions {
@@ -78,7 +89,7 @@ fn made(store: MemoryStore, commit_hook: Option<CommitHook>, lease: Duration) ->
         options: ServerOptions { bind: ([127, 0, 0, 1], 0).into(), lease, ..ServerOptions::default() },
         compiler: Arc::new(NoCompiler),
         definitions: Default::default(),
-        keys: Keys::with(Some(TOKEN.to_owned())),
+        keys,
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),
@@ -115,6 +126,13 @@ impl Server {
         let status = answer.status();
         let bytes = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
         (status, serde_json::from_slice(&bytes).unwrap_or(Json::Null))
+    }
+
+    /// A new token with one scope.
+    pub fn token(&self, scope: Scope) -> String {
+        let wanted = Wanted { name: "one".to_owned(), scopes: vec![scope], expires_at: None, by: None };
+        let (_, secret) = tokens::create(&*self.store, wanted).expect("made");
+        secret.reveal().to_owned()
     }
 
     /// A good answer.

@@ -1,0 +1,160 @@
+//! The way to the server.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Uri};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
+
+use crate::failure::Failure;
+use crate::tools::variable;
+
+/// The most bytes of an answer: inputs of jobs are in it.
+const ANSWER_MAX: usize = 256 * 1024 * 1024;
+
+pub struct Client {
+    http: HttpTool,
+    base: String,
+    authorization: HeaderValue,
+}
+
+/// Why there is no good answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// Nobody answers, or not now. The same can be said again.
+    Away(String),
+    /// The job is not this worker's.
+    Stale,
+    Refused {
+        status: u16,
+        detail: String,
+    },
+}
+
+impl Client {
+    pub fn new(server: &str, token: &Secret, insecure: bool) -> Result<Client, Failure> {
+        let wrong = |why: &str| {
+            let hint = "such as --server http://127.0.0.1:7117 or --server https://windlass.example.org";
+            Failure::usage(format!("--server {server}: {why}")).hint(hint)
+        };
+        let uri: Uri = server.parse().map_err(|_| wrong("that is no address"))?;
+        let host = uri.host().ok_or_else(|| wrong("it names no host"))?;
+        let plain = match uri.scheme_str() {
+            Some("http") => true,
+            Some("https") => false,
+            _ => return Err(wrong("it must begin with http:// or https://")),
+        };
+        if plain && !is_loopback(host) && !insecure {
+            let message = format!("the token would go to {host} for everybody on the way to read");
+            return Err(Failure::usage(message).hint("use https://, or --insecure if nobody can listen"));
+        }
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
+            .map_err(|_| Failure::usage("the token has letters that no token has"))?;
+        authorization.set_sensitive(true);
+        let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
+        let base = format!("{}/api/v1/worker/", server.trim_end_matches('/'));
+        Ok(Client { http: HttpTool::new(options), base, authorization })
+    }
+
+    /// Says something and waits for the answer, so long at most.
+    pub async fn post<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        within: Duration,
+    ) -> Result<A, Trouble> {
+        let away = |why: String| Trouble::Away(why);
+        match tokio::time::timeout(within, self.exchange(path, body)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(away(format!("no answer within {} s", within.as_secs()))),
+        }
+    }
+
+    async fn exchange<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, Trouble> {
+        let odd = |why: String| Trouble::Refused { status: 0, detail: why };
+        let body = serde_json::to_vec(body).map_err(|error| odd(error.to_string()))?;
+        let request = Request::post(format!("{}{path}", self.base))
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Bytes::from(body))
+            .map_err(|error| odd(error.to_string()))?;
+        let answer = self.http.open(request).await.map_err(|error| Trouble::Away(error.message.to_string()))?;
+        let status = answer.status();
+        let read = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
+        let bytes = read.map_err(|error| Trouble::Away(error.to_string()))?.to_bytes();
+        match status.as_u16() {
+            200..=299 => {
+                let bytes = if bytes.is_empty() { &b"null"[..] } else { &bytes };
+                serde_json::from_slice(bytes).map_err(|error| Trouble::Away(format!("its answer is odd: {error}")))
+            }
+            409 => Err(Trouble::Stale),
+            408 | 429 | 500..=599 => Err(Trouble::Away(told(status.as_u16(), &bytes))),
+            status => Err(Trouble::Refused { status, detail: told(status, &bytes) }),
+        }
+    }
+}
+
+/// What the server says of it.
+fn told(status: u16, bytes: &[u8]) -> String {
+    let problem: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+    let text = |name: &str| problem.as_ref().and_then(|problem| problem.get(name)?.as_str().map(str::to_owned));
+    match (text("detail"), text("hint")) {
+        (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
+        (Some(detail), None) => detail,
+        _ => format!("it answers with the status {status}"),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The token: from a file, or from the environment. Never from the command line, which others can see.
+pub fn token(file: Option<&Path>) -> Result<Secret, Failure> {
+    let hint = "give --token-file FILE or set WINDLASS_TOKEN; `windlass token create NAME --scope work` makes one";
+    let text = match file {
+        Some(file) => std::fs::read_to_string(file)
+            .map_err(|error| Failure::usage(format!("could not read {}: {error}", file.display())).hint(hint))?,
+        None => variable("WINDLASS_TOKEN").ok_or_else(|| Failure::usage("there is no token").hint(hint))?,
+    };
+    match text.trim() {
+        "" => Err(Failure::usage("the token is empty").hint(hint)),
+        token => Ok(Secret::new(token)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_nowhere_in_plain_but_to_this_machine() {
+        let table = [
+            ("http://127.0.0.1:7117", false, None),
+            ("http://localhost:7117/", false, None),
+            ("http://[::1]:7117", false, None),
+            ("https://windlass.example.org", false, None),
+            ("http://windlass.example.org", false, Some("for everybody on the way to read")),
+            ("http://10.0.0.7:7117", false, Some("for everybody on the way to read")),
+            ("http://127.0.0.1.example.org", false, Some("for everybody on the way to read")),
+            ("http://10.0.0.7:7117", true, None),
+            ("127.0.0.1:7117", false, Some("must begin with")),
+            ("ftp://x", false, Some("must begin with")),
+            ("http://", false, Some("no address")),
+        ];
+        for (server, insecure, expected) in table {
+            let made = Client::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
+            match expected {
+                Some(part) => assert!(made.as_ref().is_some_and(|said| said.contains(part)), "{server}: {made:?}"),
+                None => assert_eq!(made, None, "{server}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A worker: takes jobs of a server on another machine and does them with the tools of this one.
+//!
+//! `client` the way to the server · `task` one job, from its first task to its last.
+
+mod client;
+mod task;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use windlass_runtime::{Cancelled, Tools};
+use windlass_server::workers::{Ask, Heard, Heartbeat, Job, Lease, Leased, Leave};
+use windlass_tools::Redaction;
+
+pub use client::{Client, token};
+
+use crate::failure::{Exit, Failure};
+use crate::host::Interrupts;
+use crate::out;
+use client::Trouble;
+
+/// How long a request for jobs may wait at the server.
+const POLL: Duration = Duration::from_secs(20);
+/// What an answer may take beyond that.
+const SLACK: Duration = Duration::from_secs(15);
+/// A heartbeat waits for news no longer than this, so that new jobs are soon part of it.
+const NEWS: Duration = Duration::from_secs(2);
+/// Between two tries while the server is away.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+pub struct Worker {
+    client: Client,
+    tools: Tools,
+    /// What it says of itself.
+    ask: Ask,
+    /// Struck out of all that it says.
+    secrets: Redaction,
+    held: Mutex<BTreeMap<Id, Arc<Held>>>,
+    /// Something has begun or ended.
+    changed: Notify,
+    draining: AtomicBool,
+    heartbeat_ms: AtomicU64,
+}
+
+/// A job of a run.
+type Id = (Arc<str>, u64);
+
+/// A task that is being done, or whose report is on its way.
+struct Held {
+    key: Arc<str>,
+    attempt: u32,
+    epoch: AtomicU32,
+    /// Nobody wants its result any more.
+    cancelled: Cancelled,
+    /// It is somebody else's.
+    lost: Cancelled,
+}
+
+impl Worker {
+    pub fn new(client: Client, tools: Tools, ask: Ask, secrets: Redaction) -> Worker {
+        Worker {
+            client,
+            tools,
+            ask,
+            secrets,
+            held: Mutex::default(),
+            changed: Notify::new(),
+            draining: AtomicBool::new(false),
+            heartbeat_ms: AtomicU64::new(1_000),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<Id, Arc<Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Works until it is told to stop. What it has by then it finishes, as far as the time allows; the rest it gives back.
+    pub async fn run(self: Arc<Self>, interrupts: &mut Interrupts, drain_for: Duration) -> Result<Exit, Failure> {
+        let living = tokio::spawn(self.clone().live());
+        let mut taking = Box::pin(self.clone().take_jobs());
+        let mut stopped = tokio::select! {
+            taken = &mut taking => Some(taken),
+            () = interrupts.next() => None,
+        };
+        self.draining.store(true, Ordering::SeqCst);
+        self.changed.notify_waiters();
+        let refused = matches!(stopped, Some(Err(_)));
+        if !refused {
+            let left = self.held().len();
+            out::note(&format!("draining: {left} job(s) left, at most {} s", drain_for.as_secs()));
+        }
+        let finished = async {
+            if stopped.is_none() {
+                // The server answers whoever waits, once it knows: nothing is given to nobody.
+                let _ = self.beat(Duration::ZERO).await;
+                stopped = Some(tokio::time::timeout(NEWS, &mut taking).await.unwrap_or(Ok(())));
+            }
+            self.all_ended().await;
+        };
+        tokio::select! {
+            () = finished, if !refused => {}
+            () = tokio::time::sleep(drain_for) => {}
+            () = interrupts.next() => {}
+        }
+        living.abort();
+        for held in self.held().values() {
+            held.lost.call_off();
+        }
+        let leave = Leave { worker: self.ask.worker.clone() };
+        let left: Result<(), Trouble> = self.client.post("leave", &leave, Duration::from_secs(5)).await;
+        if let Err(trouble @ Trouble::Away(_)) = left {
+            out::note(&format!("the server does not hear that this worker goes: {}", why(&trouble)));
+        }
+        stopped.unwrap_or(Ok(())).map(|()| Exit::Good)
+    }
+
+    async fn all_ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.held().is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Asks for as many jobs as it has slots free, again and again.
+    async fn take_jobs(self: Arc<Self>) -> Result<(), Failure> {
+        let (mut backoff, mut away, mut met) = (Backoff::new(), false, false);
+        while !self.is_draining() {
+            let changed = self.changed.notified();
+            let free = (self.ask.slots as usize).saturating_sub(self.held().len());
+            if free == 0 {
+                changed.await;
+                continue;
+            }
+            let ask = Ask { free: Some(free as u32), wait_ms: POLL.as_millis() as u64, ..self.ask.clone() };
+            match self.client.post::<Leased>("lease", &ask, POLL + SLACK).await {
+                Ok(leased) => {
+                    if away || !met {
+                        out::note(if met { "the server is back" } else { "connected" });
+                    }
+                    (away, met, backoff) = (false, true, Backoff::new());
+                    self.heartbeat_ms.store(leased.heartbeat_ms.max(1), Ordering::SeqCst);
+                    leased.jobs.into_iter().for_each(|job| self.begin(job));
+                    if leased.drain {
+                        out::note("the server wants this worker to stop");
+                        return Ok(());
+                    }
+                }
+                Err(Trouble::Refused { status, detail }) => {
+                    let failure = Failure::usage(format!("the server refuses this worker ({status}): {detail}"));
+                    return Err(failure.hint("its token needs the scope `work`"));
+                }
+                Err(trouble) => {
+                    if !away {
+                        out::note(&format!("the server is away: {}; trying again", why(&trouble)));
+                    }
+                    away = true;
+                    backoff.wait().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(self: &Arc<Self>, job: Job) {
+        self.hold(&job);
+        tokio::spawn(self.clone().work(job));
+    }
+
+    fn hold(&self, job: &Job) -> Arc<Held> {
+        let held = Arc::new(Held {
+            key: job.key.clone(),
+            attempt: job.attempt,
+            epoch: AtomicU32::new(job.epoch),
+            cancelled: Cancelled::never(),
+            lost: Cancelled::never(),
+        });
+        self.held().insert((job.run.clone(), job.job), held.clone());
+        self.changed.notify_waiters();
+        held
+    }
+
+    /// Shows life as long as it has jobs.
+    async fn live(self: Arc<Self>) {
+        let mut backoff = Backoff::new();
+        loop {
+            let changed = self.changed.notified();
+            if self.held().is_empty() {
+                changed.await;
+                continue;
+            }
+            match self.beat(NEWS).await {
+                Ok(nothing) => {
+                    backoff = Backoff::new();
+                    if !nothing {
+                        // It says the same until the job has been reported.
+                        let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
+                        tokio::time::sleep(every.min(NEWS) / 4).await;
+                    }
+                }
+                Err(_) => backoff.wait().await,
+            }
+        }
+    }
+
+    /// One sign of life, and what the server says to it. True: nothing.
+    async fn beat(&self, news: Duration) -> Result<bool, Trouble> {
+        let lease = |((run, job), held): (&Id, &Arc<Held>)| Lease {
+            run: run.clone(),
+            job: *job,
+            epoch: held.epoch.load(Ordering::SeqCst),
+            key: Some(held.key.to_string()),
+            attempt: Some(held.attempt),
+        };
+        let jobs = self.held().iter().map(lease).collect();
+        let every = Duration::from_millis(self.heartbeat_ms.load(Ordering::SeqCst));
+        let wait_ms = news.min(every).as_millis() as u64;
+        let beat = Heartbeat { worker: self.ask.worker.clone(), jobs, draining: self.is_draining(), wait_ms };
+        let heard: Heard = self.client.post("heartbeat", &beat, every + SLACK).await?;
+        let held = self.held();
+        let of = |lease: &Lease| {
+            let held = held.get(&(lease.run.clone(), lease.job))?;
+            // By now it may be another task of the same job.
+            lease.key.as_deref().is_none_or(|key| *held.key == *key).then_some(held)
+        };
+        for lease in &heard.renewed {
+            if let Some(held) = of(lease) {
+                held.epoch.store(lease.epoch, Ordering::SeqCst);
+            }
+        }
+        heard.cancelled.iter().filter_map(of).for_each(|held| held.cancelled.call_off());
+        heard.lost.iter().filter_map(of).for_each(|held| held.lost.call_off());
+        if heard.drain && !self.draining.swap(true, Ordering::SeqCst) {
+            out::note("the server wants this worker to stop");
+            self.changed.notify_waiters();
+        }
+        Ok(heard.lost.is_empty() && heard.cancelled.is_empty() && heard.renewed.is_empty())
+    }
+}
+
+fn why(trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Away(why) => why.clone(),
+        Trouble::Stale => "it refuses the job's epoch".to_owned(),
+        Trouble::Refused { status, detail } => format!("{detail} ({status})"),
+    }
+}
+
+/// Waits longer each time.
+struct Backoff(Duration);
+
+impl Backoff {
+    fn new() -> Backoff {
+        Backoff(BACKOFF[0])
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(BACKOFF[1]);
+    }
+}

@@ -1,0 +1,193 @@
+//! One job: each task is done, its result brought to the server, and the answer is the next one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use windlass_core::{ErrorInfo, TaskOutcome, TickKind};
+use windlass_runtime::{CalledBy, Publish, ToolCall};
+use windlass_server::workers::{Complete, Fail, Job, Progress, Taken};
+
+use super::client::Trouble;
+use super::{Backoff, Held, SLACK, Worker, why};
+use crate::out;
+
+/// How long a result is kept for a server that is away.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 60);
+/// Larger results are not sent: the server takes no larger request.
+const RESULT_MAX: usize = 15 * 1024 * 1024;
+/// How long a result waits for the task's last events.
+const EVENTS_WITHIN: Duration = Duration::from_secs(5);
+
+impl Worker {
+    /// Until the pipeline ends, or goes on elsewhere.
+    pub(super) async fn work(self: Arc<Self>, job: Job) {
+        let id = (job.run.clone(), job.job);
+        let mut next = Some(job);
+        while let Some(job) = next.take() {
+            let held = self.hold(&job);
+            let mut lost = held.lost.clone();
+            next = tokio::select! {
+                next = self.one(job, &held) => next,
+                () = lost.wait() => None,
+            };
+        }
+        self.held().remove(&id);
+        self.changed.notify_waiters();
+    }
+
+    async fn one(&self, job: Job, held: &Held) -> Option<Job> {
+        let outcome = self.perform(&job, held).await;
+        let (beside, awaits) = (outcome.beside.clone(), outcome.awaits.clone());
+        let outcome = TaskOutcome { beside, awaits, ..self.secrets.outcome(outcome) };
+        self.report(&job, held, outcome).await
+    }
+
+    /// Does it as a worker inside an engine would. What is called off or out of time is dropped where it stands.
+    async fn perform(&self, job: &Job, held: &Held) -> TaskOutcome {
+        let Some(tool) = self.tools.get(&job.tool) else {
+            let message = format!("this worker has no tool `{}`", job.tool);
+            return TaskOutcome::failure(ErrorInfo::new("NoSuchTool", "tool", message));
+        };
+        let (publish, heard) = Publish::heard();
+        let timeout = job.timeout_ms.map(Duration::from_millis);
+        let call = ToolCall {
+            tool: job.tool.clone(),
+            definition: Arc::new(CalledBy { name: job.definition.clone(), labels: job.labels.clone() }),
+            job: job.job,
+            epoch: job.epoch,
+            input: job.input.clone(),
+            key: job.key.clone(),
+            attempt: job.attempt,
+            goes_on: job.goes_on,
+            run: job.run.clone(),
+            path: job.path.clone(),
+            timeout: job.timeout_ms.map(windlass_value::Duration::from_ms),
+            at: job.at,
+            resumed: job.resumed.clone(),
+            tried: job.tried.clone(),
+            cancelled: held.cancelled.clone(),
+            publish,
+            away: None,
+        };
+        // In a task of its own: a defect of the tool ends that, not the worker.
+        let mut running = Aborting(tokio::spawn(tool.call(call)));
+        let mut cancelled = held.cancelled.clone();
+        let done = async {
+            tokio::select! {
+                biased;
+                outcome = &mut running.0 => outcome.unwrap_or_else(|_| {
+                    failure("ToolPanicked", "tool", "the tool has a defect and stopped in the middle")
+                }),
+                () = cancelled.wait() => failure("Cancelled", "cancelled", "the task was called off"),
+                () = after(timeout) => failure("timeout", "timeout", "the task took longer than its timeout allows"),
+            }
+        };
+        let telling = self.tell(job, held, heard);
+        tokio::pin!(telling);
+        let outcome = tokio::select! {
+            outcome = done => outcome,
+            () = &mut telling => std::future::pending().await,
+        };
+        drop(running);
+        // Nothing more is published: what is on its way goes before the result.
+        let _ = tokio::time::timeout(EVENTS_WITHIN, telling).await;
+        outcome
+    }
+
+    /// Events of the task, one after the other.
+    async fn tell(&self, job: &Job, held: &Held, mut heard: mpsc::UnboundedReceiver<TickKind>) {
+        while let Some(tick) = heard.recv().await {
+            let (kind, data) = match tick {
+                TickKind::PublishEvent { kind, data, .. } => (Some(kind.to_string()), data),
+                TickKind::Progress { data, .. } => (None, data),
+                _ => continue,
+            };
+            let progress = Progress {
+                worker: self.ask.worker.clone(),
+                run: job.run.clone(),
+                job: job.job,
+                epoch: held.epoch.load(Ordering::SeqCst),
+                r#type: kind,
+                data: self.secrets.value(&data),
+            };
+            // They are for whoever looks on: none is worth more than the task.
+            let _: Result<(), Trouble> = self.client.post("progress", &progress, SLACK).await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Brings the result to the server, however long that is away.
+    async fn report(&self, job: &Job, held: &Held, mut outcome: TaskOutcome) -> Option<Job> {
+        if outcome.output.size_up_to(RESULT_MAX) > RESULT_MAX {
+            outcome = too_large();
+        }
+        let (begun, mut backoff) = (Instant::now(), Backoff::new());
+        while begun.elapsed() < KEPT_FOR {
+            let epoch = held.epoch.load(Ordering::SeqCst);
+            match self.send(job, epoch, &outcome).await {
+                Ok(Taken { next }) => return next,
+                Err(Trouble::Stale) if held.epoch.load(Ordering::SeqCst) != epoch => {}
+                Err(Trouble::Stale) => {
+                    // After a restart of the server it may be ours under another epoch; it may not know that yet.
+                    let _ = self.beat(Duration::ZERO).await;
+                    if held.epoch.load(Ordering::SeqCst) == epoch {
+                        backoff.wait().await;
+                    }
+                }
+                Err(Trouble::Away(_)) => backoff.wait().await,
+                Err(Trouble::Refused { status: 413, .. }) => outcome = too_large(),
+                Err(trouble) if outcome.error.as_ref().is_some_and(|error| &*error.code == "ResultRefused") => {
+                    out::note(&format!("{}: what is said of it is refused: {}", job.path, why(&trouble)));
+                    return None;
+                }
+                Err(trouble) => outcome = failure("ResultRefused", "tool", &why(&trouble)),
+            }
+        }
+        out::note(&format!("{}: its result is given up: the server was away for too long", job.path));
+        None
+    }
+
+    async fn send(&self, job: &Job, epoch: u32, outcome: &TaskOutcome) -> Result<Taken, Trouble> {
+        let (worker, run, number) = (self.ask.worker.clone(), job.run.clone(), job.job);
+        let TaskOutcome { output, error, meta, again, facts, beside, awaits, .. } = outcome.clone();
+        match error {
+            Some(error) => {
+                let error = error.into();
+                let fail = Fail { worker, run, job: number, epoch, error, output, meta, facts };
+                self.client.post("fail", &fail, SLACK * 4).await
+            }
+            None => {
+                let complete =
+                    Complete { worker, run, job: number, epoch, output, meta, facts, again, beside, awaits };
+                self.client.post("complete", &complete, SLACK * 4).await
+            }
+        }
+    }
+}
+
+/// A task of the runtime that ends when nobody waits for it.
+struct Aborting(tokio::task::JoinHandle<TaskOutcome>);
+
+impl Drop for Aborting {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn after(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn too_large() -> TaskOutcome {
+    failure("ResultTooLarge", "limit", "the result has more bytes than a server takes from a worker")
+}
+
+fn failure(code: &str, kind: &str, message: &str) -> TaskOutcome {
+    TaskOutcome::failure(ErrorInfo::new(code, kind, message))
+}

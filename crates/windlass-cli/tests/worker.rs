@@ -1,0 +1,220 @@
+//! `windlass worker` as a process, against a server in this one: it works, stops children, outlives the server, drains.
+
+#![cfg(feature = "shell")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use support::Place;
+use windlass_core::{Limits, Status};
+use windlass_noetl::Options;
+use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, StartOptions, Tools};
+use windlass_server::auth::Keys;
+use windlass_server::workers::{Dispatcher, routed};
+use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, Running, ServerOptions, serve};
+use windlass_store::{SqliteOptions, SqliteStore, Store};
+use windlass_syntax::{Report, Source};
+use windlass_value::Value;
+
+const TOKEN: &str = "wl_first";
+const LEASE: Duration = Duration::from_secs(3);
+const HANG: Duration = Duration::from_secs(60);
+
+struct NoCompiler;
+
+impl Compiler for NoCompiler {
+    fn compile(&self, _: &Draft, _: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
+        Err(Vec::new())
+    }
+}
+
+struct Server {
+    app: App,
+    running: Running,
+}
+
+/// A server that has no tools of its own.
+async fn server(store: &Path, port: u16) -> Server {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store, SqliteOptions::default()).expect("a store"));
+    let dispatcher = Arc::new(Dispatcher::new(LEASE));
+    let mut languages = windlass_expr::wdl::languages();
+    languages.push(Arc::new(windlass_expr::jinja::Jinja));
+    languages.push(Arc::new(windlass_expr::steps::Steps));
+    let options = EngineOptions {
+        tools: routed(&Tools::new(), &dispatcher),
+        languages,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(store.clone(), options).expect("an engine");
+    let app = App::new(Parts {
+        engine,
+        store,
+        limits: Limits::default(),
+        options: ServerOptions { bind: ([127, 0, 0, 1], port).into(), lease: LEASE, ..ServerOptions::default() },
+        compiler: Arc::new(NoCompiler),
+        definitions: Default::default(),
+        keys: Keys::with(Some(TOKEN.to_owned())),
+        audit: Default::default(),
+        dispatcher,
+        metrics: Default::default(),
+    });
+    let running = serve(app.clone()).await.expect("it listens");
+    Server { app, running }
+}
+
+impl Server {
+    fn url(&self) -> String {
+        format!("http://{}", self.running.address)
+    }
+
+    /// A playbook of one step: a command of the shell.
+    async fn start(&self, run: &str, command: &str) -> RunHandle {
+        let text = format!("metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n");
+        let compiled = windlass_noetl::compile(&Source::new("t.yaml", text), &Options::default()).expect("a playbook");
+        let (hash, _) = self.app.engine.add_plan(compiled.plan).expect("a plan");
+        let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
+        self.app.engine.start(hash, Value::Null, options).await.expect("started")
+    }
+}
+
+fn worker(place: &Place, url: &str) -> Child {
+    let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
+    command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::inherit()).spawn().expect("the program starts")
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < HANG, "it never came true");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
+    tokio::time::timeout(HANG, handle.wait()).await.expect("it hangs").expect("an end")
+}
+
+fn terminate(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::TERM).expect("it is there");
+}
+
+async fn exits(mut child: Child) -> Option<i32> {
+    tokio::task::spawn_blocking(move || child.wait().expect("a status").code()).await.expect("waited")
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_and_drains() {
+    let place = Place::new();
+    let server = server(&place.path("runs"), 0).await;
+    let child = worker(&place, &server.url());
+    let mut run = server.start("a", "echo hello").await;
+    let report = ended(&mut run).await;
+    assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    // What it has begun it finishes, and takes nothing new.
+    let (begun, go) = (place.path("begun"), place.path("go"));
+    let command = format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done", begun.display(), go.display());
+    let mut run = server.start("b", &command).await;
+    until(|| begun.exists()).await;
+    terminate(&child);
+    let states = || server.app.dispatcher.list().items.iter().map(|worker| worker.state).collect::<Vec<_>>();
+    until(|| states() == [windlass_server::workers::WorkerState::Draining]).await;
+    let _left = server.start("c", "echo never").await;
+    std::fs::write(&go, "").expect("written");
+    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
+    assert_eq!(exits(child).await, Some(0));
+    let workers = server.app.dispatcher.list();
+    assert_eq!((workers.items.len(), workers.queued[0].jobs), (0, 1), "it has left, and took no more");
+    server.running.stop().await.expect("stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_kills_what_it_has_started() {
+    let place = Place::new();
+    let server = server(&place.path("runs"), 0).await;
+    let child = worker(&place, &server.url());
+    let pid = place.path("pid");
+    let mut run = server.start("a", &format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 600", pid.display())).await;
+    until(|| pid.exists()).await;
+    let pid: i32 = std::fs::read_to_string(&pid).expect("a number").trim().parse().expect("a number");
+    let pid = Pid::from_raw(pid).expect("a process");
+    test_kill_process(pid).expect("it runs");
+    server.app.engine.request("a", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(ended(&mut run).await.status, Status::Cancelled);
+    until(|| test_kill_process(pid).is_err()).await;
+    // One that cannot finish in time gives back what it has.
+    let begun = place.path("begun");
+    let mut second = server.start("b", &format!("touch {}; sleep 600", begun.display())).await;
+    until(|| begun.exists()).await;
+    terminate(&child);
+    until(|| server.app.dispatcher.list().items.iter().any(|worker| worker.held.len() == 1)).await;
+    terminate(&child);
+    assert_eq!(exits(child).await, Some(0), "asked twice, it does not wait");
+    until(|| server.app.dispatcher.list().queued.iter().map(|queue| queue.jobs).sum::<usize>() == 1).await;
+    server.app.engine.request("b", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(ended(&mut second).await.status, Status::Cancelled);
+    server.running.stop().await.expect("stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_it_has_done_while_the_server_was_away_is_not_done_again() {
+    let place = Place::new();
+    let before = server(&place.path("runs"), 0).await;
+    let port = before.running.address.port();
+    let child = worker(&place, &before.url());
+    let (begun, go, done) = (place.path("begun"), place.path("go"), place.path("done"));
+    let command = format!(
+        "echo x >> {}; while [ ! -e {} ]; do sleep 0.02; done; touch {}",
+        begun.display(),
+        go.display(),
+        done.display()
+    );
+    let _run = before.start("a", &command).await;
+    until(|| begun.exists()).await;
+    let Server { app, running } = before;
+    running.stop().await.expect("stopped");
+    drop(app);
+    // It ends while nobody listens.
+    std::fs::write(&go, "").expect("written");
+    until(|| done.exists()).await;
+    let server = server(&place.path("runs"), port).await;
+    let mut run = server.app.engine.resume("a").await.expect("it goes on");
+    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
+    assert_eq!(lines(&begun), 1, "it was done once");
+    terminate(&child);
+    assert_eq!(exits(child).await, Some(0));
+    server.running.stop().await.expect("stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_is_said() {
+    let place = Place::new();
+    let server = server(&place.path("runs"), 0).await;
+    let url = server.url();
+    let file = place.write("token", "wl_of_somebody_else\n");
+    let file = file.to_string_lossy().into_owned();
+    let table: [(&[&str], &str); 5] = [
+        (&["worker", "--server", &url], "there is no token"),
+        (&["worker", "--server", &url, "--token-file", &file], "refuses this worker (401)"),
+        (&["worker", "--server", "http://10.1.2.3:1", "--token-file", &file], "everybody on the way"),
+        (&["worker", "--server", &url, "--token-file", &file, "--tools", "shel"], "no tool `shel`"),
+        (&["worker", "--server", &url, "--token-file", &file, "--only-labelled"], "would get none"),
+    ];
+    for (words, expected) in table {
+        let mut command = place.command(words);
+        let done = tokio::task::spawn_blocking(move || command.output().expect("the program")).await.expect("ended");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(3), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+        assert!(!said.contains("wl_of"), "{said}");
+    }
+    server.running.stop().await.expect("stopped");
+}
