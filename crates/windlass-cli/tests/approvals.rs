@@ -13,7 +13,6 @@ const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}
 #[test]
 fn people_answer_from_anywhere() {
     let place = Place::new();
-    place.windlass(&["approvals"]).exits(0).has("nobody is asked anything");
     place.write("flow.json", ASKS);
     let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
     assert_eq!(run.line(), "run a1");
@@ -34,7 +33,11 @@ fn people_answer_from_anywhere() {
     place.windlass(&["approve", "a1", "--data", r#"{"approved": false}"#]).exits(0).has("delivered");
     let ended = run.finish();
     ended.exits(0).has("Succeeded");
+    place.windlass(&["approvals"]).exits(0).has("nobody is asked anything");
     place.windlass(&["approve", "a1", "Each[1].Ask", "--set", "approved=true"]).exits(3).has("does not ask");
     let object = place.json(&["status", "a1", "--json"]);
-    assert_eq!(object["output"]["answers"], serde_json::json!([{"approved": false}, {"approved": true}]));
+    assert_eq!(
+        object["output"]["answers"],
+        serde_json::json!([{"Ask": {"approved": false}}, {"Ask": {"approved": true}}])
+    );
 }

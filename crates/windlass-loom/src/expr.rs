@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use windlass_expr::wdl;
-pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_problem};
+pub(crate) use windlass_expr::wdl::{setting_key, with_settings, zone_name, zone_problem};
 use windlass_value::{CompileError, Language, Mode, PathPart, Value};
 
 /// The language of a source: the expressions themselves, or an operation on whole lists that holds some.

@@ -249,6 +249,11 @@ impl Compiler<'_> {
         if let Some(node) = object.take("timeZone") {
             self.check_zone(node);
             kept.insert("timeZone", to_value(node));
+            // For whoever listens and does not know the names of Windows.
+            let written = node.as_str().unwrap_or_default();
+            if let Some(zone) = expr::zone_name(written).filter(|zone| zone != written) {
+                kept.insert("zone", zone);
+            }
         }
         if let Some(schedule) = object.take("schedule").and_then(|node| self.schedule(node)) {
             kept.insert("schedule", schedule);

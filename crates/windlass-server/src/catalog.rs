@@ -320,6 +320,11 @@ impl Definitions {
         self.changed.send_modify(|number| *number += 1);
     }
 
+    /// Somebody has said something of a trigger: whoever listens looks again.
+    pub fn wake(&self) {
+        self.changed.send_modify(|number| *number += 1);
+    }
+
     /// What compilers may look at.
     pub fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
         View { definitions: self, engine }

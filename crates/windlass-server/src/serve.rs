@@ -21,6 +21,7 @@ use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
 use crate::{App, Problem, api, edge, page};
+use crate::triggers::Scheduler;
 
 /// No request is larger.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -100,6 +101,7 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let listener = TcpListener::bind(bind).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
+    tokio::spawn(Scheduler::new(app.clone()).run());
     let served = tokio::spawn(async move {
         let connections = connections::Connections::new(app.clone());
         let dispatcher = app.dispatcher.clone();

@@ -53,6 +53,11 @@ pub fn zone_problem(name: &str) -> Option<(String, String)> {
     zones::find(name).is_none().then(|| zones::unknown(name))
 }
 
+/// The IANA name of a time zone, also of one that Windows knows by another.
+pub fn zone_name(name: &str) -> Option<String> {
+    zones::find(name)?.iana_name().map(str::to_owned)
+}
+
 impl Language for Wdl {
     fn name(&self) -> &'static str {
         "wdl"

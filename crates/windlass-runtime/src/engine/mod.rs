@@ -286,6 +286,11 @@ impl Engine {
         Ok(Engine { inner })
     }
 
+    /// What tasks can call, for whoever asks the world something outside of all runs.
+    pub fn tools(&self) -> &Tools {
+        self.inner.pool.tools()
+    }
+
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }

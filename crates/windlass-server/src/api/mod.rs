@@ -14,6 +14,7 @@ mod ops;
 pub mod runs;
 pub mod take;
 mod tokens;
+mod triggers;
 mod workers;
 
 use utoipa::OpenApi;
@@ -40,6 +41,14 @@ pub fn routes() -> OpenApiRouter<App> {
         .merge(of_definitions())
         .merge(of_runs())
         .merge(of_workers())
+        .merge(of_triggers())
+}
+
+fn of_triggers() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(triggers::list))
+        .routes(routes!(triggers::change))
+        .routes(routes!(crate::triggers::hooks::deliver))
 }
 
 fn of_workers() -> OpenApiRouter<App> {

@@ -1,0 +1,204 @@
+//! Triggers: what there are, and what an administrator says of them.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use windlass_core::plan::Trigger;
+
+use super::take::{self, Named, of_path};
+use crate::auth::{Admin, Allowed, Read};
+use crate::problem::codes;
+use crate::triggers::schedule::Schedule;
+use crate::triggers::settings::{self, CronSettings, Firing, Settings};
+use crate::triggers::{CatchUp, is_called, listening};
+use crate::{App, Problem};
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct TriggerFacts {
+    definition: String,
+    version: u64,
+    trigger: String,
+    kind: String,
+    /// Where it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// How a caller proves who it is: `signature`, `token` or `nothing`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<&'static str>,
+    /// As the definition has it, or `{cron, timeZone}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    schedule: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catch_up: Option<CatchUp>,
+    /// RFC 3339
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    enabled: bool,
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct TriggerList {
+    items: Vec<TriggerFacts>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerSettings {
+    /// `env:NAME`, or the alias of a credential: never the secret itself. An empty text takes it away.
+    #[serde(default)]
+    secret: Option<String>,
+    /// Anybody may call it.
+    #[serde(default)]
+    insecure: Option<bool>,
+    #[serde(default)]
+    enabled: Option<bool>,
+    /// What becomes of firings that were missed: `none`, `last` or `all`.
+    #[serde(default)]
+    catch_up: Option<CatchUp>,
+    /// Starts the definition by the clock, whatever its dialect.
+    #[serde(default)]
+    schedule: Option<CronSettings>,
+}
+
+/// All triggers of all definitions.
+#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", responses((status = 200, body = TriggerList)))]
+pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
+    Ok(Json(TriggerList { items: facts(&app)?, next: None }))
+}
+
+fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
+    let mut items = Vec::new();
+    for definition in app.definitions.all() {
+        for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
+            let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
+            items.push(TriggerFacts {
+                definition: definition.name.to_string(),
+                version: definition.current.version,
+                trigger: trigger.to_string(),
+                kind: kind.to_string(),
+                url: Some(format!("/hooks/{}/{}", escaped(&definition.name), escaped(trigger))),
+                proof: Some(proof(&settings)),
+                schedule: None,
+                catch_up: None,
+                next_at: None,
+                last_at: None,
+                last_error: None,
+                enabled: definition.enabled && settings.enabled,
+            });
+        }
+    }
+    for one in listening(app)? {
+        let firing: Firing = settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
+        items.push(TriggerFacts {
+            definition: one.definition.name.to_string(),
+            version: one.definition.current.version,
+            trigger: one.trigger.to_string(),
+            kind: one.kind.to_string(),
+            url: None,
+            proof: None,
+            schedule: one.written(),
+            catch_up: Some(one.catch_up),
+            next_at: one.next(&firing).map(|at| at.to_string()),
+            last_at: firing.last_at.map(|at| at.to_string()),
+            last_error: one.schedule.as_ref().err().cloned().or(firing.last_error),
+            enabled: one.enabled,
+        });
+    }
+    items.sort_by(|one, other| (&one.definition, &one.trigger).cmp(&(&other.definition, &other.trigger)));
+    Ok(items)
+}
+
+fn proof(settings: &Settings) -> &'static str {
+    match (settings.secret.is_some(), settings.insecure) {
+        (true, _) => "signature",
+        (false, true) => "nothing",
+        (false, false) => "token",
+    }
+}
+
+/// What may stand in a path as it is; the rest with percent signs.
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// `{trigger}` of the path.
+pub struct OfTrigger(String);
+
+impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<OfTrigger, Problem> {
+        of_path(parts, state, "trigger").await.map(OfTrigger)
+    }
+}
+
+/// Says how a trigger is secured, whether it is on, and what becomes of what it misses. What is left out stays as it is.
+#[utoipa::path(
+    put,
+    path = "/api/v1/definitions/{name}/triggers/{trigger}",
+    tag = "triggers",
+    params(("name" = String, Path), ("trigger" = String, Path)),
+    request_body = TriggerSettings,
+    responses((status = 200, body = TriggerFacts), (status = 404, body = Problem), (status = 422, body = Problem))
+)]
+pub async fn change(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+    Named(name): Named,
+    OfTrigger(trigger): OfTrigger,
+    take::Json(wanted): take::Json<TriggerSettings>,
+) -> Result<Json<TriggerFacts>, Problem> {
+    let missing = |detail: String| Problem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
+    let definition = app.definitions.get(&name).ok_or_else(|| missing(format!("there is no definition `{name}`")))?;
+    let program = app.engine.program(&definition.current.plan())?;
+    let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(&trigger));
+    let before: Settings = settings::read(&*app.store, settings::TRIGGER, &name, &trigger)?;
+    if planned.is_none() && before.schedule.is_none() && wanted.schedule.is_none() {
+        return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
+    }
+    check(&wanted, planned, &trigger)?;
+    settings::change(&*app.store, &name, &trigger, |settings| {
+        if let Some(secret) = &wanted.secret {
+            settings.secret = Some(secret.clone()).filter(|secret| !secret.is_empty());
+        }
+        settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
+        settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
+        settings.catch_up = wanted.catch_up.unwrap_or(settings.catch_up);
+        settings.schedule = wanted.schedule.clone().or_else(|| settings.schedule.take());
+    })?;
+    app.definitions.wake();
+    let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(&trigger);
+    let found = facts(&app)?.into_iter().find(fits);
+    found.map(Json).ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
+}
+
+fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
+    let refused =
+        |detail: String| Problem::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+    let called = planned.is_some_and(|planned| is_called(&planned.kind));
+    if (wanted.secret.is_some() || wanted.insecure.is_some()) && !called {
+        return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
+    }
+    if let Some(secret) =
+        wanted.secret.as_deref().filter(|secret| !secret.is_empty() && !settings::is_reference(secret))
+    {
+        // Not repeated: it may be the secret itself.
+        let detail = format!("the secret of {} letters is not a reference to one", secret.chars().count());
+        return Err(refused(detail).hint("write `env:NAME` for a variable of the server, or the alias of a credential"));
+    }
+    let Some(schedule) = &wanted.schedule else { return Ok(()) };
+    if planned.is_some() {
+        let detail = format!("the definition has a trigger `{trigger}` already: choose another name for the schedule");
+        return Err(refused(detail));
+    }
+    Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map(drop).map_err(|why| {
+        refused(why).hint("five fields: minute, hour, day of the month, month, day of the week; such as `0 8 * * 1-5`")
+    })
+}

@@ -1,0 +1,82 @@
+//! What becomes of firings that nobody was there for.
+
+use serde::{Deserialize, Serialize};
+use windlass_value::Timestamp;
+
+use super::schedule::Schedule;
+
+/// What was due this short a time ago was not missed.
+const GRACE: i64 = 60 * 1_000_000;
+
+/// The most that are made up for.
+const ALL_MAX: usize = 100;
+
+/// Times that are looked at one by one, before the look begins later.
+const LOOKED_AT_MAX: usize = 10_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CatchUp {
+    /// What was missed is left out.
+    None,
+    /// The newest of those that were missed.
+    #[default]
+    Last,
+    /// All of them, the newest hundred at most.
+    All,
+}
+
+/// Which of the times after `last` up to `now` to fire at, oldest first; and the newest of them all, fired at or not.
+pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> (Vec<Timestamp>, Option<Timestamp>) {
+    let mut times = Vec::new();
+    // After a long pause of a busy schedule only the end matters.
+    for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
+        let from = last.max(Timestamp(now.0.saturating_sub(back.saturating_mul(1_000_000))));
+        times.clear();
+        let mut at = from;
+        while times.len() <= LOOKED_AT_MAX
+            && let Some(next) = schedule.next(at).filter(|next| *next <= now)
+        {
+            times.push(next);
+            at = next;
+        }
+        if times.len() <= LOOKED_AT_MAX {
+            break;
+        }
+    }
+    let newest = times.last().copied();
+    let kept = match rule {
+        CatchUp::None => times.into_iter().filter(|time| now.0 - time.0 <= GRACE).next_back().into_iter().collect(),
+        CatchUp::Last => newest.into_iter().collect(),
+        CatchUp::All => times.split_off(times.len().saturating_sub(ALL_MAX)),
+    };
+    (kept, newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_rfc3339(text).unwrap_or_else(|| panic!("{text} is a time"))
+    }
+
+    #[test]
+    fn what_was_missed_is_made_up_for_as_the_rule_says() {
+        let hourly = Schedule::cron("0 * * * *", None).expect("a schedule");
+        let (last, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
+        let count = |rule| due(&hourly, last, now, rule).0.len();
+        assert_eq!((count(CatchUp::None), count(CatchUp::Last), count(CatchUp::All)), (0, 1, 5));
+        let (fired, newest) = due(&hourly, last, now, CatchUp::Last);
+        assert_eq!((fired, newest), (vec![at("2026-01-01T05:00:00Z")], Some(at("2026-01-01T05:00:00Z"))));
+        for rule in [CatchUp::None, CatchUp::Last, CatchUp::All] {
+            let on_time = due(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule);
+            assert_eq!(on_time.0, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
+            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule), (vec![], None), "{rule:?}");
+        }
+        assert_eq!(due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All).0.len(), ALL_MAX);
+        // Every second for a year: nobody walks over all of that.
+        let busy = Schedule::cron("* * * * * *", None).expect("a schedule");
+        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last).0, [now]);
+    }
+}

@@ -1,0 +1,338 @@
+//! Webhooks: `POST /hooks/{definition}/{trigger}`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+use windlass_core::plan::Trigger;
+use windlass_core::{Program, Status};
+use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, real_now};
+use windlass_value::{Value, parse_json};
+
+use super::settings::{self, Settings};
+use super::signature::{self, Unproven};
+use super::{is_called, is_full, prefix, replies, was_made};
+use crate::api::take::of_path;
+use crate::auth::{Authority, Declared, Identity, Scope, gate, identify};
+use crate::catalog::Definition;
+use crate::problem::codes;
+use crate::serve::BODY_BYTES_MAX;
+use crate::{App, Problem};
+
+/// How long a caller waits for a run's reply. The edge gives up a little later.
+const REPLY_WITHIN: Duration = Duration::from_secs(115);
+
+/// Headers that belong to the connection, not to what is said: no definition sets them.
+const OF_THE_CONNECTION: [&str; 8] =
+    ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
+pub struct Signed {
+    app: App,
+    definition: Arc<Definition>,
+    program: Arc<Program>,
+    trigger: Trigger,
+    headers: HeaderMap,
+    body: Bytes,
+    /// What names the delivery, if anything does.
+    id: Option<String>,
+}
+
+impl Authority for Signed {
+    const DECLARED: Declared = Declared::Signed;
+}
+
+impl FromRequest<App> for Signed {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Signed, Problem> {
+        let (mut parts, body) = request.into_parts();
+        gate::pass_as(&parts, Declared::Signed);
+        let refused = |problem: Problem| {
+            app.metrics.delivered("refused");
+            problem
+        };
+        let name = of_path(&mut parts, app, "name").await?;
+        let wanted = of_path(&mut parts, app, "trigger").await?;
+        let (definition, program, trigger) = find(app, &name, &wanted).map_err(refused)?;
+        let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
+        let given = parts.headers.contains_key(header::AUTHORIZATION) || app.options.open;
+        let who = if given { Some(identify(&parts, app).map_err(refused)?) } else { None };
+        if let Some(who) = &who {
+            gate::known(&parts, who);
+        }
+        // Before the body is read: whoever cannot prove anything need not send it.
+        let open = settings.insecure || may_run(who.as_deref());
+        if settings.secret.is_none() && !open {
+            return Err(refused(closed(&definition.name, &trigger.name)));
+        }
+        let body = whole(body).await?;
+        let id = match &settings.secret {
+            Some(_) if open && !has_signature(&parts.headers) => signature::named(&parts.headers),
+            Some(reference) => Some(proven(&parts.headers, &body, reference).map_err(refused)?),
+            None => signature::named(&parts.headers),
+        };
+        if !(definition.enabled && settings.enabled) {
+            let detail = format!("the trigger `{}` of `{}` is turned off", trigger.name, definition.name);
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
+            return Err(refused(problem.hint("an administrator turns it on again")));
+        }
+        Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, body, id })
+    }
+}
+
+fn may_run(who: Option<&Identity>) -> bool {
+    who.is_some_and(|who| who.may(Scope::Run))
+}
+
+fn has_signature(headers: &HeaderMap) -> bool {
+    ["webhook-signature", "x-windlass-signature", "x-hub-signature-256"].iter().any(|name| headers.contains_key(*name))
+}
+
+fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
+    let secret = settings::secret(reference).map_err(|why| {
+        let detail = format!("the secret of this trigger is not at hand: {why}");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
+    })?;
+    let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
+    match signature::check(headers, body, &secret, real_now()) {
+        Ok(proof) => Ok(proof.delivery),
+        Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
+        Err(Unproven::Unsigned) => {
+            let hint = "send `webhook-signature`, `X-Hub-Signature-256` or `X-Windlass-Signature`, or a token";
+            Err(refused("the delivery is not signed").hint(hint))
+        }
+    }
+}
+
+fn closed(definition: &str, trigger: &str) -> Problem {
+    let detail = format!("the trigger `{trigger}` of `{definition}` has no secret, and is closed");
+    let name = definition.replace('/', "%2F");
+    let hint = format!(
+        "an administrator gives it one: PUT /api/v1/definitions/{name}/triggers/{trigger} {{\"secret\": \"env:NAME\"}}; \
+         or send a token with the scope `run`"
+    );
+    Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail).hint(hint)
+}
+
+type Found = (Arc<Definition>, Arc<Program>, Trigger);
+
+/// What cannot be called is not there.
+fn find(app: &App, name: &str, wanted: &str) -> Result<Found, Problem> {
+    let missing = || Problem::not_found("there is no such webhook").hint("GET /api/v1/triggers lists those there are");
+    let definition = app.definitions.get(name).ok_or_else(missing)?;
+    let program = app.engine.program(&definition.current.plan())?;
+    let of_name = |trigger: &&Trigger| trigger.name.eq_ignore_ascii_case(wanted) && is_called(&trigger.kind);
+    let trigger = program.plan.triggers.iter().find(of_name).cloned().ok_or_else(missing)?;
+    Ok((definition, program, trigger))
+}
+
+async fn whole(body: Body) -> Result<Bytes, Problem> {
+    to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
+        let detail = format!("the body could not be read, or has more than {BODY_BYTES_MAX} bytes: {error}");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+    })
+}
+
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct Delivered {
+    /// The runs of this delivery.
+    runs: Vec<String>,
+    /// It was made before: nothing new was started.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    repeated: bool,
+    /// The condition that keeps it from starting anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    unmet: Option<Value>,
+}
+
+/// A delivery to a trigger. When it is answered, its runs are durable. The same delivery again starts nothing twice.
+#[utoipa::path(
+    post,
+    path = "/hooks/{name}/{trigger}",
+    tag = "triggers",
+    params(
+        ("name" = String, Path, description = "The definition; a `/` in it is written `%2F`"),
+        ("trigger" = String, Path)
+    ),
+    responses(
+        (status = 202, body = Delivered, description = "started, or there was nothing to start"),
+        (status = 401, body = Problem, description = "not signed, or not by whoever knows the secret"),
+        (status = 422, body = Problem, description = "not what the trigger takes"),
+        (status = 429, body = Problem, description = "as many runs as there may be at once are under way")
+    )
+)]
+pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
+    let metrics = signed.app.metrics.clone();
+    let answer = signed.deliver().await;
+    if answer.is_err() {
+        metrics.delivered("failed");
+    }
+    answer
+}
+
+impl Signed {
+    async fn deliver(self) -> Result<Response, Problem> {
+        check_method(&self.trigger)?;
+        let input = content(&self.headers, &self.body)?;
+        let prefix = prefix(&self.definition.name, &self.trigger.name);
+        let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex().to_string());
+        let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
+        if is_full(&*self.app.store, &self.definition.name, &self.trigger, Some(&delivery))? {
+            let detail = "as many runs of this trigger are under way as there may be at once";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail).retry_after(5));
+        }
+        let options = TriggerOptions { delivery: Some(delivery), virtual_time: false, watch: false };
+        let plan = self.definition.current.plan();
+        let triggered = match self.app.engine.trigger(plan, &self.trigger.name, input, options).await {
+            Ok(triggered) => triggered,
+            Err(error) => {
+                // The version that was there when it came first has had it.
+                let Some(run) = was_made(&error) else { return Err(refusal(error)) };
+                self.app.metrics.delivered("repeated");
+                return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: true, unmet: None }));
+            }
+        };
+        let repeated = !triggered.runs.is_empty() && triggered.runs.iter().all(|run| !run.created);
+        self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
+        if let [run] = triggered.runs.as_slice()
+            && replies(&self.program.plan)
+            && let Some(answer) = self.reply(run).await?
+        {
+            return Ok(answer);
+        }
+        let runs = triggered.runs.iter().map(|run| run.run.to_string()).collect();
+        Ok(accepted(Delivered { runs, repeated, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+    }
+
+    /// What the run answers, unless that takes too long.
+    async fn reply(&self, run: &RunHandle) -> Result<Option<Response>, Problem> {
+        let mut events = self.app.engine.events(&run.run, 0)?;
+        let wait = async {
+            while let Some(event) = events.next().await? {
+                if &*event.kind == "run.replied" {
+                    return Ok(event.data.get("reply").cloned());
+                }
+            }
+            Ok::<_, RuntimeError>(None)
+        };
+        let mut draining = self.app.draining();
+        let found = tokio::select! {
+            found = tokio::time::timeout(REPLY_WITHIN, wait) => found,
+            _ = draining.wait_for(|draining| *draining) => return Ok(None),
+        };
+        match found {
+            Err(_) => Ok(None),
+            Ok(found) => match found? {
+                Some(reply) => {
+                    let reply = windlass_runtime::resolve(&*self.app.store, &reply)?;
+                    Ok(Some(as_answer(&reply, &run.run)))
+                }
+                None => self.ended(&run.run).map(Some),
+            },
+        }
+    }
+
+    /// It has ended and never said anything.
+    fn ended(&self, run: &str) -> Result<Response, Problem> {
+        let row = self.app.store.run(run)?;
+        if row.is_some_and(|row| row.status.as_str() == Status::Succeeded.as_str()) {
+            return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: false, unmet: None }));
+        }
+        let detail = format!("the run `{run}` has ended without an answer");
+        let problem = Problem::new(StatusCode::BAD_GATEWAY, codes::RUN_ENDED, detail);
+        Err(problem.hint(format!("GET /api/v1/runs/{run} says why")))
+    }
+}
+
+/// What is called says itself how: only `POST` comes here.
+fn check_method(trigger: &Trigger) -> Result<(), Problem> {
+    let method = trigger.settings.get("inputs").and_then(|inputs| inputs.get("method")).and_then(Value::as_str);
+    match method.filter(|method| !method.eq_ignore_ascii_case(Method::POST.as_str())) {
+        None => Ok(()),
+        Some(method) => {
+            let detail = format!("the trigger is called by {method}, and webhooks by POST");
+            Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail))
+        }
+    }
+}
+
+/// JSON as data, text as text, anything else as `{$content-type, $content}`; nothing as an empty object.
+fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, Problem> {
+    if body.is_empty() {
+        return Ok(Value::object::<&str, Value>([]));
+    }
+    let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
+    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let text = || std::str::from_utf8(body).map_err(|_| Problem::bad_request("the body is no UTF-8"));
+    if essence == "application/json" || essence.ends_with("+json") {
+        return parse_json(text()?).map_err(|error| {
+            let mut problem = Problem::bad_request(format!("the body is no JSON: {error}"));
+            problem.place = Some(format!("line {}, column {} of the body", error.line, error.column));
+            problem
+        });
+    }
+    if essence.starts_with("text/") {
+        return Ok(Value::from(text()?));
+    }
+    Ok(Value::object([("$content-type", Value::from(given)), ("$content", Value::from(STANDARD.encode(body)))]))
+}
+
+fn refusal(error: RuntimeError) -> Problem {
+    match error {
+        RuntimeError::Delivery(error) => {
+            let detail = format!("the delivery does not fit: {}", error.message);
+            let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+            problem.hint = error.hint.as_deref().map(str::to_owned);
+            problem
+        }
+        other => other.into(),
+    }
+}
+
+fn accepted(delivered: Delivered) -> Response {
+    let first = delivered.runs.first().map(|run| format!("/api/v1/runs/{run}"));
+    let mut answer = (StatusCode::ACCEPTED, Json(delivered)).into_response();
+    if let Some(first) = first.and_then(|first| HeaderValue::from_str(&first).ok()) {
+        answer.headers_mut().insert(header::LOCATION, first);
+    }
+    answer
+}
+
+/// `{statusCode, headers, body}`, as a response action gives it.
+fn as_answer(reply: &Value, run: &str) -> Response {
+    let code = reply.get("statusCode").and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());
+    let status = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::OK);
+    let (kind, body) = match reply.get("body") {
+        None | Some(Value::Null) => (None, Vec::new()),
+        Some(Value::Str(text)) => (Some("text/plain; charset=utf-8"), text.as_bytes().to_vec()),
+        Some(other) => (Some("application/json"), windlass_value::to_json(other).into_bytes()),
+    };
+    let mut answer = (status, body).into_response();
+    answer.headers_mut().remove(header::CONTENT_TYPE);
+    if let Some(kind) = kind {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    let given = reply.get("headers").and_then(Value::as_map).into_iter().flat_map(|headers| headers.iter());
+    for (name, value) in given {
+        let text = value.as_str().map_or_else(|| windlass_value::to_json(value), str::to_owned);
+        let pair = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&text).ok());
+        if let Some((name, value)) = pair.filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str())) {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    if let Ok(run) = HeaderValue::from_str(run) {
+        answer.headers_mut().insert("x-windlass-run", run);
+    }
+    answer
+}

@@ -1,0 +1,269 @@
+//! When a trigger fires by itself. Pure: a schedule and a time give the next time.
+//!
+//! Days, weeks, months and years are those of the clocks in the schedule's zone: eight in the morning stays eight in the
+//! morning. A time that the clocks skip is taken as much later as they are put forward; one that they show twice counts the
+//! first time only. Seconds, minutes and hours are spans of real time.
+
+use std::str::FromStr;
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+use jiff::civil::{Date, DateTime, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp as Instant, ToSpan, Zoned};
+use windlass_core::plan::Trigger;
+use windlass_value::{Timestamp, Value};
+
+/// How far ahead it is looked for a day that fits.
+const DAYS_MAX: i32 = 366 * 30;
+
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    Every(Box<Recurrence>),
+    Cron { cron: Box<Cron>, zone: TimeZone },
+}
+
+#[derive(Clone, Debug)]
+pub struct Recurrence {
+    frequency: Frequency,
+    interval: i64,
+    /// From here it is counted. Nothing fires before it.
+    anchor: Zoned,
+    /// The anchor itself is a time to fire at.
+    from_anchor: bool,
+    end: Option<Timestamp>,
+    hours: Vec<i8>,
+    minutes: Vec<i8>,
+    week_days: Vec<Weekday>,
+    /// From the end if they are less than 0.
+    month_days: Vec<i8>,
+    /// Which one of a month; from the end if it is less than 0.
+    occurrences: Vec<(Weekday, i8)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Frequency {
+    Seconds(i64),
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl Schedule {
+    /// What the settings of a trigger say, if they say anything of it. Without a start it is counted from `registered`.
+    pub fn of(trigger: &Trigger, registered: Timestamp) -> Result<Option<Schedule>, String> {
+        match trigger.settings.get("recurrence") {
+            Some(recurrence) => Schedule::recurrence(recurrence, registered).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A cron expression of five fields, or of six with seconds first.
+    pub fn cron(text: &str, zone: Option<&str>) -> Result<Schedule, String> {
+        let parser = CronParser::builder().seconds(Seconds::Optional).build();
+        let cron = parser.parse(text).map_err(|error| format!("`{text}` is no cron expression: {error}"))?;
+        Ok(Schedule::Cron { cron: Box::new(cron), zone: zone_of(zone)? })
+    }
+
+    pub fn recurrence(settings: &Value, registered: Timestamp) -> Result<Schedule, String> {
+        let text = |name: &str| settings.get(name).and_then(Value::as_str).map(str::trim);
+        // The front has found the zone that a name of Windows stands for.
+        let zone = zone_of(text("zone").or_else(|| text("timeZone")))?;
+        let frequency = match text("frequency").map(str::to_ascii_lowercase).as_deref() {
+            Some("second") => Frequency::Seconds(1),
+            Some("minute") => Frequency::Seconds(60),
+            Some("hour") => Frequency::Seconds(3_600),
+            Some("day") => Frequency::Day,
+            Some("week") => Frequency::Week,
+            Some("month") => Frequency::Month,
+            Some("year") => Frequency::Year,
+            other => {
+                return Err(format!("the frequency {other:?} cannot be followed: write it down in the definition"));
+            }
+        };
+        let interval = settings.get("interval").map_or(Some(1), Value::as_int).filter(|interval| *interval >= 1);
+        let interval = interval.ok_or("the interval is computed: write it down in the definition")?;
+        let start = text("startTime").map(|text| moment(text, &zone)).transpose()?;
+        let end = text("endTime").map(|text| moment(text, &zone)).transpose()?;
+        let empty = Value::Null;
+        let schedule = settings.get("schedule").unwrap_or(&empty);
+        let list = |name: &str| schedule.get(name).and_then(Value::as_list).unwrap_or_default();
+        let numbers = |name: &str| -> Vec<i8> {
+            let small = |value: &Value| value.as_int().and_then(|number| i8::try_from(number).ok());
+            list(name).iter().filter_map(small).collect()
+        };
+        let week_days = list("weekDays").iter().filter_map(Value::as_str).map(week_day).collect::<Result<_, _>>()?;
+        let occurrence = |value: &Value| -> Result<(Weekday, i8), String> {
+            let day = value.get("day").or_else(|| value.get("dayOfWeek")).and_then(Value::as_str).unwrap_or_default();
+            let which = value.get("occurrence").and_then(Value::as_int).unwrap_or(1);
+            let which = i8::try_from(which).ok().filter(|which| *which != 0 && which.unsigned_abs() <= 5);
+            Ok((week_day(day)?, which.ok_or("an occurrence is from 1 to 5, or from -5 to -1")?))
+        };
+        let occurrences = list("monthlyOccurrences").iter().map(occurrence).collect::<Result<_, _>>()?;
+        let anchor = start.as_ref().map_or_else(|| zoned(registered, &zone), |start| Ok(start.clone()))?;
+        Ok(Schedule::Every(Box::new(Recurrence {
+            frequency,
+            interval,
+            anchor,
+            from_anchor: start.is_some(),
+            end: end.map(|end| Timestamp(end.timestamp().as_microsecond())),
+            hours: numbers("hours"),
+            minutes: numbers("minutes"),
+            week_days,
+            month_days: numbers("monthDays"),
+            occurrences,
+        })))
+    }
+
+    /// The first time after this one.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            Schedule::Every(recurrence) => recurrence.next(after),
+            Schedule::Cron { cron, zone } => {
+                let next = cron.find_next_occurrence(&zoned(after, zone).ok()?, false).ok()?;
+                Some(Timestamp(next.timestamp().as_microsecond()))
+            }
+        }
+    }
+}
+
+impl Recurrence {
+    fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
+        // One that begins at a given time fires at that time as well.
+        let first = if self.from_anchor { Timestamp(anchor.0 - 1) } else { anchor };
+        let after = after.max(first);
+        let next = match self.frequency {
+            Frequency::Seconds(seconds) => {
+                let step = seconds.checked_mul(self.interval)?.checked_mul(1_000_000)?;
+                let turns = after.0.checked_sub(anchor.0)?.div_euclid(step) + 1;
+                Timestamp(anchor.0.checked_add(turns.checked_mul(step)?)?)
+            }
+            _ => self.next_day(after)?,
+        };
+        self.end.is_none_or(|end| next <= end).then_some(next)
+    }
+
+    /// Day by day, from the one before: what the clocks skip may have gone over midnight.
+    fn next_day(&self, after: Timestamp) -> Option<Timestamp> {
+        let zone = self.anchor.time_zone();
+        let mut date = zoned(after, zone).ok()?.date().yesterday().ok()?;
+        for _ in 0..DAYS_MAX {
+            if self.fits(date) {
+                let mut times: Vec<Timestamp> = self.times(date, zone).filter(|time| *time > after).collect();
+                times.sort_unstable();
+                if let Some(first) = times.first() {
+                    return Some(*first);
+                }
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
+    }
+
+    fn times(&self, date: Date, zone: &TimeZone) -> impl Iterator<Item = Timestamp> {
+        let anchor = self.anchor.datetime();
+        let own = |given: &[i8], anchor: i8| if given.is_empty() { vec![anchor] } else { given.to_vec() };
+        let hours = own(&self.hours, anchor.hour());
+        let minutes = own(&self.minutes, anchor.minute());
+        let second = if self.minutes.is_empty() { anchor.second() } else { 0 };
+        let pairs =
+            hours.into_iter().flat_map(move |hour| minutes.clone().into_iter().map(move |minute| (hour, minute)));
+        let zone = zone.clone();
+        pairs.filter_map(move |(hour, minute)| {
+            let shown = DateTime::new(date.year(), date.month(), date.day(), hour, minute, second, 0).ok()?;
+            let time = zone.to_ambiguous_timestamp(shown).compatible().ok()?;
+            Some(Timestamp(time.as_microsecond()))
+        })
+    }
+
+    fn fits(&self, date: Date) -> bool {
+        let anchor = self.anchor.date();
+        if date < anchor {
+            return false;
+        }
+        let months = |date: Date| i64::from(date.year()) * 12 + i64::from(date.month());
+        let every = |passed: i64| passed.rem_euclid(self.interval) == 0;
+        match self.frequency {
+            Frequency::Seconds(_) => false,
+            Frequency::Day => {
+                every(days_between(anchor, date))
+                    && (self.week_days.is_empty() || self.week_days.contains(&date.weekday()))
+            }
+            Frequency::Week => {
+                let weeks = days_between(monday(anchor), monday(date)) / 7;
+                let own = [anchor.weekday()];
+                let days = if self.week_days.is_empty() { &own[..] } else { &self.week_days };
+                every(weeks) && days.contains(&date.weekday())
+            }
+            Frequency::Month => every(months(date) - months(anchor)) && self.fits_month(date, anchor),
+            Frequency::Year => {
+                let own_month = date.month() == anchor.month();
+                every(i64::from(date.year() - anchor.year())) && own_month && self.fits_month(date, anchor)
+            }
+        }
+    }
+
+    fn fits_month(&self, date: Date, anchor: Date) -> bool {
+        let last = date.days_in_month();
+        if self.month_days.is_empty() && self.occurrences.is_empty() {
+            // Counted in months, a day that a month does not have is its last.
+            return date.day() == anchor.day().min(last);
+        }
+        let from_end = date.day() - last - 1;
+        let by_day = self.month_days.iter().any(|day| *day == date.day() || *day == from_end);
+        let (nth, nth_from_end) = ((date.day() - 1) / 7 + 1, (date.day() - last) / 7 - 1);
+        let by_week =
+            |(day, which): &(Weekday, i8)| *day == date.weekday() && (*which == nth || *which == nth_from_end);
+        by_day || self.occurrences.iter().any(by_week)
+    }
+}
+
+fn days_between(from: Date, to: Date) -> i64 {
+    from.until(to).map_or(0, |span| i64::from(span.get_days()))
+}
+
+fn monday(date: Date) -> Date {
+    let back = i64::from(date.weekday().to_monday_zero_offset());
+    date.checked_sub(back.days()).unwrap_or(date)
+}
+
+fn week_day(name: &str) -> Result<Weekday, String> {
+    const DAYS: [(&str, Weekday); 7] = [
+        ("monday", Weekday::Monday),
+        ("tuesday", Weekday::Tuesday),
+        ("wednesday", Weekday::Wednesday),
+        ("thursday", Weekday::Thursday),
+        ("friday", Weekday::Friday),
+        ("saturday", Weekday::Saturday),
+        ("sunday", Weekday::Sunday),
+    ];
+    let found = DAYS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
+    found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is no day of the week"))
+}
+
+/// The rules of zones come with the program: two servers must not differ.
+fn zone_of(name: Option<&str>) -> Result<TimeZone, String> {
+    let Some(name) = name else { return Ok(TimeZone::UTC) };
+    let found = jiff::tz::TimeZoneDatabase::bundled().get(name);
+    found.map_err(|_| format!("there is no time zone `{name}`; names are such as `Europe/Berlin` or `UTC`"))
+}
+
+fn zoned(at: Timestamp, zone: &TimeZone) -> Result<Zoned, String> {
+    let instant = Instant::from_microsecond(at.0).map_err(|error| error.to_string())?;
+    Ok(instant.to_zoned(zone.clone()))
+}
+
+/// With an offset a moment; without one what the clocks of the zone show.
+fn moment(text: &str, zone: &TimeZone) -> Result<Zoned, String> {
+    let unreadable = || format!("`{text}` is no time: write it as 2030-01-01T08:00:00Z");
+    if let Ok(instant) = Instant::from_str(text) {
+        return Ok(instant.to_zoned(zone.clone()));
+    }
+    let shown = DateTime::from_str(text).map_err(|_| unreadable())?;
+    zone.to_ambiguous_zoned(shown).compatible().map_err(|_| unreadable())
+}
+
+#[cfg(test)]
+mod tests;

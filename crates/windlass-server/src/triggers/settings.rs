@@ -1,0 +1,153 @@
+//! What an administrator has said of a trigger, and how far it has come. Secrets are named, never kept.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_runtime::real_now;
+use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
+use windlass_tools::auth_variable;
+use windlass_value::Timestamp;
+
+use super::CatchUp;
+
+/// Kinds of records.
+pub const TRIGGER: &str = "trigger";
+pub const FIRING: &str = "firing";
+
+const RECORDS_AT_ONCE: u32 = 500;
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// `env:NAME`, or the alias of a credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// Anybody may call it, without a signature.
+    pub insecure: bool,
+    pub enabled: bool,
+    pub catch_up: CatchUp,
+    /// Beside what the definition says; for definitions in dialects that have no schedules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<CronSettings>,
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CronSettings {
+    /// Five fields, or six with seconds first.
+    pub cron: String,
+    /// Such as `Europe/Berlin`; UTC if not given.
+    #[serde(default, rename = "timeZone", skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { secret: None, insecure: false, enabled: true, catch_up: CatchUp::Last, schedule: None }
+    }
+}
+
+/// How far a trigger has come.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Firing {
+    /// The newest time that was due and is dealt with.
+    pub due: Option<Timestamp>,
+    /// When it last started something.
+    pub last_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Whoever was asked wants to be asked again no earlier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// Where it wants to be asked then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask_at: Option<String>,
+}
+
+pub fn key(definition: &str, trigger: &str) -> String {
+    format!("{definition}\0{}", trigger.to_lowercase())
+}
+
+pub fn read<T: DeserializeOwned + Default>(
+    store: &dyn Store,
+    kind: &str,
+    definition: &str,
+    trigger: &str,
+) -> Result<T, StoreError> {
+    store.record(kind, &key(definition, trigger))?.map_or_else(|| Ok(T::default()), |row| decoded(&row))
+}
+
+fn decoded<T: DeserializeOwned>(row: &RecordRow) -> Result<T, StoreError> {
+    serde_json::from_slice(&row.body).map_err(|error| {
+        let what = format!("the {} `{}` cannot be read: {error}", row.kind, row.key.replace('\0', " "));
+        StoreError::new(StoreErrorKind::Damaged, what)
+    })
+}
+
+/// Changes the settings as they are now, whoever else does so meanwhile.
+pub fn change(
+    store: &dyn Store,
+    definition: &str,
+    trigger: &str,
+    change: impl Fn(&mut Settings),
+) -> Result<Settings, StoreError> {
+    let key = key(definition, trigger);
+    loop {
+        let row = store.record(TRIGGER, &key)?;
+        let mut settings: Settings = row.as_ref().map_or_else(|| Ok(Settings::default()), decoded)?;
+        change(&mut settings);
+        let body = serde_json::to_vec(&settings).unwrap_or_default();
+        let revision = row.map_or(0, |row| row.revision);
+        if store.change_records(vec![RecordChange::put(TRIGGER, &key, body, real_now()).expecting(revision)])? {
+            return Ok(settings);
+        }
+    }
+}
+
+pub fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
+    let body = serde_json::to_vec(firing).unwrap_or_default();
+    store.change_records(vec![RecordChange::put(FIRING, &key(definition, trigger), body, real_now())]).map(drop)
+}
+
+/// Schedules that the settings of triggers add, with the names of definition and trigger.
+pub fn added(store: &dyn Store) -> Result<Vec<(String, String, Settings)>, StoreError> {
+    let mut found = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = store.records(TRIGGER, &after, RECORDS_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.key.clone();
+        for row in &page {
+            let settings: Settings = decoded(row)?;
+            if let (Some(_), Some((definition, trigger))) = (&settings.schedule, row.key.split_once('\0')) {
+                found.push((definition.to_owned(), trigger.to_owned(), settings));
+            }
+        }
+    }
+}
+
+/// What a reference to a secret may look like: a secret itself does not.
+pub fn is_reference(text: &str) -> bool {
+    let name = text.strip_prefix("env:").unwrap_or(text);
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+    !name.is_empty() && name.len() <= 64 && name.chars().all(plain) && !text.starts_with("whsec_")
+}
+
+/// The secret behind a reference, at this moment. An error says which variable is missing, and nothing else.
+pub fn secret(reference: &str) -> Result<String, String> {
+    if let Some(name) = reference.strip_prefix("env:") {
+        let found = std::env::var(name).ok().filter(|secret| !secret.is_empty());
+        return found.ok_or_else(|| format!("the variable {name} is not set"));
+    }
+    let variable = auth_variable(reference);
+    let text = std::env::var(&variable).ok().filter(|text| !text.is_empty());
+    let text = text.ok_or_else(|| format!("the credential `{reference}` is not known: set {variable}"))?;
+    if !text.trim_start().starts_with('{') {
+        return Ok(text);
+    }
+    let facts: serde_json::Value =
+        serde_json::from_str(&text).map_err(|_| format!("the credential in {variable} is no JSON"))?;
+    let names = ["secret", "signing_secret", "token", "password"];
+    let found = names.iter().find_map(|name| facts.get(name)?.as_str());
+    found.map(str::to_owned).ok_or_else(|| format!("the credential in {variable} has no `secret`"))
+}
