@@ -59,6 +59,10 @@ pub enum Command {
     Replay(Replay),
     /// Draw a definition, or what has happened in a run
     Graph(Graph),
+    /// Serve definitions and runs over HTTP, with a page to look at them
+    Serve(Box<Serve>),
+    /// Serve the definitions of a folder while they are being written
+    Dev(Box<Dev>),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
     Mock(Mock),
     /// What tasks can do: the tools of this program, with their inputs and results
@@ -216,6 +220,63 @@ pub struct Testing {
 pub enum BenchDurability {
     Full,
     Off,
+}
+
+#[derive(ClapArgs)]
+pub struct Serve {
+    /// Where to listen; port 0 takes any that is free [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub bind: Option<std::net::SocketAddr>,
+    /// Ask nobody for a token; only on this machine's own address
+    #[arg(long)]
+    pub no_auth: bool,
+    /// A name under which it is reached, besides its address; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+    /// How long what is at work may take to end when it is stopped [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    pub drain: Option<u64>,
+    /// How lines on stderr look
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub log: LogFormat,
+    #[arg(long, hide = true)]
+    pub virtual_time: bool,
+    #[command(flatten)]
+    pub testing: Testing,
+}
+
+#[derive(ClapArgs)]
+pub struct Dev {
+    /// A folder, or files with definitions [default: the current folder]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Open the page
+    #[arg(long)]
+    pub open: bool,
+    /// Where to listen on 127.0.0.1; 0 takes any port that is free [default: 7117]
+    #[arg(long)]
+    pub port: Option<u16>,
+    /// Keep nothing
+    #[arg(long)]
+    pub ephemeral: bool,
+    /// How long what is at work may take to end when it is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 2)]
+    pub drain: u64,
+    /// How lines on stderr look
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub log: LogFormat,
+    #[command(flatten)]
+    pub agents: Agents,
+    #[command(flatten)]
+    pub permissions: Permissions,
+    #[command(flatten)]
+    pub testing: Testing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Human,
+    Json,
 }
 
 #[derive(ClapArgs)]

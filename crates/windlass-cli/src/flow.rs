@@ -70,7 +70,14 @@ impl Files for Watched {
 
 impl Flow {
     pub fn of_run(args: &args::Run) -> Result<Flow, Failure> {
-        let agents = &args.agents;
+        Flow::of(&args.agents, &args.permissions)
+    }
+
+    pub fn of_dev(args: &args::Dev) -> Result<Flow, Failure> {
+        Flow::of(&args.agents, &args.permissions)
+    }
+
+    fn of(agents: &args::Agents, permissions: &Permissions) -> Result<Flow, Failure> {
         let workdir = agents.workdir.clone().unwrap_or_else(|| PathBuf::from("."));
         let workdir = workdir.canonicalize().map_err(|error| {
             Failure::usage(format!("agents cannot work in {}: {error}", workdir.display()))
@@ -91,7 +98,7 @@ impl Flow {
             max_concurrency: agents.max_concurrency,
             runs: true,
             stream: agents.stream,
-            permissions: args.permissions.clone(),
+            permissions: permissions.clone(),
             sources: Sources::default(),
         })
     }

@@ -35,10 +35,14 @@ pub fn engine(store: &Arc<dyn Store>, settings: &Settings, testing: &Testing) ->
         release_after: NEVER,
         gate: Some(Arc::new(crate::secrets::seals(settings).lenient())),
         commit_here: true,
-        commit_hook: testing.crash_at.as_deref().map(crash_hook).transpose()?,
+        commit_hook: commit_hook(testing)?,
         ..EngineOptions::default()
     };
     Ok(Engine::new(store.clone(), options)?)
+}
+
+pub fn commit_hook(testing: &Testing) -> Result<Option<CommitHook>, Failure> {
+    testing.crash_at.as_deref().map(crash_hook).transpose()
 }
 
 pub fn sqlite_options(testing: &Testing) -> SqliteOptions {

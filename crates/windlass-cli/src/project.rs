@@ -79,15 +79,25 @@ impl Project {
 
     /// Keeps all plans; each knows by hash what it calls, so that no later change of a file reaches a run.
     pub fn add_to(self, engine: &Engine, settings: &Settings) -> Result<(BlobHash, Arc<Program>), Failure> {
-        let mut added: Vec<(BlobHash, Arc<Program>)> = Vec::new();
+        Ok(engine.add_plan(self.add_below(engine, settings)?)?)
+    }
+
+    /// Keeps the plans of what the definition calls, and gives its own.
+    pub fn add_below(mut self, engine: &Engine, settings: &Settings) -> Result<Plan, Failure> {
+        let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
+        let mut added: Vec<BlobHash> = Vec::new();
         let seals = crate::secrets::seals(settings);
-        for Definition { mut plan, calls } in self.definitions {
+        let finished = |definition: Definition, added: &[BlobHash]| {
+            let Definition { mut plan, calls } = definition;
             // Whoever trusts the file lets it hold secrets: those that are written down stay.
             seals.seal_defaults(&mut plan);
-            plan.pins = calls.into_iter().map(|(name, at)| (name, added[at].0)).collect();
-            added.push(engine.add_plan(plan)?);
+            plan.pins = calls.into_iter().map(|(name, at)| (name, added[at])).collect();
+            plan
+        };
+        for definition in self.definitions {
+            added.push(engine.add_plan(finished(definition, &added))?.0);
         }
-        added.pop().ok_or_else(|| Failure::silent(Exit::Invalid))
+        Ok(finished(asked, &added))
     }
 }
 

@@ -3,6 +3,7 @@
 mod check;
 mod clean;
 mod delivery;
+mod dev;
 mod doctor;
 mod events;
 mod graph;
@@ -15,6 +16,7 @@ mod requests;
 mod resume;
 mod run;
 mod schema;
+mod serve;
 mod status;
 mod tools;
 mod tree;
@@ -40,6 +42,8 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Signal(args) => requests::signal(global, &args),
         Command::Replay(args) => replay::replay(global, &args),
         Command::Graph(args) => graph::graph(global, &args),
+        Command::Serve(args) => serve::serve(global, &args),
+        Command::Dev(args) => dev::dev(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
         Command::Schema(args) => schema::schema(&args),

@@ -1,0 +1,96 @@
+//! `windlass dev`
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_server::ServerOptions;
+
+use crate::args::{self, Global};
+use crate::config::Settings;
+use crate::dev::{Folder, Roots, Watcher};
+use crate::failure::{Exit, Failure};
+use crate::flow::Flow;
+use crate::host::{self, Interrupts};
+use crate::out::{self, Paint};
+use crate::service::{self, Base, Log, Place, Plan, Service};
+use crate::stores;
+
+pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
+    let settings = Settings { flow: Flow::of_dev(args)?, ..Settings::load(global)? };
+    let settings = Arc::new(settings);
+    crate::agents::check_model(&settings)?;
+    let directory = stores::directory(global);
+    let roots = Roots::new(&args.paths, Some(directory.clone()))?;
+    let usual = ServerOptions::default();
+    let options = ServerOptions {
+        bind: SocketAddr::new(usual.bind.ip(), args.port.unwrap_or(usual.bind.port())),
+        drain: Duration::from_secs(args.drain),
+        dev: true,
+        ..usual
+    };
+    service::runtime()?.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        let plan = Plan {
+            settings: &settings,
+            place: if args.ephemeral { Place::Memory } else { Place::Kept(directory) },
+            options,
+            sqlite: host::sqlite_options(&args.testing),
+            commit_hook: None,
+            log: Log::new(args.log),
+        };
+        // Watched before they are looked at: what changes in between is looked at again.
+        let watcher = Watcher::new(&roots)?;
+        let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
+        let service = base.serve(compiler).await?;
+        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
+        let folder = looked(folder).await?;
+        tell(global, &service, &folder)?;
+        if args.open {
+            open(&service.page());
+        }
+        watched(folder, watcher, &mut interrupts).await?;
+        service.stop(&mut interrupts).await
+    })
+}
+
+fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failure> {
+    let (registered, broken) = folder.counts();
+    if registered == 0 && broken == 0 {
+        out::note("there is no definition yet: a file that is put here is registered as soon as it is there");
+    }
+    service.tell(global)
+}
+
+/// Until somebody wants it to stop.
+async fn watched(mut folder: Folder, mut watcher: Watcher, interrupts: &mut Interrupts) -> Result<(), Failure> {
+    loop {
+        tokio::select! {
+            () = watcher.next() => folder = looked(folder).await?,
+            () = interrupts.next() => return Ok(()),
+        }
+    }
+}
+
+/// Compiling may take a while: on a thread that may.
+async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
+    let looking = tokio::task::spawn_blocking(move || {
+        folder.look();
+        folder
+    });
+    looking.await.map_err(|error| Failure::new(Exit::Otherwise, format!("could not look at the files: {error}")))
+}
+
+/// With what the system opens addresses with. Whoever has none has the address on the screen.
+fn open(page: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opened = Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    match opened {
+        Ok(mut child) => {
+            // Somebody has to see it end.
+            std::thread::spawn(move || child.wait());
+        }
+        Err(error) => out::note(&format!("could not open the page with {program}: {error}")),
+    }
+}

@@ -1,0 +1,157 @@
+//! Which files are looked at: those that were named, and all definitions in folders.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// How far down folders are looked into, and how many files are looked at in all.
+const DEPTH_MAX: usize = 8;
+const FILES_MAX: usize = 1_000;
+
+/// Folders that hold what others have written.
+const FOREIGN: [&str; 4] = ["node_modules", "target", "vendor", "__pycache__"];
+
+/// Files that stand beside definitions and are none.
+const BESIDE: [&str; 6] =
+    ["parameters.json", "local.settings.json", "host.json", "connections.json", "package.json", "package-lock.json"];
+
+#[derive(Clone)]
+pub struct Roots {
+    folders: Vec<PathBuf>,
+    named: Vec<PathBuf>,
+    /// Nothing in here is a definition, and it changes all the time.
+    store: Option<PathBuf>,
+}
+
+impl Roots {
+    pub fn new(paths: &[PathBuf], store: Option<PathBuf>) -> Result<Roots, Failure> {
+        let mut roots = Roots { folders: Vec::new(), named: Vec::new(), store: store.and_then(|path| std::path::absolute(path).ok()) };
+        let here = [PathBuf::from(".")];
+        for path in if paths.is_empty() { &here } else { paths } {
+            let about = std::fs::metadata(path).map_err(|error| {
+                Failure::usage(format!("could not look at {}: {error}", path.display()))
+                    .hint("name a folder, or files with definitions")
+            })?;
+            match about.is_dir() {
+                true => roots.folders.push(path.clone()),
+                false => roots.named.push(path.clone()),
+            }
+        }
+        Ok(roots)
+    }
+
+    /// A file that somebody has named must be a definition.
+    pub fn is_named(&self, file: &Path) -> bool {
+        self.named.iter().any(|named| named == file)
+    }
+
+    /// In order of their names, each once.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut found: BTreeSet<PathBuf> = self.named.iter().filter(|file| file.is_file()).cloned().collect();
+        for folder in &self.folders {
+            self.gather(folder, DEPTH_MAX, &mut found);
+        }
+        found.into_iter().collect()
+    }
+
+    fn gather(&self, folder: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
+        let mut entries: Vec<PathBuf> =
+            std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        entries.sort();
+        for path in entries {
+            if found.len() >= FILES_MAX {
+                return;
+            }
+            // `./a.json` is called `a.json`, as whoever types it would.
+            let path = path.strip_prefix(".").map_or(path.clone(), Path::to_owned);
+            if self.is_foreign(&path) {
+                continue;
+            }
+            match std::fs::metadata(&path) {
+                Ok(about) if about.is_dir() && depth > 0 => self.gather(&path, depth - 1, found),
+                Ok(about) if about.is_file() && looks_like_one(&path) => {
+                    found.insert(path);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_foreign(&self, path: &Path) -> bool {
+        let hidden = path.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with('.') || FOREIGN.contains(&&*name)
+        });
+        let in_store = std::path::absolute(path).ok().is_some_and(|path| {
+            self.store.as_ref().is_some_and(|store| path.starts_with(store))
+        });
+        hidden || in_store
+    }
+
+    /// What has to be watched, and whether with all below it. A named file is watched through its folder: editors put a new
+    /// file in its place.
+    pub fn watched(&self) -> Vec<(PathBuf, bool)> {
+        let mut watched: Vec<(PathBuf, bool)> = self.folders.iter().map(|folder| (folder.clone(), true)).collect();
+        let parents: BTreeSet<PathBuf> = self.named.iter().map(|file| crate::standard::folder_of(file)).collect();
+        watched.extend(parents.into_iter().map(|folder| (folder, false)));
+        watched
+    }
+
+    /// Whether a change of this path may mean something. The store and editors' own files change all the time.
+    pub fn concerns(&self, path: &Path) -> bool {
+        let in_store = self.store.as_ref().is_some_and(|store| path.starts_with(store));
+        let below = |root: &Path| {
+            let root = std::path::absolute(root).ok()?;
+            path.strip_prefix(&root).ok().map(Path::to_owned)
+        };
+        let inside = self.folders.iter().chain(self.named.iter()).find_map(|root| below(root));
+        let relative = inside.as_deref().unwrap_or(path);
+        let hidden = |part: std::path::Component<'_>| {
+            let name = part.as_os_str().to_string_lossy();
+            name.starts_with('.') && name.len() > 2 || FOREIGN.contains(&&*name)
+        };
+        // A path without an ending may be a folder that has come or gone.
+        let fits = looks_like_one(path) || path.extension().is_none() || BESIDE.iter().any(|name| path.ends_with(name));
+        !in_store && fits && !relative.components().any(hidden)
+    }
+}
+
+fn looks_like_one(path: &Path) -> bool {
+    let fits = path.extension().is_some_and(|ending| ["json", "yaml", "yml"].iter().any(|known| ending == *known));
+    fits && !path.file_name().is_some_and(|name| BESIDE.iter().any(|beside| name == *beside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_gathered_without_what_is_none_of_theirs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path();
+        for name in ["a.json", "b/c.yaml", "b/notes.txt", ".windlass/x.json", "node_modules/y.json", "kept/z.json", "parameters.json"] {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, "{}").expect("written");
+        }
+        let roots = Roots::new(&[root.to_owned()], Some(root.join("kept"))).expect("there");
+        let files: Vec<String> =
+            roots.files().iter().map(|file| file.strip_prefix(root).expect("inside").display().to_string()).collect();
+        assert_eq!(files, ["a.json", "b/c.yaml"]);
+        for (path, concerns) in [
+            ("a.json", true),
+            ("b/new.yml", true),
+            ("b", true),
+            ("parameters.json", true),
+            ("b/notes.txt", false),
+            (".windlass/x.json", false),
+            ("kept/z.json", false),
+            ("b/.c.yaml.swp", false),
+            ("node_modules/y.json", false),
+        ] {
+            assert_eq!(roots.concerns(&root.join(path)), concerns, "{path}");
+        }
+        assert!(Roots::new(&[root.join("none")], None).is_err());
+    }
+}

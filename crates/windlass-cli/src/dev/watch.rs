@@ -1,0 +1,75 @@
+//! Changes of files, as one word: look again. Editors write a file in several steps; nobody wants to hear of each.
+
+use std::path::Path;
+use std::time::Duration;
+
+use notify::{Config, PollWatcher, RecommendedWatcher, RecursiveMode};
+use tokio::sync::mpsc;
+
+use super::Roots;
+use crate::failure::Failure;
+
+/// It has been quiet for so long: whoever was writing is done. Nobody waits for longer than the second of them.
+const QUIET: Duration = Duration::from_millis(80);
+const LONGEST: Duration = Duration::from_millis(800);
+
+/// Where the system tells nothing, files are looked at this often.
+const POLLED_EVERY: Duration = Duration::from_millis(500);
+
+pub struct Watcher {
+    changed: mpsc::UnboundedReceiver<()>,
+    /// Stops watching when it is dropped.
+    _watcher: Box<dyn notify::Watcher + Send>,
+}
+
+impl Watcher {
+    pub fn new(roots: &Roots) -> Result<Watcher, Failure> {
+        let failed = |error: notify::Error| {
+            Failure::usage(format!("could not watch the files: {error}")).hint("name fewer files, or a smaller folder")
+        };
+        match Watcher::of::<RecommendedWatcher>(roots, Config::default()) {
+            Ok(watcher) => Ok(watcher),
+            // There may be too many watches already, or a file system that tells nothing.
+            Err(_) => Watcher::of::<PollWatcher>(roots, Config::default().with_poll_interval(POLLED_EVERY)).map_err(failed),
+        }
+    }
+
+    fn of<W: notify::Watcher + Send + 'static>(roots: &Roots, config: Config) -> Result<Watcher, notify::Error> {
+        let (sender, changed) = mpsc::unbounded_channel();
+        let concerned = roots.clone();
+        let heard = move |event: Result<notify::Event, notify::Error>| {
+            let concerns = match &event {
+                Ok(event) if event.kind.is_access() => false,
+                // Without a path, anything may have changed.
+                Ok(event) => event.paths.is_empty() || event.paths.iter().any(|path| concerned.concerns(path)),
+                Err(_) => true,
+            };
+            if concerns {
+                // Nobody listens any more.
+                let _ = sender.send(());
+            }
+        };
+        let mut watcher = W::new(heard, config)?;
+        for (path, below) in roots.watched() {
+            let mode = if below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            let path = std::path::absolute(&path).unwrap_or(path);
+            watcher.watch(Path::new(&path), mode)?;
+        }
+        Ok(Watcher { changed, _watcher: Box::new(watcher) })
+    }
+
+    /// When something has changed and it has become quiet.
+    pub async fn next(&mut self) {
+        if self.changed.recv().await.is_none() {
+            return std::future::pending().await;
+        }
+        let until = tokio::time::Instant::now() + LONGEST;
+        while tokio::time::Instant::now() < until {
+            match tokio::time::timeout(QUIET, self.changed.recv()).await {
+                Ok(Some(())) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        while self.changed.try_recv().is_ok() {}
+    }
+}

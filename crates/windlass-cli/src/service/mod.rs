@@ -1,0 +1,220 @@
+//! The engine as a service in this process: what `serve` and `dev` share.
+
+mod lock;
+mod log;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use windlass_runtime::{Engine, EngineOptions, Tools};
+use windlass_server::auth::{Keys, Secret, first_token};
+use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
+use windlass_store::{CommitHook, MemoryStore, SqliteOptions, Store};
+use windlass_value::Value;
+
+use crate::args::Global;
+use crate::config::Settings;
+use crate::failure::{Exit, Failure};
+use crate::host::Interrupts;
+use crate::{out, stores};
+use lock::StoreLock;
+pub use log::Log;
+
+/// A run that only waits leaves memory soon: a server has many of them.
+const RELEASE_AFTER: Duration = Duration::from_secs(10);
+
+/// Where the audit log is, beside the store.
+const AUDIT: &str = "audit";
+
+/// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
+pub fn runtime() -> Result<Runtime, Failure> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))
+}
+
+/// Where everything is kept.
+pub enum Place {
+    Kept(PathBuf),
+    /// Nothing outlives the process.
+    Memory,
+}
+
+pub struct Plan<'a> {
+    pub settings: &'a Settings,
+    pub place: Place,
+    pub options: ServerOptions,
+    pub sqlite: SqliteOptions,
+    pub commit_hook: Option<CommitHook>,
+    pub log: Log,
+}
+
+/// A store with an engine on it, before anybody can reach it.
+pub struct Base {
+    pub store: Arc<dyn Store>,
+    pub engine: Engine,
+    pub dispatcher: Arc<windlass_server::workers::Dispatcher>,
+    lock: Option<StoreLock>,
+    directory: Option<PathBuf>,
+    options: ServerOptions,
+    limits: windlass_core::Limits,
+    pub log: Log,
+}
+
+impl Base {
+    /// Must be called inside the runtime. `tools` are told where jobs for workers wait.
+    pub fn open(
+        plan: Plan<'_>,
+        tools: impl FnOnce(&Arc<windlass_server::workers::Dispatcher>) -> Result<Tools, Failure>,
+    ) -> Result<Base, Failure> {
+        let Plan { settings, place, options, sqlite, commit_hook, log } = plan;
+        let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
+            Place::Memory => (Arc::new(MemoryStore::new()), None, None),
+            Place::Kept(directory) => {
+                let store = stores::open_or_make(&directory, sqlite)?;
+                (store, Some(StoreLock::take(&directory)?), Some(directory))
+            }
+        };
+        let dispatcher = Arc::new(windlass_server::workers::Dispatcher::default());
+        let engine = EngineOptions {
+            tools: tools(&dispatcher)?,
+            languages: crate::image::languages(),
+            limits: settings.limits.clone(),
+            release_after: RELEASE_AFTER,
+            adopt: true,
+            commit_hook,
+            notices: Some(Arc::new(move |notice| log.notice(notice))),
+            ..EngineOptions::default()
+        };
+        let engine = Engine::new(store.clone(), engine)?;
+        let limits = settings.limits.clone();
+        Ok(Base { store, engine, dispatcher, lock, directory, options, limits, log })
+    }
+
+    /// Lets others reach it.
+    pub async fn serve(self, compiler: Arc<dyn Compiler>) -> Result<Service, Failure> {
+        let Base { store, engine, dispatcher, mut lock, directory, options, limits, log } = self;
+        let token = match (&directory, options.open) {
+            (_, true) => None,
+            (Some(directory), false) => first_token(&*store, directory).map_err(token_failure)?,
+            (None, false) => Some(Secret::new().map_err(token_failure)?),
+        };
+        let keys = match &directory {
+            Some(_) => Keys::open(store.clone())?,
+            None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
+        };
+        let audit = match &directory {
+            Some(directory) => {
+                Audit::open(&directory.join(AUDIT)).map_err(|error| {
+                    let hint = error.hint();
+                    Failure::usage(error.to_string()).hint(hint)
+                })?
+            }
+            None => Audit::default(),
+        };
+        let drain = options.drain;
+        let parts = Parts {
+            engine,
+            store,
+            limits,
+            options,
+            compiler,
+            definitions: Default::default(),
+            keys,
+            audit,
+            dispatcher,
+            metrics: Default::default(),
+        };
+        let app = App::new(parts);
+        let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
+        let address = format!("http://{}", running.address);
+        if let Some(lock) = &mut lock {
+            lock.tell(&address);
+        }
+        let token = token.map(|token| token.reveal().to_owned());
+        Ok(Service { app, running, address, token, directory, drain, log, _lock: lock })
+    }
+}
+
+fn token_failure(error: impl std::fmt::Display) -> Failure {
+    Failure::usage(error.to_string()).hint("look at the permissions of the store's directory")
+}
+
+fn start_failure(error: StartError) -> Failure {
+    let hint = match &error {
+        StartError::Listen { error, .. } if error.kind() == std::io::ErrorKind::AddrInUse => {
+            "another program listens there: choose another with --bind ADDRESS:PORT, or port 0 for any that is free"
+        }
+        other => other.hint(),
+    };
+    Failure::usage(error.to_string()).hint(hint)
+}
+
+/// A server that can be reached.
+pub struct Service {
+    pub app: App,
+    running: Running,
+    pub address: String,
+    pub token: Option<String>,
+    directory: Option<PathBuf>,
+    drain: Duration,
+    pub log: Log,
+    _lock: Option<StoreLock>,
+}
+
+impl Service {
+    /// The page, with the token where no server sees it.
+    pub fn page(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}/#token={token}", self.address),
+            None => format!("{}/", self.address),
+        }
+    }
+
+    /// Where it is, on stdout; how to get in and how to stop it, beside.
+    pub fn tell(&self, global: &Global) -> Result<(), Failure> {
+        let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_FILE));
+        let file = file.filter(|_| self.token.is_some());
+        if global.json {
+            let mut map = windlass_value::Map::new();
+            map.insert("address", self.address.as_str());
+            map.insert("page", self.page());
+            map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
+            map.insert("process", u64::from(std::process::id()));
+            return out::print(&windlass_value::to_json(&Value::map(map)));
+        }
+        out::print(&self.page())?;
+        match (&file, self.app.options.open) {
+            (Some(file), _) => out::note(&format!("the token is in {}; whoever has it may do everything", file.display())),
+            (None, true) => out::note("nobody is asked for a token (--no-auth): every program of this machine gets in"),
+            (None, false) if self.token.is_some() => out::note("the token is new with every start"),
+            (None, false) => out::note("the first token was revoked; `windlass token` makes others"),
+        }
+        let secs = self.drain.as_secs();
+        out::note(&format!("Ctrl-C stops it; what is at work has {secs} s to end, and runs go on at the next start"));
+        Ok(())
+    }
+
+    /// Until somebody wants it to stop; then everything is let go of within the drain time. A second wish is obeyed at once.
+    pub async fn until_stopped(self, mut interrupts: Interrupts) -> Result<Exit, Failure> {
+        interrupts.next().await;
+        self.stop(&mut interrupts).await
+    }
+
+    pub async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
+        let Service { running, log, drain, .. } = self;
+        log.say("draining", &[("seconds", Value::from(drain.as_secs()))]);
+        tokio::select! {
+            stopped = running.stop() => {
+                log.say("stopped", &[]);
+                stopped.map(|()| Exit::Good).map_err(|error| Failure::new(Exit::Otherwise, error.to_string()))
+            }
+            () = interrupts.next() => {
+                log.say("left at once", &[]);
+                std::process::exit(130)
+            }
+        }
+    }
+}
