@@ -103,6 +103,8 @@ impl<E: Into<RuntimeError>> From<E> for Unregistered {
 pub struct Definitions {
     known: RwLock<Known>,
     changed: watch::Sender<u64>,
+    /// What is wrong with the file of a definition, where definitions are files.
+    problems: RwLock<BTreeMap<Arc<str>, Vec<Report>>>,
 }
 
 #[derive(Default)]
@@ -113,7 +115,7 @@ struct Known {
 
 impl Default for Definitions {
     fn default() -> Definitions {
-        Definitions { known: RwLock::default(), changed: watch::Sender::new(0) }
+        Definitions { known: RwLock::default(), changed: watch::Sender::new(0), problems: RwLock::default() }
     }
 }
 
@@ -166,6 +168,20 @@ impl Definitions {
     /// Which version of which definition a plan is.
     pub fn of_plan(&self, plan: &BlobHash) -> Option<(Arc<str>, u64)> {
         self.known().plans.get(plan).cloned()
+    }
+
+    /// The file of this definition has these problems, or no longer any. What was registered stays.
+    pub fn tell_problems(&self, name: &Arc<str>, problems: Vec<Report>) {
+        let mut told = self.problems.write().unwrap_or_else(PoisonError::into_inner);
+        match problems.is_empty() {
+            true => drop(told.remove(name)),
+            false => drop(told.insert(name.clone(), problems)),
+        }
+    }
+
+    /// What is wrong with files of definitions: also of such that were never registered.
+    pub fn problems(&self) -> BTreeMap<Arc<str>, Vec<Report>> {
+        self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes up with every change: whoever listens to triggers looks again.

@@ -3,6 +3,7 @@
 mod connections;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -23,6 +24,9 @@ use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What letting go of runs takes at most, if nothing is wrong.
+const LET_GO_WITHIN: Duration = Duration::from_secs(1);
 
 /// All routes, ready to be asked: tests ask it without a listener.
 pub fn router(app: App) -> Router {
@@ -109,9 +113,10 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
         drop(listener);
         app.drain();
         let drain = app.options.drain;
-        connections.end(drain).await;
-        // Runs are let go of between two ticks.
-        let _ = tokio::time::timeout(drain, app.engine.close()).await;
+        // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
+        let at_work = drain.saturating_sub(LET_GO_WITHIN).max(drain / 2);
+        let let_go = tokio::time::timeout(drain, app.engine.drain(at_work));
+        let (_, _) = tokio::join!(connections.end(drain), let_go);
     });
     Ok(Running { address, stop: Some(stop), served })
 }

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::flow::Flow;
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
-use crate::service::{self, Base, Log, Place, Plan, Service};
+use crate::service::{self, Base, Log, Place, PlainCompiler, Plan, Service};
 use crate::stores;
 
 pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
@@ -43,7 +43,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         // Watched before they are looked at: what changes in between is looked at again.
         let watcher = Watcher::new(&roots)?;
         let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
-        let service = base.serve(compiler).await?;
+        let service = base.serve(Arc::new(PlainCompiler(settings.clone()))).await?;
         let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
@@ -85,7 +85,8 @@ async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
 /// With what the system opens addresses with. Whoever has none has the address on the screen.
 fn open(page: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let opened = Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let opened =
+        Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     match opened {
         Ok(mut child) => {
             // Somebody has to see it end.

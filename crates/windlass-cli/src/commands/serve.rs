@@ -1,5 +1,6 @@
 //! `windlass serve`
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_server::ServerOptions;
@@ -9,7 +10,7 @@ use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::host::{self, Interrupts};
-use crate::service::{self, Base, Log, Place, Plan};
+use crate::service::{self, Base, Log, Place, PlainCompiler, Plan};
 use crate::stores;
 
 pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
@@ -17,7 +18,7 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
         return Err(Failure::usage("a server's time is that of the clock: others wait for it")
             .hint("`windlass run --virtual-time FILE` runs one definition without waiting"));
     }
-    let settings = Settings::load(global)?;
+    let settings = Arc::new(Settings::load(global)?);
     let options = options(args, &settings);
     service::runtime()?.block_on(async {
         // Listened for from the beginning: whoever stops a server while it starts means it.
@@ -32,7 +33,7 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
             log,
         };
         let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
-        let service = base.serve(compiler).await?;
+        let service = base.serve(Arc::new(PlainCompiler(settings.clone()))).await?;
         log.say("started", &[("address", Value::from(service.address.as_str()))]);
         service.tell(global)?;
         service.until_stopped(interrupts).await

@@ -26,7 +26,11 @@ pub struct Roots {
 
 impl Roots {
     pub fn new(paths: &[PathBuf], store: Option<PathBuf>) -> Result<Roots, Failure> {
-        let mut roots = Roots { folders: Vec::new(), named: Vec::new(), store: store.and_then(|path| std::path::absolute(path).ok()) };
+        let mut roots = Roots {
+            folders: Vec::new(),
+            named: Vec::new(),
+            store: store.and_then(|path| std::path::absolute(path).ok()),
+        };
         let here = [PathBuf::from(".")];
         for path in if paths.is_empty() { &here } else { paths } {
             let about = std::fs::metadata(path).map_err(|error| {
@@ -83,9 +87,9 @@ impl Roots {
             let name = name.to_string_lossy();
             name.starts_with('.') || FOREIGN.contains(&&*name)
         });
-        let in_store = std::path::absolute(path).ok().is_some_and(|path| {
-            self.store.as_ref().is_some_and(|store| path.starts_with(store))
-        });
+        let in_store = std::path::absolute(path)
+            .ok()
+            .is_some_and(|path| self.store.as_ref().is_some_and(|store| path.starts_with(store)));
         hidden || in_store
     }
 
@@ -130,7 +134,15 @@ mod tests {
     fn folders_are_gathered_without_what_is_none_of_theirs() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
-        for name in ["a.json", "b/c.yaml", "b/notes.txt", ".windlass/x.json", "node_modules/y.json", "kept/z.json", "parameters.json"] {
+        for name in [
+            "a.json",
+            "b/c.yaml",
+            "b/notes.txt",
+            ".windlass/x.json",
+            "node_modules/y.json",
+            "kept/z.json",
+            "parameters.json",
+        ] {
             let path = root.join(name);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             std::fs::write(path, "{}").expect("written");

@@ -46,17 +46,21 @@ struct Known {
 enum Looked {
     /// No definition.
     Other,
-    Good { name: Arc<str>, version: u64, new: bool, told: String },
-    Broken { problems: Vec<Report>, told: String },
+    Good {
+        name: Arc<str>,
+        version: u64,
+        new: bool,
+        told: String,
+    },
+    Broken {
+        problems: Vec<Report>,
+        told: String,
+    },
 }
 
 impl Folder {
     pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint) -> Folder {
         Folder { roots, settings, app, paint, known: BTreeMap::new() }
-    }
-
-    pub fn roots(&self) -> &Roots {
-        &self.roots
     }
 
     /// How many definitions there are, and how many files are broken.
@@ -88,7 +92,10 @@ impl Folder {
         let source = match definition::read(file, &self.settings.limits) {
             Ok(source) => source,
             Err(failure) => {
-                return Looked::Broken { problems: Vec::new(), told: format!("{}: {}", file.display(), failure.message()) };
+                return Looked::Broken {
+                    problems: Vec::new(),
+                    told: format!("{}: {}", file.display(), failure.message()),
+                };
             }
         };
         let text = source.text.clone();
@@ -109,10 +116,13 @@ impl Folder {
         if let Some(other) = names.get(&plan.name) {
             return broken(format!("its definition is called `{}`, as that of {} is", plan.name, other.display()));
         }
-        let draft = Draft { name: Some(plan.name.to_string()), dialect: Some(plan.dialect.to_string()), text: text.to_string() };
+        let draft = Draft {
+            name: Some(plan.name.to_string()),
+            dialect: Some(plan.dialect.to_string()),
+            text: text.to_string(),
+        };
         let compiled = Ready(Mutex::new(Some(Compiled { plan, warnings: reports })));
-        let registered =
-            self.app.definitions.register(&self.app.engine, &compiled, &draft, BTreeMap::default(), BY);
+        let registered = self.app.definitions.register(&self.app.engine, &compiled, &draft, BTreeMap::default(), BY);
         match registered {
             Ok(registered) => Looked::Good {
                 name: registered.definition.name.clone(),
@@ -171,7 +181,10 @@ impl Folder {
         match known.registered {
             Some((name, version)) => {
                 self.app.definitions.tell_problems(&name, Vec::new());
-                out::note(&format!("{} is gone; `{name}` stays as it was registered last, version {version}", file.display()));
+                out::note(&format!(
+                    "{} is gone; `{name}` stays as it was registered last, version {version}",
+                    file.display()
+                ));
             }
             None => {
                 self.app.definitions.tell_problems(&stem(file), Vec::new());

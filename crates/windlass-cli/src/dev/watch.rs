@@ -30,7 +30,9 @@ impl Watcher {
         match Watcher::of::<RecommendedWatcher>(roots, Config::default()) {
             Ok(watcher) => Ok(watcher),
             // There may be too many watches already, or a file system that tells nothing.
-            Err(_) => Watcher::of::<PollWatcher>(roots, Config::default().with_poll_interval(POLLED_EVERY)).map_err(failed),
+            Err(_) => {
+                Watcher::of::<PollWatcher>(roots, Config::default().with_poll_interval(POLLED_EVERY)).map_err(failed)
+            }
         }
     }
 

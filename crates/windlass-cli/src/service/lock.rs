@@ -19,13 +19,8 @@ impl StoreLock {
         let path = store.join(FILE);
         let failed =
             |error: std::io::Error| Failure::usage(format!("could not make {}: {error}", path.display())).place(FILE);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(StoreLock { file }),
             Err(TryLockError::Error(error)) => Err(failed(error)),

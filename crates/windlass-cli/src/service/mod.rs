@@ -2,6 +2,7 @@
 
 mod lock;
 mod log;
+mod plain;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use windlass_runtime::{Engine, EngineOptions, Tools};
-use windlass_server::auth::{Keys, Secret, first_token};
+use windlass_server::auth::tokens::Secret;
+use windlass_server::auth::{Keys, first_token};
+use windlass_server::catalog::Definitions;
 use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
 use windlass_store::{CommitHook, MemoryStore, SqliteOptions, Store};
 use windlass_value::Value;
@@ -21,6 +24,7 @@ use crate::host::Interrupts;
 use crate::{out, stores};
 use lock::StoreLock;
 pub use log::Log;
+pub use plain::PlainCompiler;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
@@ -106,14 +110,13 @@ impl Base {
             None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => {
-                Audit::open(&directory.join(AUDIT)).map_err(|error| {
-                    let hint = error.hint();
-                    Failure::usage(error.to_string()).hint(hint)
-                })?
-            }
+            Some(directory) => Audit::open(&directory.join(AUDIT)).map_err(|error| {
+                let hint = error.hint();
+                Failure::usage(error.to_string()).hint(hint)
+            })?,
             None => Audit::default(),
         };
+        let definitions = Definitions::load(&engine)?;
         let drain = options.drain;
         let parts = Parts {
             engine,
@@ -121,7 +124,7 @@ impl Base {
             limits,
             options,
             compiler,
-            definitions: Default::default(),
+            definitions,
             keys,
             audit,
             dispatcher,
@@ -187,7 +190,9 @@ impl Service {
         }
         out::print(&self.page())?;
         match (&file, self.app.options.open) {
-            (Some(file), _) => out::note(&format!("the token is in {}; whoever has it may do everything", file.display())),
+            (Some(file), _) => {
+                out::note(&format!("the token is in {}; whoever has it may do everything", file.display()))
+            }
             (None, true) => out::note("nobody is asked for a token (--no-auth): every program of this machine gets in"),
             (None, false) if self.token.is_some() => out::note("the token is new with every start"),
             (None, false) => out::note("the first token was revoked; `windlass token` makes others"),

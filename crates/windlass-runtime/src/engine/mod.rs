@@ -34,6 +34,7 @@ pub use forks::{Restart, Restarted};
 pub use notice::{Notice, NoticeHook};
 pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
+use returns::ReturnTurn;
 pub(crate) use starts::Origin;
 pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};

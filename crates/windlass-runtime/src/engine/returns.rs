@@ -31,6 +31,8 @@ struct Loaded {
     program: Arc<Program>,
     image: RunImage,
     how: RunOptions,
+    /// Results of another run that it takes over.
+    taken: Option<Arc<crate::taken::Taken>>,
 }
 
 impl Inner {
@@ -75,7 +77,7 @@ impl Inner {
             Claim::NoSuchRun => return Err(RuntimeError::NoSuchRun(run.to_string())),
             Claim::Ended => return self.ended_meanwhile(run),
         };
-        let Loaded { program, image, how } = self.load(run, epoch).await?;
+        let Loaded { program, image, how, taken } = self.load(run, epoch).await?;
         let mut first = vec![match self.has_only_waited(run, epoch, &image.state) {
             true => TickKind::TimerDue,
             false => TickKind::Restart,
@@ -92,7 +94,6 @@ impl Inner {
             }
             false => Clock::Real,
         };
-        let taken = self.taken_over(run, how.from.as_ref())?;
         let launch = residents::Launch {
             run: run.clone(),
             program,
@@ -141,7 +142,8 @@ impl Inner {
         }
         let program = self.program(&row.plan)?;
         let image = recovery::load(&*self.store, run, &program, row.created_at)?;
-        Ok(Loaded { program, image, how })
+        let taken = self.taken_over(run, how.from.as_ref())?;
+        Ok(Loaded { program, image, how, taken })
     }
 
     /// Nobody but this engine has had it since it left memory, and nothing was at work then: its time has gone on, also

@@ -10,8 +10,7 @@ use windlass_core::{Program, State};
 use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, RunStatus, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
 
-use super::returns::ReturnTurn;
-use super::{Engine, Keep, RunHandle, RunOptions, new_run_id, residents};
+use super::{Engine, Keep, ReturnTurn, RunHandle, RunOptions, new_run_id, residents};
 use crate::adapters::Mail;
 use crate::clock::{Clock, real_now};
 use crate::references::references;
