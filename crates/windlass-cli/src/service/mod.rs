@@ -29,9 +29,6 @@ pub use plain::PlainCompiler;
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
 
-/// Where the audit log is, beside the store.
-const AUDIT: &str = "audit";
-
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
 pub fn runtime() -> Result<Runtime, Failure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
@@ -110,7 +107,7 @@ impl Base {
             None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => Audit::open(&directory.join(AUDIT)).map_err(|error| {
+            Some(directory) => Audit::open(directory).map_err(|error| {
                 let hint = error.hint();
                 Failure::usage(error.to_string()).hint(hint)
             })?,
