@@ -71,7 +71,7 @@ fn key_of(store: &Path) -> std::io::Result<[u8; 32]> {
 
 fn make_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(std::io::Error::other)?;
+    getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
     std::fs::create_dir_all(store)?;
     let draft = store.join(format!("{KEY_FILE}.{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;

@@ -124,10 +124,6 @@ impl Redaction {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.texts.is_empty() && self.0.short.is_empty()
-    }
-
     /// There is nothing to be struck out.
     pub fn is_empty(&self) -> bool {
         self.0.texts.is_empty() && self.0.short.is_empty()

@@ -109,7 +109,7 @@ impl Folder {
             return Looked::Broken { problems: reports, told };
         }
         let broken = |why: String| Looked::Broken { problems: Vec::new(), told: format!("{}: {why}", file.display()) };
-        let plan = match project.add_below(&self.app.engine) {
+        let plan = match project.add_below(&self.app.engine, &self.settings) {
             Ok(plan) => plan,
             Err(failure) => return broken(failure.message().to_owned()),
         };

@@ -100,7 +100,8 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
     zombie.is_refused(&first).await;
     succeeded(&mut run).await;
     let events = server.events("r");
-    let results: Vec<&Value> = events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
+    let results: Vec<&Value> =
+        events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
 }
@@ -184,7 +185,10 @@ async fn a_failure_is_the_tasks_and_progress_is_seen() {
     assert_eq!((report.status, &*error.code, &*error.kind), (Status::Failed, "NoPhoto", "tool"));
     let events = server.events("r");
     let told = |kind: &str| events.iter().find(|event| &*event.kind == kind).unwrap_or_else(|| panic!("{kind}"));
-    assert_eq!(told("task.progress").data.get("progress").and_then(|told| told.get("percent")), Some(&Value::from(40u32)));
+    assert_eq!(
+        told("task.progress").data.get("progress").and_then(|told| told.get("percent")),
+        Some(&Value::from(40u32))
+    );
     assert_eq!(told("photo.scaled").data.get("width"), Some(&Value::from(80u32)));
     assert!(told("photo.scaled").path.contains("step0"), "{}", told("photo.scaled").path);
 }

@@ -121,9 +121,9 @@ impl Server {
 
     pub fn events(&self, run: &str) -> Vec<Event> {
         let rows = self.store.journal(run, 0, 10_000).expect("readable");
-        let entries = rows.iter().flat_map(|row| {
-            codec::decode::<Vec<codec::TickEntry>>(&row.body, "the journal").expect("entries")
-        });
+        let entries = rows
+            .iter()
+            .flat_map(|row| codec::decode::<Vec<codec::TickEntry>>(&row.body, "the journal").expect("entries"));
         entries.flat_map(|entry| entry.events).collect()
     }
 
