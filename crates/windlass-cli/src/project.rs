@@ -87,7 +87,8 @@ impl Project {
         let asked = self.definitions.pop().ok_or_else(|| Failure::silent(Exit::Invalid))?;
         let mut added: Vec<BlobHash> = Vec::new();
         let seals = crate::secrets::seals(settings);
-        let finished = |Definition { mut plan, calls }: Definition, added: &[BlobHash]| {
+        let finished = |definition: Definition, added: &[BlobHash]| {
+            let Definition { mut plan, calls } = definition;
             // Whoever trusts the file lets it hold secrets: those that are written down stay.
             seals.seal_defaults(&mut plan);
             plan.pins = calls.into_iter().map(|(name, at)| (name, added[at])).collect();

@@ -14,7 +14,8 @@ use crate::failure::{Exit, Failure};
 use crate::flow::Flow;
 use crate::host::{self, Interrupts};
 use crate::out::{self, Paint};
-use crate::service::{self, Base, Log, Place, PlainCompiler, Plan, Service};
+use crate::served::CatalogCompiler;
+use crate::service::{self, Base, Log, Place, Plan, Service};
 use crate::stores;
 
 pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
@@ -42,8 +43,9 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         };
         // Watched before they are looked at: what changes in between is looked at again.
         let watcher = Watcher::new(&roots)?;
-        let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
-        let service = base.serve(Arc::new(PlainCompiler(settings.clone()))).await?;
+        let gate = Arc::new(crate::secrets::seals(&settings).lenient());
+        let base = Base::open(plan, &crate::tools::tools(&settings)?, &crate::secrets::edge(&settings)?, gate)?;
+        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new()))).await?;
         let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;

@@ -10,7 +10,8 @@ use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::host::{self, Interrupts};
-use crate::service::{self, Base, Log, Place, PlainCompiler, Plan};
+use crate::served::{CatalogCompiler, ServerTools, server_tools};
+use crate::service::{self, Base, Log, Place, Plan};
 use crate::stores;
 
 pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
@@ -32,21 +33,27 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
             commit_hook: host::commit_hook(&args.testing)?,
             log,
         };
-        let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
-        let service = base.serve(Arc::new(PlainCompiler(settings.clone()))).await?;
+        let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
+        let base = Base::open(plan, &tools, &edge, gate)?;
+        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote))).await?;
         log.say("started", &[("address", Value::from(service.address.as_str()))]);
         service.tell(global)?;
         service.until_stopped(interrupts).await
     })
 }
 
-fn options(args: &args::Serve, _settings: &Settings) -> ServerOptions {
-    let usual = ServerOptions::default();
+/// The command line, then the settings, then what is usual.
+fn options(args: &args::Serve, settings: &Settings) -> ServerOptions {
+    let (usual, server) = (ServerOptions::default(), &settings.server);
+    let hosts = server.hosts.iter().chain(&args.host).cloned().collect();
+    let drain = args.drain.map(Duration::from_secs).or(server.drain.map(|drain| drain.to_std()));
     ServerOptions {
-        bind: args.bind.unwrap_or(usual.bind),
+        bind: args.bind.or(server.bind).unwrap_or(usual.bind),
         open: args.no_auth,
-        hosts: args.host.clone(),
-        drain: args.drain.map_or(usual.drain, Duration::from_secs),
+        hosts,
+        drain: drain.unwrap_or(usual.drain),
+        rate_per_second: server.rate.unwrap_or(usual.rate_per_second),
+        lease: server.lease.map_or(usual.lease, |lease| lease.to_std()),
         ..usual
     }
 }

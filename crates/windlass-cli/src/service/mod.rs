@@ -2,19 +2,20 @@
 
 mod lock;
 mod log;
-mod plain;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use windlass_runtime::{Engine, EngineOptions, Tools};
+use windlass_runtime::{Engine, EngineOptions, Gate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
 use windlass_server::catalog::Definitions;
+use windlass_server::workers::{Dispatcher, routed};
 use windlass_server::{App, Compiler, Parts, Running, ServerOptions, StartError, audit::Audit};
 use windlass_store::{CommitHook, MemoryStore, SqliteOptions, Store};
+use windlass_tools::Edge;
 use windlass_value::Value;
 
 use crate::args::Global;
@@ -24,13 +25,9 @@ use crate::host::Interrupts;
 use crate::{out, stores};
 use lock::StoreLock;
 pub use log::Log;
-pub use plain::PlainCompiler;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
-
-/// Where the audit log is, beside the store.
-const AUDIT: &str = "audit";
 
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
 pub fn runtime() -> Result<Runtime, Failure> {
@@ -59,7 +56,7 @@ pub struct Plan<'a> {
 pub struct Base {
     pub store: Arc<dyn Store>,
     pub engine: Engine,
-    pub dispatcher: Arc<windlass_server::workers::Dispatcher>,
+    dispatcher: Arc<Dispatcher>,
     lock: Option<StoreLock>,
     directory: Option<PathBuf>,
     options: ServerOptions,
@@ -68,11 +65,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Must be called inside the runtime. `tools` are told where jobs for workers wait.
-    pub fn open(
-        plan: Plan<'_>,
-        tools: impl FnOnce(&Arc<windlass_server::workers::Dispatcher>) -> Result<Tools, Failure>,
-    ) -> Result<Base, Failure> {
+    /// Must be called inside the runtime. What `tools` do not do is for workers on other machines.
+    pub fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
         let Plan { settings, place, options, sqlite, commit_hook, log } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),
@@ -81,9 +75,10 @@ impl Base {
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }
         };
-        let dispatcher = Arc::new(windlass_server::workers::Dispatcher::default());
+        let dispatcher = Arc::new(Dispatcher::new(options.lease));
         let engine = EngineOptions {
-            tools: tools(&dispatcher)?,
+            tools: edge.around_remote(routed(tools, &dispatcher)),
+            gate: Some(gate),
             languages: crate::image::languages(),
             limits: settings.limits.clone(),
             release_after: RELEASE_AFTER,
@@ -110,7 +105,7 @@ impl Base {
             None => Keys::with(token.as_ref().map(|token| token.reveal().to_owned())),
         };
         let audit = match &directory {
-            Some(directory) => Audit::open(&directory.join(AUDIT)).map_err(|error| {
+            Some(directory) => Audit::open(directory).map_err(|error| {
                 let hint = error.hint();
                 Failure::usage(error.to_string()).hint(hint)
             })?,

@@ -99,6 +99,27 @@ pub struct DefinitionSummary {
     /// Its triggers may start runs.
     pub enabled: bool,
     pub triggers: Vec<TriggerName>,
+    /// What is wrong with its file, where definitions are files (`windlass dev`); what is registered is the last good one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub problems: Vec<Report>,
+}
+
+impl DefinitionSummary {
+    /// Of a file that was never registered.
+    fn broken(name: &str, problems: Vec<Report>) -> DefinitionSummary {
+        DefinitionSummary {
+            name: name.to_owned(),
+            version: 0,
+            dialect: String::new(),
+            hash: String::new(),
+            registered_at: String::new(),
+            by: String::new(),
+            enabled: false,
+            triggers: Vec::new(),
+            problems,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -242,7 +263,17 @@ pub async fn list(
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| Value::from(last.name.clone()));
-    Ok(axum::Json(Page { items: found.iter().map(|one| summary(one)).collect(), next }))
+    let mut items: Vec<DefinitionSummary> = found.iter().map(|one| summary(one)).collect();
+    let mut problems = app.definitions.problems();
+    for item in &mut items {
+        item.problems = problems.remove(item.name.as_str()).unwrap_or_default();
+    }
+    if !more {
+        // Files that never were good: there is nothing to start, and something to look at.
+        problems.retain(|name, _| app.definitions.get(name).is_none() && name.to_lowercase().contains(&search));
+        items.extend(problems.into_iter().map(|(name, problems)| DefinitionSummary::broken(&name, problems)));
+    }
+    Ok(axum::Json(Page { items, next }))
 }
 
 /// A definition as starts take it.
@@ -417,6 +448,7 @@ fn summary(definition: &Definition) -> DefinitionSummary {
         registered_at: definition.current.registered_at.to_string(),
         by: definition.current.by.to_string(),
         enabled: definition.enabled,
+        problems: Vec::new(),
         triggers: triggers(definition),
     }
 }
