@@ -26,6 +26,8 @@ pub(crate) struct Taken {
     store: Arc<dyn Store>,
     run: Arc<str>,
     results: BTreeMap<Asked, Vec<Found>>,
+    /// Child runs that did not end well, the last for each call.
+    failed: BTreeMap<Asked, String>,
     /// The ticks whose results were taken.
     used: Mutex<BTreeSet<u64>>,
     /// The new run's own journal is no longer whole: what was taken is not known for sure.
@@ -51,21 +53,22 @@ struct Open {
 
 impl Taken {
     pub fn new(store: Arc<dyn Store>, run: Arc<str>) -> Taken {
-        Taken { store, run, results: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
+        Taken { store, run, results: BTreeMap::new(), failed: BTreeMap::new(), used: Mutex::default(), in_doubt: false }
     }
 
     /// Reads the results of the old run from this image on. What frames have got that began at `spoilt` is left out.
     pub fn read(&mut self, program: &Program, image: RunImage, spoilt: Vec<Moment>) -> Result<(), RuntimeError> {
         let mut image = image;
         let mut jobs: BTreeMap<u64, Open> = BTreeMap::new();
-        let mut calls: BTreeMap<u64, Open> = BTreeMap::new();
+        let mut calls: BTreeMap<u64, (Open, String)> = BTreeMap::new();
         for (job, open) in image.state.jobs.iter().filter(|(_, open)| !open.resting && open.key.call == 0) {
             let asked = asked(&open.tool, &open.key, &open.input);
             jobs.insert(*job, Open { asked, entry: entry(&open.key), dispatch: open.dispatch, spoilt: false });
         }
         for (call, open) in &image.state.calls {
             let asked = asked(&open.definition, &open.key, &open.input);
-            calls.insert(*call, Open { asked, entry: entry(&open.key), dispatch: 0, spoilt: false });
+            let made = Open { asked, entry: entry(&open.key), dispatch: 0, spoilt: false };
+            calls.insert(*call, (made, codec::child_id(&self.run, &open.key)));
         }
         let store = self.store.clone();
         let mut watch = Some(Box::new(Watch::marking(spoilt)));
@@ -82,7 +85,8 @@ impl Taken {
                     Command::StartChild { call, definition, input, key } => {
                         let spoilt = is_spoilt(state.calls.get(call).map(|open| open.frame));
                         let asked = asked(definition, key, input);
-                        calls.insert(*call, Open { asked, entry: entry(key), dispatch: 0, spoilt });
+                        let made = Open { asked, entry: entry(key), dispatch: 0, spoilt };
+                        calls.insert(*call, (made, codec::child_id(&run, key)));
                     }
                     _ => {}
                 }
@@ -96,25 +100,29 @@ impl Taken {
         state: &State,
         told: &BareEntry,
         jobs: &mut BTreeMap<u64, Open>,
-        calls: &mut BTreeMap<u64, Open>,
+        calls: &mut BTreeMap<u64, (Open, String)>,
     ) {
-        let (open, outcome) = match &told.tick.kind {
+        let tick = state.ticks - 1;
+        match &told.tick.kind {
             TickKind::StepResult { job, dispatch, outcome } => {
-                let Some(open) = jobs.get(job).filter(|open| open.dispatch == *dispatch) else { return };
-                if outcome.error.is_none() && (outcome.again.is_some() || outcome.awaits.is_some()) {
+                let unfinished = outcome.again.is_some() || outcome.awaits.is_some();
+                if jobs.get(job).is_none_or(|open| open.dispatch != *dispatch)
+                    || (outcome.error.is_none() && unfinished)
+                {
                     return;
                 }
-                (Found { tick: state.ticks - 1, entry: open.entry }, (jobs.remove(job), outcome))
+                if let Some(open) = jobs.remove(job).filter(|open| outcome.error.is_none() && !open.spoilt) {
+                    self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
+                }
             }
-            TickKind::CallResult { call, status: Status::Succeeded, outcome } => {
-                let Some(open) = calls.remove(call) else { return };
-                (Found { tick: state.ticks - 1, entry: open.entry }, (Some(open), outcome))
-            }
-            _ => return,
-        };
-        let (found, (Some(open), outcome)) = (open, outcome) else { return };
-        if outcome.error.is_none() && !open.spoilt {
-            self.results.entry(open.asked).or_default().push(found);
+            TickKind::CallResult { call, status, .. } => match calls.remove(call) {
+                Some((open, _)) if *status == Status::Succeeded && !open.spoilt => {
+                    self.results.entry(open.asked).or_default().push(Found { tick, entry: open.entry });
+                }
+                Some((open, child)) if *status != Status::Succeeded => _ = self.failed.insert(open.asked, child),
+                _ => {}
+            },
+            _ => {}
         }
     }
 
@@ -151,6 +159,11 @@ impl Taken {
     /// The result of a child run, if the old run has it.
     pub fn call(&self, child: &ChildStart) -> Option<TaskOutcome> {
         self.take(&asked(&child.definition, &child.key, &child.input), entry(&child.key))
+    }
+
+    /// The child run of the old run whose failure this one is to mend.
+    pub fn failed_call(&self, child: &ChildStart) -> Option<String> {
+        self.failed.get(&asked(&child.definition, &child.key, &child.input)).cloned()
     }
 
     fn take(&self, asked: &Asked, entry: (u32, u32)) -> Option<TaskOutcome> {

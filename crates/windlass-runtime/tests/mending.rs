@@ -169,6 +169,10 @@ fn mended() -> Vec<Mended> {
         .call("second", "child", r#"{"n": 2}"#)
         .call("third", "child", r#"{"n": 3}"#)
         .plan();
+    let below =
+        steps("below").effect("one", "count", "1").effect("two", "count", "[7]").effect("three", "count", "3").plan();
+    let between = steps("between").effect("first", "count", "4").call("inner", "below", "{}").plan();
+    let above = steps("above").call("call", "between", "{}").effect("last", "count", "5").plan();
     vec![
         Mended {
             name: "three of a hundred",
@@ -209,6 +213,14 @@ fn mended() -> Vec<Mended> {
             status: Status::Failed,
             again: &["work.b"],
             path: "work",
+        },
+        Mended {
+            name: "a part of a child run of a child run",
+            plans: vec![above, between, below],
+            broken: &["[7]"],
+            status: Status::Failed,
+            again: &["two", "three", "last"],
+            path: "call",
         },
         Mended {
             name: "a child run",

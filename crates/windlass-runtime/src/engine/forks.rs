@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_core::state::{Forked, Unset};
 use windlass_core::{Failures, Moment, Program, State, Values, Watch};
 use windlass_store::{RunRow, RunStatus};
-use windlass_value::{BlobHash, Value};
+use windlass_value::{BlobHash, Timestamp, Value};
 
 use super::snapshots::{Beginning, needed};
 use super::starts::input_hash;
@@ -52,7 +52,18 @@ pub struct Restarted {
     pub at: Moment,
 }
 
+/// A child run, as its parent calls it.
+pub(super) struct Called {
+    pub id: Arc<str>,
+    pub parent: Arc<str>,
+    pub call: u64,
+}
+
 impl Restarted {
+    fn told(&self) -> Forked {
+        Forked { run: self.run.clone(), path: self.path.clone(), retry: self.retry }
+    }
+
     /// Whether somebody asks for the same again. Where a retry begins is not asked.
     fn is_as(&self, other: &Restarted) -> bool {
         let place = |one: &Restarted| (one.path.clone(), one.occurrence, one.set);
@@ -99,13 +110,47 @@ impl Engine {
         if !old.row.status.is_final() {
             return Err(RuntimeError::StillOpen(old.row.run.to_string()));
         }
-        let (failures, kept_from) = old.failures()?;
-        let cut = failures.cut.filter(|_| !matches!(old.row.status, RunStatus::Succeeded | RunStatus::Skipped));
-        let failed = failures.first.or(cut).ok_or_else(|| RuntimeError::NothingFailed(old.row.run.to_string()))?;
-        from.path = failed.path;
-        from.at = failed.began.ok_or_else(|| old.began_before(&from.path, kept_from))?;
+        (from.path, from.at) = old.first_failure()?;
         let state = old.state_before(from.at)?;
         self.fork(old, state, Vec::new(), from, id).await
+    }
+
+    /// Makes a child run by mending another. False: it has to be started from its beginning.
+    pub(super) async fn mend_child(
+        &self,
+        old: &str,
+        plan: BlobHash,
+        called: Called,
+        depth: u64,
+        trace: Option<Arc<str>>,
+        at: Timestamp,
+    ) -> Result<bool, RuntimeError> {
+        let Called { id, parent, call } = called;
+        let Ok(old) = self.inner.kept_run(old) else { return Ok(false) };
+        if old.row.plan != plan || !old.row.status.is_final() {
+            return Ok(false);
+        }
+        let Ok((path, moment)) = old.first_failure() else { return Ok(false) };
+        let mut state = old.state_before(moment)?;
+        let run = old.row.run.clone();
+        let from = Restarted { run, path, retry: true, occurrence: None, set: None, at: moment };
+        state.begin_anew(&id);
+        (state.run.parent, state.run.trace) = (Some(parent.clone()), trace.clone());
+        state.forked = Some(Box::new(from.told()));
+        state.go_on_at(&old.program, at);
+        let how = RunOptions { parent: Some((parent, call)), depth, trace, from: Some(from), ..old.how_again(self) };
+        let blobs = needed(&*self.inner.store, &codec::state_bytes(&state).0)?;
+        let turn = self.inner.turn_to_return(&id).await;
+        let beginning = Beginning { run: id.clone(), plan, program: old.program, state, how, blobs };
+        match self.begin_with(beginning, turn).await {
+            Ok(_) => Ok(true),
+            // It was made meanwhile, or called off before it began.
+            Err(RuntimeError::RunExists(_)) if self.inner.store.run(&id)?.is_none() => {
+                Err(RuntimeError::CalledOff(id.to_string()))
+            }
+            Err(RuntimeError::RunExists(_)) => self.attach(&id, false, false).await.map(|_| true),
+            Err(error) => Err(error),
+        }
     }
 
     /// The run of this id, if it is the one that is asked for.
@@ -129,20 +174,9 @@ impl Engine {
         let run: Arc<str> = id.clone().unwrap_or_else(new_run_id).into();
         self.inner.has_tools(&run, &old.program)?;
         state.begin_anew(&run);
-        state.forked = Some(Box::new(Forked { run: from.run.clone(), path: from.path.clone(), retry: from.retry }));
-        if !old.how.virtual_time {
-            state.go_on_at(&old.program, real_now());
-        }
-        let how = RunOptions {
-            virtual_time: old.how.virtual_time,
-            input: old.how.input,
-            parent: None,
-            depth: 0,
-            delivery: None,
-            trace: None,
-            unkept: self.inner.keep == Keep::Nothing,
-            from: Some(from.clone()),
-        };
+        state.forked = Some(Box::new(from.told()));
+        state.go_on_at(&old.program, real_now());
+        let how = RunOptions { from: Some(from.clone()), ..old.how_again(self) };
         blobs.extend(needed(&*self.inner.store, &codec::state_bytes(&state).0)?);
         let turn = self.inner.turn_to_return(&run).await;
         let beginning = Beginning { run, plan: old.row.plan, program: old.program, state, how, blobs };
@@ -198,6 +232,29 @@ struct Old {
 }
 
 impl Old {
+    /// How a run that is made from it is started: nobody has called it.
+    fn how_again(&self, engine: &Engine) -> RunOptions {
+        RunOptions {
+            virtual_time: self.how.virtual_time,
+            input: self.how.input,
+            parent: None,
+            depth: 0,
+            delivery: None,
+            trace: None,
+            unkept: engine.inner.keep == Keep::Nothing,
+            from: None,
+        }
+    }
+
+    /// Where and when what failed first began. In a run that did not end well by itself, what was called off first.
+    fn first_failure(&self) -> Result<(Arc<str>, Moment), RuntimeError> {
+        let (failures, kept_from) = self.failures()?;
+        let cut = failures.cut.filter(|_| !matches!(self.row.status, RunStatus::Succeeded | RunStatus::Skipped));
+        let failed = failures.first.or(cut).ok_or_else(|| RuntimeError::NothingFailed(self.row.run.to_string()))?;
+        let began = failed.began.ok_or_else(|| self.began_before(&failed.path, kept_from))?;
+        Ok((failed.path, began))
+    }
+
     fn new_state(&self) -> State {
         new_state(&self.row.run, &self.program, self.row.created_at)
     }

@@ -266,7 +266,8 @@ impl<A: Adapter> Adapter for Hosted<A> {
         // A child lives in its parent's time.
         let mut clock = if self.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(self.inner.get_now());
-        self.engine.clone().start_child(self.run.clone(), child, clock);
+        let mends = self.taken.as_ref().and_then(|taken| taken.failed_call(&child));
+        self.engine.clone().start_child(self.run.clone(), child, clock, mends);
     }
 
     fn cancel_child(&mut self, child: &str) {
@@ -277,11 +278,11 @@ impl<A: Adapter> Adapter for Hosted<A> {
 
 impl Inner {
     /// A child's id comes from its parent and its place there, so starting it twice starts it once.
-    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock) {
+    fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, mends: Option<String>) {
         tokio::spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::Engine { inner: self.clone() };
-            let told = match engine.start_named(parent, child, clock).await {
+            let told = match engine.start_named(parent, child, clock, mends).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),
                 // Its parent knows.
@@ -351,7 +352,14 @@ impl Inner {
 
 impl super::Engine {
     /// Starts the child with the plan that its parent means by the name. One that was started before keeps its plan.
-    async fn start_named(&self, parent: Arc<str>, child: ChildStart, clock: Clock) -> Result<(), RuntimeError> {
+    /// A call that failed in the run that the parent mends is mended too.
+    async fn start_named(
+        &self,
+        parent: Arc<str>,
+        child: ChildStart,
+        clock: Clock,
+        mends: Option<String>,
+    ) -> Result<(), RuntimeError> {
         if let Some(row) = self.inner.store.run(&child.id)? {
             let before: RunOptions = codec::decode(&row.options, "the run's options")?;
             return match before.parent == Some((parent, child.call)) {
@@ -376,6 +384,14 @@ impl super::Engine {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
         }
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
+        if let Some(old) = mends {
+            let at = clock.now();
+            let called =
+                super::forks::Called { id: child.id.as_str().into(), parent: parent.clone(), call: child.call };
+            if self.mend_child(&old, plan, called, depth, trace.clone(), at).await? {
+                return Ok(());
+            }
+        }
         let options = super::StartOptions {
             id: Some(child.id),
             parent: Some((parent, child.call)),

@@ -118,8 +118,8 @@ impl Engine {
             dialect: program.plan.dialect.to_string(),
             owner: Some(self.inner.owner.name.clone()),
             created_at: now,
-            parent: None,
-            unless: None,
+            parent: how.parent.as_ref().map(|(parent, _)| parent.clone()),
+            unless: how.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
             options: codec::encode(&how),
         };
         let status = if state.paused { RunStatus::Paused } else { RunStatus::Running };
@@ -154,7 +154,7 @@ impl Engine {
             epoch: 1,
             create: None,
             clock,
-            parent: None,
+            parent: how.parent,
         };
         self.inner.launch(launch).await?;
         Ok(handle)
