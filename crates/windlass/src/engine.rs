@@ -188,6 +188,20 @@ impl Engine {
         self.handle_of(handle)
     }
 
+    /// Another run that does again what a run has done from a step on, as [`Restart`](crate::Restart) says. What was done
+    /// before stays as it is, what was under way is done anew. The old run is not touched.
+    pub async fn restart(&self, run: &str, restart: runtime::Restart) -> Result<Handle, Error> {
+        let handle = self.inner.restart(run, restart).await?;
+        self.handle_of(handle)
+    }
+
+    /// Another run that does again what has failed in a run that has ended, and what follows from it. The results of all
+    /// other steps are taken over, as long as they are given the same. The same id twice is the same run.
+    pub async fn retry_failed(&self, run: &str, id: Option<String>) -> Result<Handle, Error> {
+        let handle = self.inner.retry_failed(run, id).await?;
+        self.handle_of(handle)
+    }
+
     /// Lets go of all runs, and takes no more. They can be resumed by another engine.
     pub async fn close(&self) {
         self.inner.close().await;
