@@ -1,0 +1,126 @@
+//! `windlass restart` and `windlass retry`, over the real program: with kills around every commit of the new run.
+
+mod support;
+
+use support::Place;
+
+/// Two of five items fail until a file is there; each call leaves a line.
+const FAN: &str = r#"
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: fan }
+workload: { names: [a, b, c, d, e] }
+workflow:
+  - step: start
+    next: [ { step: each } ]
+  - step: each
+    loop: { in: "{{ names }}", iterator: name, spec: { mode: sequential } }
+    tool:
+      - work:
+          kind: shell
+          command: "echo {{ iter.name }} >> log; test -e mended || test {{ iter.name }} != c"
+    next: [ { step: sum } ]
+  - step: sum
+    tool:
+      - add:
+          kind: shell
+          command: "echo sum >> log"
+"#;
+
+fn calls(place: &Place) -> Vec<String> {
+    let log = place.path("log");
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    // Gone, so that the next look sees what is new.
+    let _ = std::fs::remove_file(log);
+    text.lines().map(str::to_owned).collect()
+}
+
+fn failed_run() -> Place {
+    let place = Place::new();
+    place.write("fan.yaml", FAN);
+    place.windlass(&["run", "fan.yaml", "--id", "old", "--quiet"]).exits(1);
+    assert_eq!(calls(&place), ["a", "b", "c"]);
+    place
+}
+
+#[test]
+fn what_failed_is_done_again_and_only_that() {
+    let place = failed_run();
+    place.windlass(&["retry", "old", "--id", "still", "--quiet"]).exits(1);
+    assert_eq!(calls(&place), ["c"], "it is still broken");
+    place.write("mended", "");
+    let done = place.json(&["retry", "old", "--id", "new", "--json"]);
+    assert_eq!((&done["status"], &done["run"]), (&"succeeded".into(), &"new".into()), "{done}");
+    assert_eq!(calls(&place), ["c", "d", "e", "sum"]);
+    let again = place.json(&["retry", "old", "--id", "new", "--json"]);
+    assert_eq!(again, done, "the same id twice is the same run");
+    assert_eq!(calls(&place), Vec::<String>::new());
+    place.windlass(&["retry", "new"]).exits(3).has("nothing has failed in the run `new`").has("windlass restart new");
+    place.windlass(&["events", "new"]).exits(0).has("workflow.restarted").has("from=old");
+    place.windlass(&["status", "new"]).exits(0).has("succeeded");
+    place.windlass(&["replay", "new"]).exits(0);
+    place.windlass(&["graph", "--run", "new"]).exits(0);
+    place.windlass(&["turns", "new", "each"]).exits(0);
+}
+
+#[test]
+fn a_run_is_done_again_from_a_turn_on() {
+    let place = failed_run();
+    place.write("mended", "");
+    let done = place.json(&["restart", "old", "--from", "each[1]", "--id", "new", "--json"]);
+    assert_eq!(done["status"], "succeeded", "{done}");
+    assert_eq!(calls(&place), ["b", "c", "d", "e", "sum"]);
+    place.windlass(&["restart", "new", "--from", "sum.add", "--quiet"]).exits(0).has("it restarts new from `sum.add`");
+    assert_eq!(calls(&place), ["sum"]);
+    let slip = place.windlass(&["restart", "old", "--from", "eech[1]"]);
+    slip.exits(3).has("nothing in the run `old` has begun at `eech[1]`").has("windlass restart old --from 'each[1]'");
+    place.windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"]).exits(3).has("sees no variable `nam`");
+    place.windlass(&["restart", "old", "--from", "each", "--set", "x"]).exits(3).has("--set takes name=value");
+    place.windlass(&["restart", "old", "--from", "each", "--id", "new"]).exits(3).has("a run `new` exists already");
+    let names = r#"names=["x", "y"]"#;
+    place.windlass(&["restart", "old", "--from", "each", "--set", names, "--quiet"]).exits(0);
+    assert_eq!(calls(&place), ["x", "y", "sum"]);
+}
+
+/// Killed before and after every commit, whoever asks again gets the same run; what went well is not called again.
+#[test]
+fn a_retry_survives_kills() {
+    for moment in ["before", "after"] {
+        for number in 1.. {
+            let place = failed_run();
+            place.write("mended", "");
+            let at = format!("{moment}:{number}");
+            let killed = place.windlass(&["retry", "old", "--id", "new", "--quiet", "--crash-at", &at]);
+            let done = place.json(&["retry", "old", "--id", "new", "--json"]);
+            assert_eq!(done["status"], "succeeded", "{at}: {done}");
+            let mut called = calls(&place);
+            called.dedup();
+            assert_eq!(called, ["c", "d", "e", "sum"], "{at}");
+            if killed.code == Some(0) {
+                assert!(number > 3, "{at}: there are commits to be killed at");
+                break;
+            }
+        }
+    }
+}
+
+/// The script has no answer for one of three services; then it has. Conversations that went well are not held again.
+#[test]
+fn agents_that_went_well_are_not_asked_again() {
+    let place = Place::new();
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/zenflow");
+    let read = |name: &str| std::fs::read_to_string(examples.join(name)).expect("an example");
+    let script = read("loop-foreach.script.yaml");
+    place.write("flow.yaml", read("loop-foreach.yaml"));
+    place.write("script.yaml", script.replace("deploy_each[1].deploy", "nobody"));
+    let model = "scripted:script.yaml";
+    place.windlass(&["run", "flow.yaml", "--model", model, "--yolo", "--id", "old", "--quiet"]).exits(1);
+    place.write("script.yaml", script);
+    let done = place.json(&["retry", "old", "--id", "new", "--yolo", "--json"]);
+    assert_eq!(done["status"], "succeeded", "{done}");
+    let deployed = std::fs::read_to_string(place.path("deployed.txt")).expect("what was deployed");
+    let mut deployed: Vec<&str> = deployed.lines().collect();
+    assert_eq!(deployed.pop(), Some("deployed billing"), "it alone comes later");
+    deployed.sort_unstable();
+    assert_eq!(deployed, ["deployed auth", "deployed search"]);
+}
