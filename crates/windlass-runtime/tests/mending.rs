@@ -299,6 +299,18 @@ async fn a_step_that_failed_by_itself_is_done_again_whole() {
     assert_eq!(origin(&store, "new").1, "poll");
 }
 
+/// The run's own outputs could not be computed: nothing is called again for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_failed_in_its_last_expression_computes_it_again() {
+    let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
+    let engine = shop.engine(&store);
+    let plan = steps("end").effect("only", "count", "\"x\"").gives(&[("number", "@int(outputs('only').saw)")]);
+    let old = shop.old_run(&engine, &[plan]).await;
+    assert_eq!(old.status, Status::Failed);
+    let new = ended(engine.retry_failed("old", Some("new".to_owned())).await).await;
+    assert_eq!((new.status, shop.paths_of("new")), (Status::Failed, Vec::new()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_try_that_was_mended_in_the_run_is_no_failure() {
     let (store, shop) = (Arc::new(MemoryStore::new()), Shop::default());
