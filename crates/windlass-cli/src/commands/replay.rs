@@ -35,10 +35,10 @@ pub fn replay(global: &Global, args: &args::Replay) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The oldest state there is: none at all if the whole journal is kept.
+/// The oldest state there is: none at all if the whole journal is kept, unless the run was made from another's state.
 fn begin(store: &dyn Store, row: &RunRow, program: &Program) -> Result<RunImage, Failure> {
     let whole = store.journal(&row.run, 0, 1)?.first().is_none_or(|first| first.first_tick == 0);
-    let state = match store.oldest_snapshot(&row.run)?.filter(|_| !whole) {
+    let state = match store.oldest_snapshot(&row.run)?.filter(|snapshot| !whole || snapshot.tick == 0) {
         Some(snapshot) => {
             let state = windlass_runtime::decode_state(&snapshot.body)?;
             compare(&state, &snapshot)?;
