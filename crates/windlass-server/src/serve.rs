@@ -20,8 +20,8 @@ use crate::auth::Public;
 use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
-use crate::{App, Problem, api, edge, page};
 use crate::triggers::Scheduler;
+use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
