@@ -330,6 +330,10 @@ export interface Trigger {
   kind: string;
   url?: string | null;
   schedule?: Json;
+  /** How a caller proves who it is. */
+  proof?: "signature" | "token" | "nothing";
+  /** What becomes of firings that were missed. */
+  catch_up?: string;
   next_at?: string | null;
   last_at?: string | null;
   last_error?: Json;

@@ -19,7 +19,8 @@ export function ProgressStrip({ strip, most = null, open = false, mini = false, 
   const cells = strip.cells;
   const done = cells.length;
   const perCell = done > 0 ? strip.turns / done : 1;
-  const ahead = open && most !== null && most > strip.turns ? Math.min(Math.round((most - strip.turns) / perCell), Math.max(0, done * 4 + 20)) : 0;
+  // What is ahead takes its share, but leaves a quarter at least to what has been.
+  const ahead = open && most !== null && most > strip.turns ? Math.min((most - strip.turns) / perCell, Math.max(1, done) * 3) : 0;
   const few = done + ahead <= 40;
   const shown = at !== null ? cells[at] : undefined;
   const choose = (index: number) => {
@@ -63,9 +64,7 @@ export function ProgressStrip({ strip, most = null, open = false, mini = false, 
             </span>
           );
         })}
-        {Array.from({ length: ahead }, (_, index) => (
-          <span key={`ahead ${index}`} className={`strip-cell ahead${few ? " whole" : ""}`} />
-        ))}
+        {ahead > 0 ? <span className="strip-cell ahead" style={{ flexGrow: ahead, ...(few ? { maxWidth: ahead * 27 } : {}) }} /> : null}
       </div>
       {mini ? null : <p className="strip-said small muted">{shown ? cellWords(shown) : label}</p>}
     </div>

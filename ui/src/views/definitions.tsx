@@ -40,7 +40,7 @@ export default function Definitions() {
         <div className="panel table-wrap">
           <table className="table">
             <thead>
-              <tr><th>Name</th><th>Version</th><th>Dialect</th><th>Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
+              <tr><th>Name</th><th>Version</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
             </thead>
             <tbody>
               {list.value.items.map((one) => (
@@ -53,8 +53,8 @@ export default function Definitions() {
                     {one.enabled ? null : <span className="tag">triggers off</span>}
                   </td>
                   <td className="number">{one.version}</td>
-                  <td><span className="tag">{one.dialect}</span></td>
-                  <td className="muted">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>
+                  <td className="wide-only"><span className="tag">{one.dialect}</span></td>
+                  <td className="muted wide-only">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>
                   <td className="muted nowrap"><Ago at={one.registered_at} /></td>
                   <td className="nowrap"><Link to={to(["runs"], { definition: one.name })}>Runs</Link></td>
                 </tr>

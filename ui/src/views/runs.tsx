@@ -178,7 +178,7 @@ function useRuns(filter: Filter): RunList {
     onMessages: (messages) => {
       if (messages.some((message) => message.event === "resync")) reload();
       const changes = messages.filter((message) => message.event === "run").map((message) => JSON.parse(message.data) as RunSummary);
-      if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter), old)));
+      if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter, next === null), old)));
     },
   });
   return { items, more: next !== null, problem, link, reload, loadMore };
@@ -190,7 +190,7 @@ function merged(old: RunSummary[], more: RunSummary[]): RunSummary[] {
 }
 
 /** A run that has changed, where it belongs under this filter. */
-export function placed(list: RunSummary[], run: RunSummary, filter: Filter): RunSummary[] {
+export function placed(list: RunSummary[], run: RunSummary, filter: Filter, whole = true): RunSummary[] {
   const at = list.findIndex((one) => one.run === run.run);
   const wanted =
     (filter.status === "" || filter.status === run.status) &&
@@ -202,7 +202,9 @@ export function placed(list: RunSummary[], run: RunSummary, filter: Filter): Run
   }
   if (!wanted || filter.search !== "") return list;
   const newer = list.findIndex((one) => (one.number ?? 0) < (run.number ?? Number.MAX_SAFE_INTEGER));
-  return newer === -1 ? list : [...list.slice(0, newer), run, ...list.slice(newer)];
+  // Older than all that is shown: it is on a later page, if there are any.
+  if (newer === -1) return whole ? [...list, run] : list;
+  return [...list.slice(0, newer), run, ...list.slice(newer)];
 }
 
 function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean; onMore(): void }) {

@@ -36,7 +36,7 @@ export default function Triggers() {
                     {one.schedule ? <p className="mono small muted wrap">{typeof one.schedule === "string" ? one.schedule : brief(one.schedule, 200)}</p> : null}
                     {one.last_error ? <p className="bad-text small wrap">{errorText(one.last_error)}</p> : null}
                   </td>
-                  <td><span className="tag">{one.kind}</span></td>
+                  <td><span className="tag">{one.kind}</span>{one.proof ? <p className="small muted">{one.proof === "nothing" ? "anybody may call it" : `by ${one.proof}`}</p> : null}{one.catch_up ? <p className="small muted">missed: {one.catch_up}</p> : null}</td>
                   <td>{one.last_error ? <Status status="failed" /> : one.enabled ? <span className="status tone-good">on</span> : <span className="status tone-calm">off</span>}</td>
                   <td className="muted nowrap">{one.next_at ? <Ago at={one.next_at} /> : "–"}</td>
                   <td className="muted nowrap">{one.last_at ? <Ago at={one.last_at} /> : "–"}</td>

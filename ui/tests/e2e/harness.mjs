@@ -1,19 +1,25 @@
 // The real program, a real browser, and little else.
 
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer, request as ask } from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
+/** Loops of the tests are longer than what is usual, and all their turns are kept. */
+const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURNS: "100000" };
+
 /** Starts the program on a free port, in a folder of its own. */
 export async function startServer(program, more = []) {
   const folder = mkdtempSync(join(tmpdir(), "windlass-page-"));
-  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  if (process.env.MAKE_AUDIT) mkdirSync(join(folder, "store/audit"), { recursive: true });
+  const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...LIMITS } });
   let errors = "";
   child.stderr.on("data", (piece) => (errors += piece));
   const said = await new Promise((resolve, reject) => {
@@ -39,6 +45,39 @@ export async function startServer(program, more = []) {
     rmSync(folder, { recursive: true, force: true });
   };
   return { address: said.address, page: said.page, token, stop, errors: () => errors };
+}
+
+/** The page of `ui/dist` in front of a program that has an older one inside: for work on the page. */
+export async function withFreshPage(server) {
+  const dist = fileURLToPath(new URL("../../dist", import.meta.url));
+  const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+  const policy = (await fetch(server.address)).headers.get("content-security-policy");
+  const proxy = createServer((request, response) => {
+    const path = new URL(request.url, "http://x").pathname;
+    const file = extname(path) ? join(dist, path) : join(dist, "index.html");
+    if (!/^\/(api|hooks|healthz|readyz|metrics)/.test(path) && existsSync(file)) {
+      response.writeHead(200, { "content-type": types[extname(file)], "content-security-policy": policy });
+      createReadStream(file).pipe(response);
+      return;
+    }
+    const to = new URL(server.address);
+    const headers = { ...request.headers, host: to.host, ...(request.headers.origin ? { origin: to.origin } : {}) };
+    const asked = ask({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    asked.on("error", () => response.destroy());
+    request.pipe(asked);
+    response.on("close", () => asked.destroy());
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const address = `http://127.0.0.1:${proxy.address().port}`;
+  const stop = async () => {
+    proxy.closeAllConnections();
+    proxy.close();
+    await server.stop();
+  };
+  return { ...server, address, page: server.page.replace(server.address, address), stop };
 }
 
 /** The API, as a program uses it. */

@@ -4,7 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CASES } from "./cases.mjs";
-import { client, startBrowser, startServer, until } from "./harness.mjs";
+import { client, startBrowser, startServer, until, withFreshPage } from "./harness.mjs";
 import { DEFINITIONS } from "./seeds.mjs";
 
 const program = process.argv[2] ?? process.env.WINDLASS_BIN;
@@ -17,7 +17,8 @@ const out = fileURLToPath(new URL("out", import.meta.url));
 /** A program that is built for debugging is slower than the one that people use. */
 const limits = { loop_ms: Number(process.env.WINDLASS_LOOP_MS ?? 200) };
 
-const server = await startServer(program);
+const started = await startServer(program);
+const server = process.env.WINDLASS_FRESH_PAGE ? await withFreshPage(started) : started;
 const browser = await startBrowser();
 const api = client(server);
 let failed = 0;

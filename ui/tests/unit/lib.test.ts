@@ -174,6 +174,11 @@ describe("the list of runs", () => {
     expect(placed([run(3), run(1)], run(2), all).map((one) => one.number)).toEqual([3, 2, 1]);
     expect(placed([run(3), run(1)], run(4), all).map((one) => one.number)).toEqual([4, 3, 1]);
   });
+  it("begins with the first, and leaves to later pages what is older than this one", () => {
+    expect(placed([], run(1), all)).toHaveLength(1);
+    expect(placed([run(3)], run(2), all, true).map((one) => one.number)).toEqual([3, 2]);
+    expect(placed([run(3)], run(2), all, false)).toHaveLength(1);
+  });
   it("changes one that it has, whatever the filter", () => {
     const list = placed([run(3), run(1)], run(3, "failed"), { ...all, status: "running" });
     expect(list.map((one) => one.status)).toEqual(["failed", "running"]);

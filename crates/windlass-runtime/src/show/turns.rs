@@ -10,8 +10,8 @@ use super::error_of_run;
 use crate::codec::{self, TurnPack};
 use crate::{FinalReport, RuntimeError};
 
-/// Rows read at first; more until the page is full.
-const ROWS_AT_FIRST: u32 = 64;
+/// Rows read at first; more until the page is full. Few: a row may hold a thousand turns, and all of them are unpacked.
+const ROWS_AT_FIRST: u32 = 2;
 
 /// More turns than ever run at once: why a loop has ended, and what it cut off, is among the last so many.
 const LAST: u64 = 256;

@@ -136,7 +136,7 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
                     )}
                     <button type="button" className="name-button" title={`${step.path}, ${step.kind}, ${words(step.status)}`} onClick={() => onChoose(step.path)}>
                       <Mark status={step.status} size={14} />
-                      <span className="cut">{step.name || step.path}</span>
+                      <span className="cut">{step.kind === "turn" ? `turn ${turnOf(step.path)}` : step.name || step.path}</span>
                     </button>
                   </span>
                   <span className="timeline-track" onClick={() => onChoose(step.path)}>
@@ -157,6 +157,11 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
       </div>
     </div>
   );
+}
+
+/** `a[3]` or, in the playbooks' own spelling, `a.3` is turn 3. */
+function turnOf(path: string): string {
+  return /(\d+)\]?$/.exec(path)?.[1] ?? path;
 }
 
 export function flattened(branches: Record<string, Branch>, open: Set<string>, parent = "", depth = 0): Row[] {
