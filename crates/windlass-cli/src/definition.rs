@@ -236,7 +236,7 @@ fn mentions_agents(source: &Source) -> bool {
 
 fn activity(activity: &Activity) -> windlass_loom::Activity {
     let target = match activity.target {
-        Target::Endpoint { .. } => windlass_loom::Target::Tool,
+        Target::Endpoint { .. } | Target::Worker => windlass_loom::Target::Tool,
         Target::Workflow(_) => windlass_loom::Target::Workflow(activity.name.clone()),
     };
     windlass_loom::Activity { name: activity.name.clone(), target }

@@ -36,7 +36,8 @@ pub fn is_internal(info: &ToolInfo) -> bool {
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
-    tools_within(settings, Outbound::open(), &Manners::of_run(settings))
+    let tools = tools_within(settings, Outbound::open(), &Manners::of_run(settings))?;
+    Ok(crate::secrets::edge(settings)?.around(tools))
 }
 
 /// All tools, for definitions that may reach so much. What the settings themselves name is reached besides.
@@ -58,7 +59,7 @@ pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) 
         let trusting = http.trusting([url.as_str()]);
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
     }
-    Ok(crate::secrets::edge(settings)?.around(tools))
+    Ok(tools)
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.

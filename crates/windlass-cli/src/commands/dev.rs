@@ -38,6 +38,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: None,
+            gate: Arc::new(crate::secrets::seals(&settings).lenient()),
             log: Log::new(args.log),
         };
         // Watched before they are looked at: what changes in between is looked at again.

@@ -10,7 +10,8 @@ use crate::args::{self, Global};
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::host::{self, Interrupts};
-use crate::service::{self, Base, Log, Place, PlainCompiler, Plan};
+use crate::served::{CatalogCompiler, server_tools};
+use crate::service::{self, Base, Log, Place, Plan};
 use crate::stores;
 
 pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
@@ -24,29 +25,39 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
         // Listened for from the beginning: whoever stops a server while it starts means it.
         let interrupts = Interrupts::listen()?;
         let log = Log::new(args.log);
+        let tools = server_tools(&settings)?;
         let plan = Plan {
             settings: &settings,
             place: Place::Kept(stores::directory(global)),
             options,
             sqlite: host::sqlite_options(&args.testing),
             commit_hook: host::commit_hook(&args.testing)?,
+            gate: tools.gate.clone(),
             log,
         };
-        let base = Base::open(plan, |_| crate::tools::tools(&settings))?;
-        let service = base.serve(Arc::new(PlainCompiler(settings.clone()))).await?;
+        let base = Base::open(plan, |dispatcher| Ok(tools.routed(dispatcher)))?;
+        let compiler = CatalogCompiler::new(settings.clone(), tools.remote.clone());
+        let service = base.serve(Arc::new(compiler)).await?;
         log.say("started", &[("address", Value::from(service.address.as_str()))]);
         service.tell(global)?;
         service.until_stopped(interrupts).await
     })
 }
 
-fn options(args: &args::Serve, _settings: &Settings) -> ServerOptions {
-    let usual = ServerOptions::default();
+/// What is typed counts more than what the settings say.
+fn options(args: &args::Serve, settings: &Settings) -> ServerOptions {
+    let (usual, server) = (ServerOptions::default(), &settings.server);
     ServerOptions {
-        bind: args.bind.unwrap_or(usual.bind),
+        bind: args.bind.or(server.bind).unwrap_or(usual.bind),
         open: args.no_auth,
-        hosts: args.host.clone(),
-        drain: args.drain.map_or(usual.drain, Duration::from_secs),
+        hosts: args.host.iter().chain(&server.hosts).cloned().collect(),
+        rate_per_second: server.rate.unwrap_or(usual.rate_per_second),
+        lease: server.lease.map_or(usual.lease, windlass_value::Duration::to_std),
+        drain: args
+            .drain
+            .map(Duration::from_secs)
+            .or(server.drain.map(windlass_value::Duration::to_std))
+            .unwrap_or(usual.drain),
         ..usual
     }
 }

@@ -22,6 +22,8 @@ pub enum Target {
     Endpoint { url: String, method: String, headers: Vec<(String, Secret)>, timeout: Option<Duration> },
     /// Another definition, run as a child.
     Workflow(PathBuf),
+    /// A tool that workers of a server have under this name.
+    Worker,
 }
 
 /// A text from the file, or the name of an environment variable that holds it. Read only when it is needed, so that
@@ -164,6 +166,8 @@ pub fn auth(table: toml::Value) -> Result<Auth, Failure> {
 struct ActivityEntry {
     url: Option<String>,
     workflow: Option<PathBuf>,
+    #[serde(default)]
+    worker: bool,
     method: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, Secret>,
@@ -185,7 +189,16 @@ fn activity(name: String, entry: toml::Value, place: &Path) -> Result<Activity, 
         return Err(Failure::usage(message).hint(format!("the tools {} are there already", tools.join(", "))));
     }
     let entry: ActivityEntry = read(entry, &format!("activities.{name}"))?;
-    let hint = "give `url` for a service, or `workflow` for a definition to run as a child";
+    let hint = "give `url` for a service, `workflow` for a definition to run as a child, or `worker = true` for a tool \
+                that workers of a server have";
+    if entry.worker {
+        let others = entry.url.is_some() || entry.workflow.is_some() || entry.method.is_some();
+        if others || entry.timeout.is_some() || !entry.headers.is_empty() {
+            let message = format!("the activity `{name}` is left to workers: nothing else can be said of it");
+            return Err(Failure::usage(message).hint("keep `worker = true` alone"));
+        }
+        return Ok(Activity { name, target: Target::Worker });
+    }
     let target = match (entry.url, entry.workflow) {
         (Some(url), None) => Target::Endpoint {
             url: http_address(url, &format!("activity `{name}`"))?,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_runtime::{Gate, Tools};
+use windlass_server::workers::{Dispatcher, routed};
 use windlass_tools::{Edge, Outbound};
 
 use crate::agents::{self, Manners};
@@ -16,13 +17,26 @@ const SAFE: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "p
 
 /// What a server can do itself, and what it knows and leaves to workers.
 pub struct ServerTools {
-    pub tools: Tools,
+    tools: Tools,
     /// Names of tools that definitions may use and that are off here.
     pub remote: Vec<String>,
-    /// Stands around the tools already; tools whose work is done elsewhere go through `around_remote`.
-    pub edge: Edge,
+    edge: Edge,
     /// Looks at what runs are started with: secure parameters name credentials.
     pub gate: Arc<dyn Gate>,
+}
+
+impl ServerTools {
+    /// Those of the server, and behind the dispatcher those of workers. All of them stand behind one edge: secrets are
+    /// struck out of what workers report, too.
+    pub fn routed(&self, dispatcher: &Arc<Dispatcher>) -> Tools {
+        self.edge.around(routed(&self.tools, dispatcher))
+    }
+
+    /// Those of the server alone.
+    #[cfg(test)]
+    pub fn own(&self) -> Tools {
+        self.edge.around(self.tools.clone())
+    }
 }
 
 /// The safe tools, the activities of the settings, and what `[server] tools` names besides.

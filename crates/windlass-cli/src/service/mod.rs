@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use windlass_runtime::{Engine, EngineOptions, Tools};
+use windlass_runtime::{Engine, EngineOptions, Gate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
 use windlass_server::catalog::Definitions;
@@ -52,6 +52,8 @@ pub struct Plan<'a> {
     pub options: ServerOptions,
     pub sqlite: SqliteOptions,
     pub commit_hook: Option<CommitHook>,
+    /// Looks at what runs are started with.
+    pub gate: Arc<dyn Gate>,
     pub log: Log,
 }
 
@@ -73,7 +75,7 @@ impl Base {
         plan: Plan<'_>,
         tools: impl FnOnce(&Arc<windlass_server::workers::Dispatcher>) -> Result<Tools, Failure>,
     ) -> Result<Base, Failure> {
-        let Plan { settings, place, options, sqlite, commit_hook, log } = plan;
+        let Plan { settings, place, options, sqlite, commit_hook, gate, log } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
             Place::Memory => (Arc::new(MemoryStore::new()), None, None),
             Place::Kept(directory) => {
@@ -81,7 +83,7 @@ impl Base {
                 (store, Some(StoreLock::take(&directory)?), Some(directory))
             }
         };
-        let dispatcher = Arc::new(windlass_server::workers::Dispatcher::default());
+        let dispatcher = Arc::new(windlass_server::workers::Dispatcher::new(options.lease));
         let engine = EngineOptions {
             tools: tools(&dispatcher)?,
             languages: crate::image::languages(),
@@ -89,6 +91,7 @@ impl Base {
             release_after: RELEASE_AFTER,
             adopt: true,
             commit_hook,
+            gate: Some(gate),
             notices: Some(Arc::new(move |notice| log.notice(notice))),
             ..EngineOptions::default()
         };
