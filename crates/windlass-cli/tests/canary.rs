@@ -70,8 +70,18 @@ fn playbook(service: &str) -> String {
 
 const AGENTS: &str = "name: crew\nagents: {a: {description: d, prompt: x, model: house/m}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
 
+/// A test that fails leaves no server behind.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 struct Server {
-    child: Child,
+    child: Process,
     address: String,
     token: String,
     out: std::thread::JoinHandle<String>,
@@ -102,17 +112,22 @@ fn start(place: &Place) -> Server {
         ("CANARY_AGENT", planted(9).to_owned()),
     ];
     command.envs(variables).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the server starts");
-    let mut out = BufReader::new(child.stdout.take().expect("its stdout"));
-    let mut err = child.stderr.take().expect("its stderr");
+    let mut child = Process(command.spawn().expect("the server starts"));
+    let mut out = BufReader::new(child.0.stdout.take().expect("its stdout"));
+    let mut err = child.0.stderr.take().expect("its stderr");
     let err = std::thread::spawn(move || {
         let mut said = Vec::new();
         let _ = err.read_to_end(&mut said);
         String::from_utf8_lossy(&said).into_owned()
     });
     let mut first = String::new();
-    out.read_line(&mut first).expect("its first line");
-    let told: Value = serde_json::from_str(&first).unwrap_or_else(|_| panic!("what it says first: {first:?}"));
+    let told: Value = loop {
+        let more = out.read_line(&mut first).expect("its first lines");
+        match serde_json::from_str(&first) {
+            Ok(told) => break told,
+            Err(_) => assert_ne!(more, 0, "what it says first: {first:?}"),
+        }
+    };
     let token_file = told["token_file"].as_str().expect("where the token is");
     let token = std::fs::read_to_string(place.path("").join(token_file)).expect("the token").trim().to_owned();
     let out = std::thread::spawn(move || {
@@ -287,9 +302,9 @@ fn no_secret_leaves_the_tool_that_it_was_meant_for() {
             seen.insert(path.display().to_string(), std::fs::read(&path).expect("readable"));
         }
     }
-    let process = rustix::process::Pid::from_child(&server.child);
+    let process = rustix::process::Pid::from_child(&server.child.0);
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("told to stop");
-    server.child.wait().expect("stopped");
+    server.child.0.wait().expect("stopped");
     seen.insert("stdout".to_owned(), server.out.join().expect("read").into_bytes());
     seen.insert("stderr".to_owned(), server.err.join().expect("read").into_bytes());
     for path in files(&place.path("")).into_iter().filter(|path| path.extension().is_some()) {
