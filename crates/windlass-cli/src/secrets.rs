@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use windlass_tools::chat::PROVIDERS;
 use windlass_tools::{Credential, Credentials, Edge, Seals, Secret};
@@ -73,7 +74,8 @@ fn make_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|error| std::io::Error::other(error.to_string()))?;
     std::fs::create_dir_all(store)?;
-    let draft = store.join(format!("{KEY_FILE}.{}", std::process::id()));
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let draft = store.join(format!("{KEY_FILE}.{}.{}", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     file.write_all(text.as_bytes())?;

@@ -36,6 +36,11 @@ pub fn is_internal(info: &ToolInfo) -> bool {
 const MODEL_URL: &str = "https://api.openai.com/v1";
 
 pub fn tools(settings: &Settings) -> Result<Tools, Failure> {
+    Ok(crate::secrets::edge(settings)?.around(trusted(settings)?))
+}
+
+/// All tools for files that are trusted, before anything stands around them.
+pub fn trusted(settings: &Settings) -> Result<Tools, Failure> {
     tools_within(settings, Outbound::open(), &Manners::of_run(settings))
 }
 
@@ -58,7 +63,7 @@ pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) 
         let trusting = http.trusting([url.as_str()]);
         tools = tools.with(&activity.name, EndpointTool::new(endpoint, trusting));
     }
-    Ok(crate::secrets::edge(settings)?.around(tools))
+    Ok(tools)
 }
 
 /// A run that goes on needs what it began with: without it, it would fail for good.

@@ -37,21 +37,15 @@ impl Edge {
         Edge(Arc::new(Inner { seals, credentials, known: Redaction::of_secrets(known) }))
     }
 
-    /// All of them behind it.
+    /// All of them behind it. What is done by somebody else gets references as they are: they are opened there.
     pub fn around(&self, tools: Tools) -> Tools {
-        tools.each(|tool| Guarded { tool, edge: self.clone(), opens: true })
-    }
-
-    /// For tools whose work is done elsewhere: references stay what they are until they are there.
-    pub fn around_remote(&self, tools: Tools) -> Tools {
-        tools.each(|tool| Guarded { tool, edge: self.clone(), opens: false })
+        tools.each(|tool| Guarded { tool, edge: self.clone() })
     }
 }
 
 struct Guarded {
     tool: Arc<dyn Tool>,
     edge: Edge,
-    opens: bool,
 }
 
 impl Tool for Guarded {
@@ -62,7 +56,7 @@ impl Tool for Guarded {
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
         let mut opened = Opened::default();
-        if self.opens && has_reference(&call.input) {
+        if has_reference(&call.input) && !self.tool.shows_alive(&call) {
             match inner.open(&call.input, &mut opened) {
                 Ok(input) => call.input = input,
                 Err(error) => return Box::pin(std::future::ready(TaskOutcome::failure(error))),

@@ -44,7 +44,8 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         // Watched before they are looked at: what changes in between is looked at again.
         let watcher = Watcher::new(&roots)?;
         let gate = Arc::new(crate::secrets::seals(&settings).lenient());
-        let base = Base::open(plan, &crate::tools::tools(&settings)?, &crate::secrets::edge(&settings)?, gate)?;
+        let tools = crate::tools::trusted(&settings)?;
+        let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new()))).await?;
         let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
         let folder = looked(folder).await?;

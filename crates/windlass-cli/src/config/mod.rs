@@ -274,6 +274,7 @@ mod tests {
             ("[activities.http]\nurl = \"http://x\"\n", "cannot be called"),
             ("[activities.a]\nurl = \"x\"\n", "no address"),
             ("[activities.a]\nurl = \"http://x\"\nworkflow = \"y\"\n", "keep one"),
+            ("[activities.a]\nurl = \"http://x\"\nworker = true\n", "done by workers"),
             ("[activities.a]\nadress = \"http://x\"\n", "unknown field"),
             ("[activities.a]\nurl = \"http://x\"\ntimeout = \"soon\"\n", "no span of time"),
             ("[limits]\n\n[activities.a]\n", "windlass.toml:3"),

@@ -16,10 +16,10 @@ const SAFE: [&str; 6] = ["agent_model", "http", "http_call", "model", "noop", "p
 
 /// What a server can do itself, and what it knows and leaves to workers.
 pub struct ServerTools {
+    /// Not behind the edge yet.
     pub tools: Tools,
     /// Names of tools that definitions may use and that are off here.
     pub remote: Vec<String>,
-    /// Stands around the tools already; tools whose work is done elsewhere go through `around_remote`.
     pub edge: Edge,
     /// Looks at what runs are started with: secure parameters name credentials.
     pub gate: Arc<dyn Gate>,

@@ -65,7 +65,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Must be called inside the runtime. What `tools` do not do is for workers on other machines.
+    /// Must be called inside the runtime. What `tools` do not do is for workers on other machines; all of it goes through
+    /// the edge.
     pub fn open(plan: Plan<'_>, tools: &Tools, edge: &Edge, gate: Arc<dyn Gate>) -> Result<Base, Failure> {
         let Plan { settings, place, options, sqlite, commit_hook, log } = plan;
         let (store, lock, directory): (Arc<dyn Store>, _, _) = match place {
@@ -77,7 +78,7 @@ impl Base {
         };
         let dispatcher = Arc::new(Dispatcher::new(options.lease));
         let engine = EngineOptions {
-            tools: edge.around_remote(routed(tools, &dispatcher)),
+            tools: edge.around(routed(tools, &dispatcher)),
             gate: Some(gate),
             languages: crate::image::languages(),
             limits: settings.limits.clone(),
