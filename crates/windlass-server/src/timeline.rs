@@ -8,7 +8,7 @@ use windlass_core::plan::Plan;
 use windlass_value::{Timestamp, Value};
 
 /// Entries that are kept. Of what is inside of turns, the oldest go first.
-const ENTRIES_MAX: usize = 20_000;
+const ENTRIES_MAX: usize = 5_000;
 
 /// One time that something began.
 #[derive(Clone, Debug, PartialEq)]

@@ -140,7 +140,7 @@ impl Engine {
         }
         if journaled {
             drop(turn);
-            return self.attach(&run, false, true).await;
+            return Ok(RunHandle { created: true, ..self.attach(&run, false, true).await? });
         }
         let handle = self.inner.track(&run, true);
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };

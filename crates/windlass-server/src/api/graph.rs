@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use windlass_core::plan::Plan;
-use windlass_runtime::show::{Seen, report_of};
+use windlass_runtime::show::Seen;
 use windlass_value::{Timestamp, Value};
 
 use super::models::{Position, RunError, row_of};
@@ -87,7 +87,7 @@ pub async fn steps(
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let program = app.engine.program(&row.plan)?;
-        let over = report_of(&row)?.is_some();
+        let over = row.status.is_final();
         let found = paint::timeline(app, &row, &program.plan, |timeline, now| {
             let now = if over { row.changed_at } else { now };
             let mut inside = timeline.inside(&query.parent, query.from);

@@ -12,9 +12,7 @@ use windlass_syntax::did_you_mean;
 
 use crate::Problem;
 use crate::problem::codes;
-
-/// Bytes of a request's body.
-pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+use crate::serve::BODY_BYTES_MAX;
 
 /// Letters of a definition's name.
 const NAME_BYTES_MAX: usize = 256;

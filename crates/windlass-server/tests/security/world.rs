@@ -82,6 +82,9 @@ impl World {
     pub async fn ask(&self, request: Request<Body>) -> Answer {
         let answer = self.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
+        // A stream has no end.
+        let endless = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+        let body = if endless { Body::empty() } else { body };
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
         Answer { status: parts.status, headers: parts.headers, body }
     }
