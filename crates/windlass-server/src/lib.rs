@@ -26,6 +26,8 @@ mod rate;
 mod serve;
 pub mod streams;
 mod timeline;
+#[cfg(feature = "otel")]
+pub mod trace;
 pub mod triggers;
 pub mod views;
 pub mod workers;

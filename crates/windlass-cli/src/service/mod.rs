@@ -2,6 +2,7 @@
 
 mod lock;
 mod log;
+mod traces;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,9 @@ pub use log::Log;
 
 /// A run that only waits leaves memory soon: a server has many of them.
 const RELEASE_AFTER: Duration = Duration::from_secs(10);
+
+/// What a collector has not taken by then is let go of.
+const TRACES_WITHIN: Duration = Duration::from_secs(2);
 
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
 pub fn runtime() -> Result<Runtime, Failure> {
@@ -128,13 +132,14 @@ impl Base {
             views: Default::default(),
         };
         let app = App::new(parts);
+        let traces = traces::start(&app)?;
         let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
         let address = format!("http://{}", running.address);
         if let Some(lock) = &mut lock {
             lock.tell(&address);
         }
         let token = token.map(|token| token.reveal().to_owned());
-        Ok(Service { app, running, address, token, directory, drain, log, _lock: lock })
+        Ok(Service { app, running, address, token, directory, drain, log, traces, _lock: lock })
     }
 }
 
@@ -161,6 +166,7 @@ pub struct Service {
     directory: Option<PathBuf>,
     drain: Duration,
     pub log: Log,
+    traces: Option<traces::Traces>,
     _lock: Option<StoreLock>,
 }
 
@@ -206,10 +212,13 @@ impl Service {
     }
 
     pub async fn stop(self, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
-        let Service { running, log, drain, .. } = self;
+        let Service { running, log, drain, traces, .. } = self;
         log.say("draining", &[("seconds", Value::from(drain.as_secs()))]);
         tokio::select! {
             stopped = running.stop() => {
+                if let Some(traces) = traces {
+                    traces.stop(TRACES_WITHIN).await;
+                }
                 log.say("stopped", &[]);
                 stopped.map(|()| Exit::Good).map_err(|error| Failure::new(Exit::Otherwise, error.to_string()))
             }

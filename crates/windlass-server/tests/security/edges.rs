@@ -104,7 +104,7 @@ async fn every_answer_has_its_headers() {
         asking("GET", "/healthz", None, None),
         asking("GET", "/api/v1/tokens", Some(&world.first), None),
         asking("GET", "/api/v1/tokens", None, None),
-        asking("GET", "/nowhere", None, None),
+        asking("GET", "/api/v1/nowhere", None, None),
         asking("PUT", "/healthz", None, None),
         asking("GET", "http://evil.example/", None, None),
     ];
@@ -179,7 +179,7 @@ async fn errors_of_the_routes_are_problems() {
         (take("application/json", Body::from("{")), 400, "WND-3000"),
         (take("application/json", Body::from(vec![b' '; BODY_BYTES_MAX + 1])), 413, "WND-3005"),
         (asking("GET", "/takes", None, None), 405, "WND-3015"),
-        (asking("GET", "/nowhere", None, None), 404, "WND-3003"),
+        (asking("GET", "/api/v1/nowhere", None, None), 404, "WND-3003"),
         (asking("GET", "/panics", None, None), 500, "WND-3099"),
     ];
     for (request, status, code) in cases {
@@ -228,7 +228,7 @@ async fn figures_are_complete_and_bounded() {
     let world = World::new();
     world.post("/api/v1/tokens", json!({ "name": "x", "scopes": ["read"] })).await;
     for number in 0..20 {
-        world.ask(asking("GET", &format!("/nowhere/{number}"), None, None)).await;
+        world.ask(asking("GET", &format!("/api/v1/nowhere/{number}"), None, None)).await;
         world.ask(asking(&format!("M{number}"), "/healthz", None, None)).await;
     }
     let answer = world.get("/metrics").await;
@@ -258,5 +258,5 @@ async fn figures_are_complete_and_bounded() {
     for line in expected {
         assert!(text.contains(line), "{line} is not in:\n{text}");
     }
-    assert!(!text.contains("/nowhere") && !text.contains("M1\""));
+    assert!(!text.contains("/api/v1/nowhere") && !text.contains("M1\""));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_server::ServerOptions;
 use windlass_server::auth::tokens::{self, TokenError};
 use windlass_server::auth::{Scope, first_token};
-use windlass_store::{SqliteOptions, SqliteStore, StoreRecords};
+use windlass_store::{SqliteOptions, SqliteStore};
 
 use crate::world::{World, asking};
 

@@ -82,10 +82,12 @@ impl World {
     pub async fn ask(&self, request: Request<Body>) -> Answer {
         let answer = self.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
-        // A stream has no end.
-        let endless = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
-        let body = if endless { Body::empty() } else { body };
-        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec();
+        let kind = parts.headers.get(header::CONTENT_TYPE).map_or("", |kind| kind.to_str().unwrap());
+        // A stream may never end: that it was begun is the answer.
+        let body = match kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson") {
+            true => Vec::new(),
+            false => axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec(),
+        };
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
