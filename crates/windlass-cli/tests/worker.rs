@@ -45,11 +45,7 @@ async fn server(store: &Path, port: u16) -> Server {
     let mut languages = windlass_expr::wdl::languages();
     languages.push(Arc::new(windlass_expr::jinja::Jinja));
     languages.push(Arc::new(windlass_expr::steps::Steps));
-    let options = EngineOptions {
-        tools: routed(&Tools::new(), &dispatcher),
-        languages,
-        ..EngineOptions::default()
-    };
+    let options = EngineOptions { tools: routed(&Tools::new(), &dispatcher), languages, ..EngineOptions::default() };
     let engine = Engine::new(store.clone(), options).expect("an engine");
     let app = App::new(Parts {
         engine,
@@ -62,6 +58,7 @@ async fn server(store: &Path, port: u16) -> Server {
         audit: Default::default(),
         dispatcher,
         metrics: Default::default(),
+        views: Default::default(),
     });
     let running = serve(app.clone()).await.expect("it listens");
     Server { app, running }
@@ -74,7 +71,9 @@ impl Server {
 
     /// A playbook of one step: a command of the shell.
     async fn start(&self, run: &str, command: &str) -> RunHandle {
-        let text = format!("metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n");
+        let text = format!(
+            "metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n"
+        );
         let compiled = windlass_noetl::compile(&Source::new("t.yaml", text), &Options::default()).expect("a playbook");
         let (hash, _) = self.app.engine.add_plan(compiled.plan).expect("a plan");
         let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };

@@ -150,7 +150,8 @@ mod tests {
             ("http://", false, Some("no address")),
         ];
         for (server, insecure, expected) in table {
-            let made = Client::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
+            let made =
+                Client::new(server, &Secret::new("wl_x"), insecure).err().map(|failure| failure.message().to_owned());
             match expected {
                 Some(part) => assert!(made.as_ref().is_some_and(|said| said.contains(part)), "{server}: {made:?}"),
                 None => assert_eq!(made, None, "{server}"),

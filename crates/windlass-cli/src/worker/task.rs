@@ -160,8 +160,7 @@ impl Worker {
                 self.client.post("fail", &fail, SLACK * 4).await
             }
             None => {
-                let complete =
-                    Complete { worker, run, job: number, epoch, output, meta, facts, again, beside, awaits };
+                let complete = Complete { worker, run, job: number, epoch, output, meta, facts, again, beside, awaits };
                 self.client.post("complete", &complete, SLACK * 4).await
             }
         }

@@ -186,7 +186,11 @@ async fn a_token_for_something_else_does_no_work() {
         }
     }
     let token = server.token(Scope::Work);
-    assert_eq!(server.ask("GET", "/workers", &token, &Json::Null).await.0.as_u16(), 403, "it works, and looks at nothing");
+    assert_eq!(
+        server.ask("GET", "/workers", &token, &Json::Null).await.0.as_u16(),
+        403,
+        "it works, and looks at nothing"
+    );
     assert_eq!(server.ask("POST", "/workers/w/drain", &token, &json!({})).await.0.as_u16(), 403);
     let (_, leased) = server.ask("POST", "/worker/lease", &token, &calls[0].1).await;
     assert_eq!(leased["jobs"][0]["run"], json!("r"), "{leased}");
