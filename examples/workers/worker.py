@@ -7,8 +7,7 @@ class Stale(Exception): """The job is no longer ours: nothing we say of it count
 
 class Worker:
     def __init__(self, args):
-        self.args, self.id, self.every, self.draining = args, uuid.uuid4().hex, 5.0, False
-        self.job, self.stop = None, threading.Event()  # what we have; it is cancelled or lost
+        self.args, self.id, self.job, self.every, self.draining = args, uuid.uuid4().hex, None, 5.0, False
 
     def post(self, path, **body):
         headers = {"Authorization": "Bearer " + os.environ["WINDLASS_TOKEN"], "Content-Type": "application/json"}
@@ -28,16 +27,18 @@ class Worker:
             time.sleep(wait)
             wait = min(wait * 2, 2.0)
 
-    def lease(self, *more):
-        return {name: self.job[name] for name in ("run", "job", "epoch", *more)}
+    def lease(self, job, *more):
+        return {name: job[name] for name in ("run", "job", "epoch", *more)}
 
     def beat(self):
-        jobs = [self.lease("key", "attempt")] if self.job else []
+        job = self.job
+        jobs = [self.lease(job, "key", "attempt")] if job else []
         heard = self.post("heartbeat", jobs=jobs, draining=self.draining)
         for renewed in heard["renewed"]:  # after a restart of the server it is ours under a new epoch
-            self.job["epoch"] = renewed["epoch"]
-        if heard["lost"] or heard["cancelled"]:
-            self.stop.set()
+            job["epoch"] = renewed["epoch"]
+        for stopped in heard["lost"] + heard["cancelled"]:
+            job["lost"] = stopped in heard["lost"]
+            job["stop"].set()
         self.draining = self.draining or heard["drain"]
 
     def live(self):
@@ -45,16 +46,15 @@ class Worker:
             self.beat()
 
     def report(self, path, **body):
-        try:
-            return self.post(path, **self.lease(), **body)["next"]
-        except Stale:
-            epoch = self.job["epoch"]
-            self.beat()
-            return self.report(path, **body) if self.job["epoch"] > epoch else None
+        while not self.job.get("lost"):
+            try:
+                return self.post(path, **self.lease(self.job), **body).get("next")
+            except Stale:
+                self.beat()  # it is renewed, or lost; a server that has just started may not know yet
+                time.sleep(0.2)
 
     def do(self, job):
-        self.job = job
-        self.stop.clear()
+        job["stop"], self.job = threading.Event(), job
         try:
             return self.report("complete", output=TOOLS[job["tool"]](self, job["input"]))
         except Exception as error:
@@ -78,8 +78,8 @@ class Worker:
 def count(worker, task):
     """The tool `count`: counts up to a number and tells how far it is."""
     for number in range(1, task["to"] + 1):
-        worker.post("progress", data={"counted": number, "key": worker.job["key"]}, **worker.lease())
-        if worker.stop.wait(worker.args.pause):
+        worker.report("progress", data={"counted": number, "key": worker.job["key"]})
+        if worker.job["stop"].wait(worker.args.pause):
             raise InterruptedError("stopped at %d" % number)
     return {"counted": task["to"], "by": worker.args.name, "key": worker.job["key"]}
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode, header};
 use serde_json::{Value as Json, json};
@@ -40,6 +41,7 @@ impl Compiler for NoCompiler {
 pub struct Server {
     pub store: Arc<MemoryStore>,
     pub app: App,
+    routes: Router,
 }
 
 /// A server whose only tool of its own is `here`.
@@ -95,7 +97,8 @@ fn with_keys(store: Arc<MemoryStore>, commit_hook: Option<CommitHook>, lease: Du
         metrics: Default::default(),
         views: Default::default(),
     };
-    Server { store, app: App::new(parts) }
+    let app = App::new(parts);
+    Server { store, routes: router(app.clone()), app }
 }
 
 impl Server {
@@ -121,7 +124,7 @@ impl Server {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_string()))
             .expect("a request");
-        let answer = tokio::time::timeout(HANG, router(self.app.clone()).oneshot(request)).await.expect("it hangs");
+        let answer = tokio::time::timeout(HANG, self.routes.clone().oneshot(request)).await.expect("it hangs");
         let answer = answer.expect("an answer");
         let status = answer.status();
         let bytes = to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
