@@ -8,9 +8,11 @@ mod disk;
 mod durable;
 mod engine;
 mod expressions;
+mod http;
 mod playbooks;
 mod program;
 mod reducer;
+mod served;
 mod steps;
 
 struct Figure {
@@ -20,7 +22,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 20] = [
+const FIGURES: [Figure; 24] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -131,6 +133,30 @@ const FIGURES: [Figure; 20] = [
         measure: steps::durable_loops,
     },
     Figure { key: "r", what: "reload of a run with 100,000 ticks behind it", target: "50 ms", measure: steps::reload },
+    Figure {
+        key: "s",
+        what: "starts over HTTP, answered when durable, 64 connections, the clients on the same cores",
+        target: "5,000 starts/s",
+        measure: served::starts,
+    },
+    Figure {
+        key: "t",
+        what: "a start at half that rate, from the moment it was due",
+        target: "p99 under 20 ms",
+        measure: served::start_latency,
+    },
+    Figure {
+        key: "u",
+        what: "one busy run with readers of its events",
+        target: "the same rate with 1,000",
+        measure: served::readers,
+    },
+    Figure {
+        key: "v",
+        what: "kill -9 of a server with 1,000 active runs, and its return",
+        target: "ready within 5 s",
+        measure: served::recovery,
+    },
 ];
 
 fn main() {

@@ -1,0 +1,350 @@
+//! The real program as a server, with clients on the same machine: both share its cores.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use windlass_value::{Value, parse_json, to_json};
+
+use crate::disk::{self, Folder};
+use crate::http::{Connection, find};
+
+const CONNECTIONS: usize = 64;
+const GOAL: f64 = 5_000.0;
+
+/// One step that computes: what is measured is the start.
+const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}}}"#;
+
+/// One effect a turn, done at once.
+const BUSY: &str = r#"{"type": "until", "name": "busy", "condition": "@greaterOrEquals(variables('loopIndex'), TURNS)",
+    "limit": {"count": 100000, "timeout": "PT1H"}, "actions": {"work": {"type": "noop", "inputs": "@variables('loopIndex')"}}}"#;
+
+/// In the middle of a loop, waiting for its time, and at a call that takes long.
+const ACTIVE: [(&str, &str); 3] = [
+    ("waits", r#"{"actions": {"wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "hour"}}}}}"#),
+    (
+        "loops",
+        r#"{"type": "until", "name": "polls", "condition": "@equals(1, 2)", "delay": "PT10S",
+        "limit": {"count": 100000, "timeout": "P1D"}, "actions": {"look": {"type": "noop", "inputs": 1}}}"#,
+    ),
+    ("calls", r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"}}}}"#),
+];
+
+/// A server of its own. It is killed when it is dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    token: String,
+    store: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(store: &Path) -> Result<Server, String> {
+        let program = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("windlass")));
+        let program =
+            program.filter(|program| program.exists()).ok_or("the program is not built: cargo build --release")?;
+        let settings = store.with_extension("toml");
+        let rules = "[server]\nrate = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
+        std::fs::write(&settings, rules).map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--json", "--bind", "127.0.0.1:0", "--store"]).arg(store).arg("--config").arg(settings);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.map_err(|error| error.to_string())?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or("it says nothing")?;
+        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        let told = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
+        let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let address = text("address").trim_start_matches("http://").parse().map_err(|_| line.clone())?;
+        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
+        Ok(Server { child, address, token, store: store.to_owned() })
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
+        let (address, token, length) = (self.address, &self.token, body.len());
+        format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n{headers}\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
+        let mut connection = Connection::open(self.address).await.map_err(|error| error.to_string())?;
+        let answer = connection.call(&self.request(method, path, "", body)).await.map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        match answer.status {
+            200..300 => parse_json(&text).map_err(|_| text),
+            status => Err(format!("{method} {path}: {status} {text}")),
+        }
+    }
+
+    async fn register(&self, name: &str, source: &str) -> Result<(), String> {
+        let body = Value::object([("name", Value::from(name)), ("source", Value::from(source))]);
+        self.ask("POST", "/api/v1/definitions", &to_json(&body)).await.map(drop)
+    }
+
+    fn start_of(&self, name: &str, rest: &str) -> Vec<u8> {
+        self.request("POST", "/api/v1/runs", "", &format!(r#"{{"definition":"{name}"{rest}}}"#))
+    }
+}
+
+fn measured(name: &str, measure: impl AsyncFnOnce(Server, &Folder) -> Result<Vec<String>, String>) -> Vec<String> {
+    let folder = Folder::new(name);
+    crate::engine::runtime().block_on(async {
+        let server = match Server::start(&folder.path().join("store")) {
+            Ok(server) => server,
+            Err(why) => return vec![why],
+        };
+        measure(server, &folder).await.unwrap_or_else(|why| vec![format!("failed: {why}")])
+    })
+}
+
+/// Every connection starts a run, waits for the answer, starts the next.
+pub fn starts() -> Vec<String> {
+    let mut lines = measured("starts", async |server, folder| {
+        server.register("tiny", TINY).await?;
+        let server = Arc::new(server);
+        hammer(&server, Duration::from_secs(2)).await?;
+        let mut best = (0.0, 0.0);
+        for _ in 0..3 {
+            let disk = disk::sync_rate(folder.path(), Duration::from_millis(500));
+            let rate = hammer(&server, Duration::from_secs(4)).await?;
+            if rate > best.0 {
+                best = (rate, disk);
+            }
+        }
+        let (rate, disk) = best;
+        Ok(vec![format!(
+            "{rate:.0} starts/s = {:.2} x the target = {:.1} for each of {disk:.0} syncs/s of the disk",
+            rate / GOAL,
+            rate / disk
+        )])
+    });
+    lines.push(peers());
+    lines
+}
+
+async fn hammer(server: &Arc<Server>, time: Duration) -> Result<f64, String> {
+    let request = Arc::new(server.start_of("tiny", ""));
+    let begun = Instant::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (request, address) = (request.clone(), server.address);
+        clients.spawn(async move {
+            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let mut count = 0_u64;
+            while begun.elapsed() < time {
+                let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
+                if answer.status != 202 {
+                    return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
+                }
+                count += 1;
+            }
+            Ok(count)
+        });
+    }
+    let counts: Result<Vec<u64>, String> = clients.join_all().await.into_iter().collect();
+    Ok(counts?.into_iter().sum::<u64>() as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Starts come at their own times, whether or not those before were answered: waiting in line counts.
+pub fn start_latency() -> Vec<String> {
+    const SECONDS: u64 = 5;
+    let rate = GOAL / 2.0;
+    measured("latency", async |server, _| {
+        server.register("tiny", TINY).await?;
+        let server = Arc::new(server);
+        hammer(&server, Duration::from_secs(2)).await?;
+        let mut best: Option<(f64, Vec<f64>)> = None;
+        for _ in 0..3 {
+            let mut times = open_loop(&server, rate, (rate * SECONDS as f64) as u64).await?;
+            times.sort_by(f64::total_cmp);
+            let p99 = times[times.len() * 99 / 100];
+            if best.as_ref().is_none_or(|(before, _)| p99 < *before) {
+                best = Some((p99, times));
+            }
+        }
+        let Some((p99, times)) = best else { return Ok(Vec::new()) };
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        Ok(vec![format!(
+            "{rate:.0} starts/s: p50 {:.2} ms, p99 {p99:.2} ms = {:.2} x the target, longest {:.1} ms",
+            at(0.5),
+            p99 / 20.0,
+            at(1.0)
+        )])
+    })
+}
+
+async fn open_loop(server: &Arc<Server>, rate: f64, count: u64) -> Result<Vec<f64>, String> {
+    let request = Arc::new(server.start_of("tiny", ""));
+    let next = Arc::new(AtomicU64::new(0));
+    let begun = Instant::now() + Duration::from_millis(50);
+    let mut clients = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (request, next, address) = (request.clone(), next.clone(), server.address);
+        clients.spawn(async move {
+            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let mut times = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok(times);
+                }
+                let due = begun + Duration::from_secs_f64(number as f64 / rate);
+                tokio::time::sleep_until(due.into()).await;
+                let answer = connection.call(&request).await.map_err(|error: std::io::Error| error.to_string())?;
+                if answer.status != 202 {
+                    return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
+                }
+                // The clock of the runtime is coarse: what it woke too late is the client's, and counts all the same.
+                times.push(due.elapsed().as_secs_f64() * 1e3);
+            }
+        });
+    }
+    let times: Result<Vec<Vec<f64>>, String> = clients.join_all().await.into_iter().collect();
+    Ok(times?.concat())
+}
+
+/// One busy run, and more and more who read its events as they come.
+pub fn readers() -> Vec<String> {
+    const TURNS: u64 = 1_000;
+    measured("readers", async |server, _| {
+        server.register("busy", &BUSY.replace("TURNS", &TURNS.to_string())).await?;
+        let server = Arc::new(server);
+        let (mut lines, mut alone) = (Vec::new(), 0.0);
+        for readers in [0_usize, 1, 100, 1_000] {
+            let (rate, events) = read_while_running(&server, readers, TURNS).await?;
+            if readers == 0 {
+                alone = rate;
+            }
+            lines.push(format!(
+                "{readers} readers: {rate:.0} turns/s = {:.2} of the rate without; each got all {events} events",
+                rate / alone
+            ));
+        }
+        Ok(lines)
+    })
+}
+
+async fn read_while_running(server: &Arc<Server>, readers: usize, turns: u64) -> Result<(f64, u64), String> {
+    // Paused before it begins: the readers are there when it does.
+    let run = format!("busy-{readers}");
+    let input = format!(r#","id":"{run}""#);
+    let begun = Instant::now();
+    let started = server.ask("POST", "/api/v1/runs", &format!(r#"{{"definition":"busy"{input}}}"#)).await?;
+    let run = started.get("run").and_then(Value::as_str).unwrap_or(&run).to_owned();
+    let path = format!("/api/v1/runs/{run}/events?follow=true");
+    let request = Arc::new(server.request("GET", &path, "accept: text/event-stream\r\n", ""));
+    let mut clients = JoinSet::new();
+    for _ in 0..readers {
+        let (request, address) = (request.clone(), server.address);
+        clients.spawn(async move {
+            let connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let (mut count, mut rest) = (0_u64, Vec::new());
+            let seen = |piece: &[u8]| {
+                rest.extend_from_slice(piece);
+                let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                let lines = &rest[..whole];
+                count += lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"id:")).count() as u64;
+                let ended = find(lines, b"event: end").is_some() || find(lines, b"event:end").is_some();
+                rest.drain(..whole);
+                ended
+            };
+            connection.stream(&request, seen).await.map_err(|error| error.to_string())?;
+            Ok::<u64, String>(count)
+        });
+    }
+    let took = loop {
+        let detail = server.ask("GET", &format!("/api/v1/runs?search={run}&limit=1"), "").await?;
+        let items = detail.get("items").and_then(Value::as_list).unwrap_or_default().to_vec();
+        let ended = items.first().filter(|item| item.get("status").and_then(Value::as_str) == Some("succeeded"));
+        if let Some(item) = ended {
+            let ms = item.get("duration_ms").and_then(Value::as_int).unwrap_or(1).max(1);
+            break ms as f64 / 1e3;
+        }
+        if begun.elapsed() > Duration::from_secs(300) {
+            return Err(format!("{run} does not end"));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let counts: Result<Vec<u64>, String> = clients.join_all().await.into_iter().collect();
+    let counts = counts?;
+    let most = counts.iter().copied().max().unwrap_or(0);
+    match counts.iter().all(|count| *count == most) {
+        true => Ok((turns as f64 / took, most)),
+        false => Err(format!("readers got {} to {most} events", counts.iter().min().copied().unwrap_or(0))),
+    }
+}
+
+/// A thousand runs in the middle of something; the server is killed, and another one started.
+pub fn recovery() -> Vec<String> {
+    const RUNS: usize = 1_000;
+    let service = windlass_tools::test_service::TestService::start().expect("the service starts");
+    let base = service.url("");
+    measured("recovery", async |server, _| {
+        for (name, source) in ACTIVE {
+            server.register(name, &source.replace("SERVICE", base.trim_end_matches('/'))).await?;
+        }
+        let mut connection = Connection::open(server.address).await.map_err(|error| error.to_string())?;
+        for number in 0..RUNS {
+            let request = server.start_of(ACTIVE[number % ACTIVE.len()].0, "");
+            let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
+            if answer.status != 202 {
+                return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
+            }
+        }
+        let store = server.store.clone();
+        let calls = service.requests();
+        drop(server);
+        let begun = Instant::now();
+        let server = Server::start(&store)?;
+        let listening = begun.elapsed();
+        while server.ask("GET", "/readyz", "").await.is_err() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                return Err("it does not get ready".to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let ready = begun.elapsed();
+        let again = (RUNS as u64).div_ceil(ACTIVE.len() as u64);
+        while service.requests() < calls + again && begun.elapsed() < Duration::from_secs(60) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Ok(vec![format!(
+            "{RUNS} active runs: listens after {:.0} ms, ready after {:.0} ms = {:.2} of the target, all calls made again after {:.0} ms",
+            ms(listening),
+            ms(ready),
+            ready.as_secs_f64() / 5.0,
+            ms(begun.elapsed())
+        )])
+    })
+}
+
+/// Others that do the same, if one is here.
+fn peers() -> String {
+    let known = ["temporal", "restate-server", "inngest", "dapr"];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = |name: &&&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    match known.iter().filter(there).copied().collect::<Vec<_>>().as_slice() {
+        [] => "no peer is installed to compare with".to_owned(),
+        found => format!(
+            "installed here and not measured: {}. To compare, start its server with its store synced to this disk, register a \
+             workflow without steps, and start it over 64 connections",
+            found.join(", ")
+        ),
+    }
+}
