@@ -9,4 +9,4 @@ mod tests;
 mod tools;
 
 pub use compiler::CatalogCompiler;
-pub use tools::server_tools;
+pub use tools::{ServerTools, server_tools};
