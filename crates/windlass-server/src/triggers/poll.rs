@@ -58,3 +58,49 @@ fn computed(inputs: &Value) -> Option<String> {
     }
     inputs.as_map()?.iter().find(|(_, value)| has(value)).map(|(name, _)| name.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{ErrorInfo, TaskOutcome};
+    use windlass_value::parse_json;
+
+    use super::*;
+
+    /// Answers with what the query of the address says.
+    fn tools() -> Tools {
+        Tools::new().with_fn("http", |call| async move {
+            let uri = call.input.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
+            match uri.strip_prefix("http://x/") {
+                Some("down") => TaskOutcome::failure(ErrorInfo::new("503", "http", "not now")),
+                Some(reply) => TaskOutcome::success(parse_json(reply).expect("JSON")),
+                None => TaskOutcome::success(call.input),
+            }
+        })
+    }
+
+    async fn asked(inputs: &str, at: Option<&str>) -> Asked {
+        ask(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000)).await
+    }
+
+    #[tokio::test]
+    async fn only_a_200_fires() {
+        let answer = |reply: &str| format!(r#"{{"uri": {:?}}}"#, format!("http://x/{reply}"));
+        let fired = asked(&answer(r#"{"statusCode": 200, "body": [1]}"#), None).await;
+        assert!(matches!(fired, Asked::Fires(body) if body == parse_json("[1]").expect("JSON")));
+        let later = r#"{"statusCode": 202, "headers": {"retry-after": "30", "location": "http://x/there"}}"#;
+        match asked(&answer(later), None).await {
+            Asked::Later { not_before, at } => {
+                assert_eq!((not_before, at.as_deref()), (Some(Timestamp(35_000_000)), Some("http://x/there")));
+            }
+            _ => panic!("a 202 is for later"),
+        }
+        assert!(
+            matches!(asked(&answer(r#"{"statusCode": 204}"#), None).await, Asked::Failed(why) if why.contains("204"))
+        );
+        assert!(matches!(asked(&answer("down"), None).await, Asked::Failed(why) if why == "not now"));
+        let moved = asked(&answer("down"), Some(r#"http://x/{"statusCode": 200, "body": 7}"#)).await;
+        assert!(matches!(moved, Asked::Fires(Value::Int(7))));
+        let computed = asked(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
+        assert!(matches!(computed, Asked::Failed(why) if why.contains("`headers`")));
+    }
+}

@@ -1,0 +1,272 @@
+//! Triggers over the real router: who may call them, what a delivery becomes, and what fires by itself.
+
+mod common;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Method, Request, header};
+use common::{Reply, TOKEN, World, in_time};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value as Json, json};
+use sha2::Sha256;
+use windlass_runtime::real_now;
+use windlass_server::triggers::Scheduler;
+use windlass_store::{MemoryStore, RunFilter, Store};
+use windlass_value::Timestamp;
+
+/// A variable that every test has; its value is the secret.
+const SECRET: &str = "CARGO_MANIFEST_DIR";
+
+const ORDERS: &str = r#"{"name": "shop/orders", "definition": {
+    "triggers": {"new": {"type": "request", "conditions": [{"expression": "@greater(triggerBody()?['n'], 0)"}]}},
+    "actions": {"greet": {"type": "compose", "inputs": "@triggerBody()?['n']"}}}}"#;
+
+const HOOK: &str = "/hooks/shop%2Forders/new";
+const SETTINGS: &str = "/api/v1/definitions/shop%2Forders/triggers/new";
+
+fn bare(path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
+    let mut request = Request::builder().method(Method::POST).uri(path).header(header::HOST, "127.0.0.1:7117");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_owned())).expect("a request")
+}
+
+fn mac(parts: &[&str]) -> String {
+    let secret = std::env::var(SECRET).expect("cargo sets it");
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
+    parts.iter().for_each(|part| mac.update(part.as_bytes()));
+    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn github(path: &str, delivery: &str, body: &str) -> Request<Body> {
+    let signature = format!("sha256={}", mac(&[body]));
+    bare(path, &[("x-hub-signature-256", &signature), ("x-github-delivery", delivery)], body)
+}
+
+async fn put(world: &World, path: &str, body: Json) -> Reply {
+    world.ask(Method::PUT, path, Some(body)).await
+}
+
+async fn secured(source: &str) -> World {
+    let world = World::new();
+    world.register(source).await;
+    put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.is(200);
+    world
+}
+
+fn runs(store: &Arc<dyn Store>) -> Vec<String> {
+    let rows = store.runs(&RunFilter::default(), None, 999).expect("readable");
+    rows.iter().rev().map(|row| row.run.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_trigger_without_a_secret_is_closed() {
+    let world = World::new();
+    world.register(ORDERS).await;
+    let refused = world.send(bare(HOOK, &[], r#"{"n": 1}"#)).await.is(401);
+    assert_eq!(refused["code"], "WND-3011");
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("shop%2Forders/triggers/new")), "{refused}");
+    world.send(bare("/hooks/shop%2Forders/other", &[], "{}")).await.is(404);
+    world.send(bare("/hooks/nothing/new", &[], "{}")).await.is(404);
+    world.send(bare(HOOK, &[("authorization", "Bearer wl_wrong")], r#"{"n": 1}"#)).await.is(401);
+    assert!(runs(&world.store).is_empty());
+    let bearer = format!("Bearer {TOKEN}");
+    world.send(bare(HOOK, &[("authorization", &bearer)], r#"{"n": 1}"#)).await.is(202);
+    put(&world, SETTINGS, json!({"insecure": true})).await.is(200);
+    world.send(bare(HOOK, &[], r#"{"n": 2}"#)).await.is(202);
+    assert_eq!(runs(&world.store).len(), 2);
+}
+
+#[tokio::test]
+async fn whoever_knows_the_secret_starts_each_delivery_once() {
+    let world = secured(ORDERS).await;
+    let body = r#"{"n": 7}"#;
+    let reply = world.send(github(HOOK, "d-1", body)).await;
+    let started = reply.is(202);
+    let run = started["runs"][0].as_str().expect("a run").to_owned();
+    assert_eq!(reply.headers["location"], format!("/api/v1/runs/{run}"));
+    assert_eq!(world.until_status(&run, "succeeded").await["steps"]["greet"]["output"], 7);
+    let again = world.send(github(HOOK, "d-1", body)).await.is(202);
+    assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
+    // Also when a crash or another version lies in between, and with another body under the same name.
+    world.register(&ORDERS.replace("\"greet\"", "\"welcome\"")).await;
+    let again = world.send(github(HOOK, "d-1", body)).await.is(202);
+    assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(run), &json!(true)));
+    assert_eq!(runs(&world.store), [run]);
+    world.send(github(HOOK, "d-2", body)).await.is(202);
+    assert_eq!(runs(&world.store).len(), 2);
+
+    for (name, signature) in
+        [("x-hub-signature-256", "sha256=00".to_owned()), ("x-windlass-signature", "t=1,v1=00".to_owned())]
+    {
+        let refused = world.send(bare(HOOK, &[(name, &signature)], body)).await.is(401);
+        assert_eq!(refused["code"], "WND-3011");
+    }
+    world.send(bare(HOOK, &[], body)).await.is(401);
+    let time = (real_now().0 / 1_000_000).to_string();
+    let own = format!("t={time},v1={}", mac(&[&time, ".", body]));
+    world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(202);
+    world.send(bare(HOOK, &[("x-windlass-signature", &own)], &body.replace('7', "8"))).await.is(401);
+    assert_eq!(runs(&world.store).len(), 3);
+}
+
+#[tokio::test]
+async fn a_delivery_is_what_the_trigger_says() {
+    let world = secured(ORDERS).await;
+    let unmet = world.send(github(HOOK, "d-1", r#"{"n": 0}"#)).await.is(202);
+    assert_eq!(unmet["runs"], json!([]));
+    assert!(unmet["unmet"].to_string().contains("triggerBody"), "{unmet}");
+    let broken = world.send(github(HOOK, "d-2", "{")).await.is(400);
+    assert!(broken["where"].as_str().is_some_and(|place| place.starts_with("line 1")), "{broken}");
+    put(&world, SETTINGS, json!({"enabled": false})).await.is(200);
+    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.is(503);
+    put(&world, SETTINGS, json!({"enabled": true})).await.is(200);
+    world.ask(Method::POST, "/api/v1/definitions/shop%2Forders/disable", None).await.is(200);
+    world.send(github(HOOK, "d-3", r#"{"n": 1}"#)).await.is(503);
+    assert!(runs(&world.store).is_empty());
+}
+
+#[tokio::test]
+async fn settings_name_secrets_and_never_hold_them() {
+    let world = World::new();
+    world.register(ORDERS).await;
+    for secret in ["whsec_c2VjcmV0", "a secret with blanks", &"x".repeat(65)] {
+        let refused = put(&world, SETTINGS, json!({"secret": secret})).await.is(422);
+        assert!(!refused.to_string().contains(secret), "it is not repeated: {refused}");
+    }
+    put(&world, SETTINGS, json!({"sceret": "env:X"})).await.is(400);
+    put(&world, "/api/v1/definitions/shop%2Forders/triggers/old", json!({"enabled": true})).await.is(404);
+    put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.is(404);
+    let facts = put(&world, SETTINGS, json!({"secret": "env:NO_SUCH_VARIABLE"})).await.is(200);
+    assert_eq!((&facts["proof"], &facts["url"]), (&json!("signature"), &json!(HOOK)));
+    assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains("NO_SUCH_VARIABLE"));
+    let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("NO_SUCH_VARIABLE")), "{refused}");
+}
+
+#[tokio::test]
+async fn a_run_answers_its_caller() {
+    let world = World::new();
+    world
+        .register(
+            r#"{"name": "asked", "definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
+            "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close"},
+                "body": {"twice": "@mul(triggerBody()['n'], 2)"}}},
+            "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}}"#,
+        )
+        .await;
+    put(&world, "/api/v1/definitions/asked/triggers/manual", json!({"insecure": true})).await.is(200);
+    let reply = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
+    assert_eq!((reply.status.as_u16(), reply.json()), (201, json!({"twice": 42})));
+    assert_eq!((&reply.headers["x-shop"], reply.headers.get("connection")), (&"open".parse().expect("a value"), None));
+    let run = reply.headers["x-windlass-run"].to_str().expect("text").to_owned();
+    assert_eq!(world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"], "running", "the run goes on");
+    // The same delivery gets the same answer.
+    let again = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
+    assert_eq!((again.json(), runs(&world.store).len()), (json!({"twice": 42}), 1));
+    world.open("gate");
+    world.until_status(&run, "succeeded").await;
+}
+
+fn hourly(more: &str) -> String {
+    format!(
+        r#"{{"name": "tidy", "definition": {{"triggers": {{"tick": {{"type": "recurrence", {more}
+            "recurrence": {{"frequency": "Hour", "interval": 1, "startTime": "2026-01-01T00:00:00Z"}}}}}},
+            "actions": {{"wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "gate"}}}}}}}}}}"#
+    )
+}
+
+fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
+    let hour = 3_600_000_000;
+    Timestamp((now.0 / hour + hours) * hour)
+}
+
+#[tokio::test]
+async fn a_schedule_fires_once_at_each_time_whoever_looks() {
+    let world = World::new();
+    world.register(&hourly("")).await;
+    let (one, other) = (Scheduler::new(world.app.clone()), Scheduler::new(world.app.clone()));
+    let now = real_now();
+    let first = hours_from(now, 1);
+    assert_eq!(one.step(now).await, Some(first), "nothing is due yet");
+    assert!(runs(&world.store).is_empty());
+    let (next, _) = tokio::join!(one.step(first), other.step(first));
+    assert_eq!(next, Some(hours_from(now, 2)));
+    assert_eq!(runs(&world.store).len(), 1, "two servers, one run");
+    one.step(Timestamp(first.0 + 1)).await;
+    assert_eq!(runs(&world.store).len(), 1);
+    let seen = world.get("/api/v1/triggers").await.is(200);
+    let tick = &seen["items"][0];
+    assert_eq!((&tick["kind"], &tick["last_at"]), (&json!("recurrence"), &json!(first.to_string())));
+    assert_eq!(tick["next_at"], hours_from(now, 2).to_string());
+
+    // Down for five hours: the newest is made up for, and the others are not.
+    one.step(hours_from(now, 6)).await;
+    assert_eq!(runs(&world.store).len(), 2);
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all"})).await.is(200);
+    one.step(hours_from(now, 9)).await;
+    assert_eq!(runs(&world.store).len(), 5);
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "none"})).await.is(200);
+    one.step(Timestamp(hours_from(now, 12).0 - 1)).await;
+    assert_eq!(runs(&world.store).len(), 5);
+    // Turned off, it misses nothing that would be made up for.
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"catch_up": "all", "enabled": false})).await.is(200);
+    assert_eq!(one.step(hours_from(now, 20)).await, None);
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"enabled": true})).await.is(200);
+    assert_eq!(one.step(hours_from(now, 20)).await, Some(hours_from(now, 21)));
+    assert_eq!(runs(&world.store).len(), 5);
+}
+
+#[tokio::test]
+async fn a_crash_between_the_start_and_its_note_fires_nothing_twice() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::on(store.clone());
+    world.register(&hourly("")).await;
+    let first = hours_from(real_now(), 1);
+    // The start is one write, the note another: the process dies before the second is synced.
+    store.crash_before_sync(2);
+    Scheduler::new(world.app.clone()).step(first).await;
+    let left: Arc<dyn Store> = Arc::new(store.crash());
+    let before = runs(&left);
+    let after = World::on(left.clone());
+    let next = Scheduler::new(after.app.clone()).step(first).await;
+    assert_eq!(next, Some(Timestamp(first.0 + 3_600_000_000)));
+    assert_eq!(runs(&left).len(), 1, "before: {before:?}");
+}
+
+#[tokio::test]
+async fn no_more_runs_at_once_than_the_definition_lets() {
+    let world = World::new();
+    world.register(&hourly(r#""runtimeConfiguration": {"concurrency": {"runs": 1}},"#)).await;
+    let now = real_now();
+    let scheduler = Scheduler::new(world.app.clone());
+    scheduler.step(hours_from(now, 1)).await;
+    scheduler.step(hours_from(now, 2)).await;
+    let only = runs(&world.store);
+    assert_eq!(only.len(), 1, "the first is still under way");
+    world.open("gate");
+    world.until_status(&only[0], "succeeded").await;
+    scheduler.step(hours_from(now, 3)).await;
+    assert_eq!(runs(&world.store).len(), 2);
+}
+
+#[tokio::test]
+async fn any_definition_can_have_a_schedule_of_its_own() {
+    let world = World::new();
+    world.register(common::HELLO).await;
+    let path = "/api/v1/definitions/hello/triggers/nightly";
+    let refused = put(&world, path, json!({"schedule": {"cron": "61 * * * *"}})).await.is(422);
+    assert!(refused["hint"].is_string(), "{refused}");
+    put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Mars/Phobos"}})).await.is(422);
+    let facts =
+        put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Europe/Berlin"}})).await.is(200);
+    let now = real_now();
+    assert_eq!((&facts["kind"], &facts["next_at"]), (&json!("schedule"), &json!(hours_from(now, 1).to_string())));
+    Scheduler::new(world.app.clone()).step(hours_from(now, 1)).await;
+    Scheduler::new(world.app.clone()).step(hours_from(now, 1)).await;
+    let runs = runs(&world.store);
+    assert_eq!(runs.len(), 1);
+    world.until_status(&runs[0], "succeeded").await;
+}
