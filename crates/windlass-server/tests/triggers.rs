@@ -18,9 +18,9 @@ use windlass_value::Timestamp;
 /// A variable that every test has; its value is the secret.
 const SECRET: &str = "CARGO_MANIFEST_DIR";
 
-const ORDERS: &str = r#"{"name": "shop/orders", "definition": {
+const ORDERS: &str = r#"{"name": "shop/orders",
     "triggers": {"new": {"type": "request", "conditions": [{"expression": "@greater(triggerBody()?['n'], 0)"}]}},
-    "actions": {"greet": {"type": "compose", "inputs": "@triggerBody()?['n']"}}}}"#;
+    "actions": {"greet": {"type": "compose", "inputs": "@triggerBody()?['n']"}}}"#;
 
 const HOOK: &str = "/hooks/shop%2Forders/new";
 const SETTINGS: &str = "/api/v1/definitions/shop%2Forders/triggers/new";
@@ -151,10 +151,10 @@ async fn a_run_answers_its_caller() {
     let world = World::new();
     world
         .register(
-            r#"{"name": "asked", "definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
+            r#"{"name": "asked", "triggers": {"manual": {"type": "request"}}, "actions": {
             "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close"},
                 "body": {"twice": "@mul(triggerBody()['n'], 2)"}}},
-            "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}}"#,
+            "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}"#,
         )
         .await;
     put(&world, "/api/v1/definitions/asked/triggers/manual", json!({"insecure": true})).await.is(200);
@@ -172,9 +172,9 @@ async fn a_run_answers_its_caller() {
 
 fn hourly(more: &str) -> String {
     format!(
-        r#"{{"name": "tidy", "definition": {{"triggers": {{"tick": {{"type": "recurrence", {more}
+        r#"{{"name": "tidy", "triggers": {{"tick": {{"type": "recurrence", {more}
             "recurrence": {{"frequency": "Hour", "interval": 1, "startTime": "2026-01-01T00:00:00Z"}}}}}},
-            "actions": {{"wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "gate"}}}}}}}}}}"#
+            "actions": {{"wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "gate"}}}}}}}}"#
     )
 }
 

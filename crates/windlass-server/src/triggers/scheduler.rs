@@ -204,7 +204,7 @@ impl Scheduler {
     /// Named by the time that was due: made twice, it starts nothing twice.
     async fn fire(&self, one: &Listening, due: Timestamp, input: Value) -> Result<Fired, RuntimeError> {
         let name = &one.definition.name;
-        let time = due.to_string().replace(['-', ':'], "");
+        let time = due.to_string().replace(".000Z", "Z").replace(['-', ':'], "");
         let delivery = format!("{}{time}", prefix(name, &one.trigger));
         let plan = one.definition.current.plan();
         let started = match &one.planned {

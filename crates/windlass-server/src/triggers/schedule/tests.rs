@@ -21,7 +21,7 @@ fn following(schedule: &Schedule, after: &str, count: usize) -> Vec<String> {
         && let Some(next) = schedule.next(last)
     {
         assert!(next > last, "{next} comes after {last}");
-        found.push(next.to_string());
+        found.push(next.to_string().replace(".000Z", "Z"));
         last = next;
     }
     found
