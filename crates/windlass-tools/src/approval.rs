@@ -94,12 +94,17 @@ impl Approval {
         }
     }
 
-    /// Checks the answer and gives it. One question has one answer, whoever gives it and however often: a second one is
-    /// `Repeated`. It never counts for a later question.
-    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, Refused> {
+    /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
+    /// often: a second one is `Repeated`. It never counts for a later question.
+    pub async fn answered(&self, data: Value) -> Result<(String, Request), Refused> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
-        let wish = Request::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data };
+        Ok((id, Request::SignalTo { place: self.path.to_string(), name: self.name.to_string(), payload: data }))
+    }
+
+    /// Checks the answer and leaves it for whoever has the run.
+    pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, Refused> {
+        let (id, wish) = self.answered(data).await?;
         Ok(request(store, &self.run, &id, wish)?)
     }
 }

@@ -1,6 +1,7 @@
 //! The routes, one file a group. All of them are in the generated OpenAPI document, which is also the table that the tests
 //! of authorisation walk.
 
+pub mod approvals;
 mod audit;
 pub mod control;
 pub mod definitions;
@@ -46,6 +47,8 @@ pub fn routes() -> OpenApiRouter<App> {
 
 fn of_triggers() -> OpenApiRouter<App> {
     OpenApiRouter::new()
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::answer))
         .routes(routes!(triggers::list))
         .routes(routes!(triggers::change))
         .routes(routes!(crate::triggers::hooks::deliver))

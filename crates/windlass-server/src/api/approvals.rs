@@ -1,0 +1,167 @@
+//! What runs ask of people, and the answers.
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_runtime::Answer;
+use windlass_tools::approval::{self, Approval, Refused};
+use windlass_value::Value;
+
+use super::control::Answered;
+use super::take::{self, Query, RunId, of_path, page_size};
+use crate::auth::{Allowed, Control, Read};
+use crate::problem::codes;
+use crate::{App, Problem};
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApprovalFacts {
+    run: String,
+    definition: String,
+    /// The name of the signal that answers it.
+    name: String,
+    /// Where in the run. No two of a run have the same.
+    path: String,
+    #[schema(value_type = Option<String>)]
+    title: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    message: Option<Value>,
+    /// A JSON Schema of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    assignees: Option<Value>,
+    /// RFC 3339
+    since: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline: Option<String>,
+}
+
+impl From<Approval> for ApprovalFacts {
+    fn from(approval: Approval) -> ApprovalFacts {
+        let asked = |name: &str| approval.form.get(name).filter(|value| !value.is_null()).cloned();
+        ApprovalFacts {
+            title: asked("title"),
+            message: asked("message"),
+            schema: asked("schema"),
+            assignees: asked("assignees"),
+            run: approval.run.to_string(),
+            definition: approval.definition,
+            name: approval.name.to_string(),
+            path: approval.path.to_string(),
+            since: approval.since.to_string(),
+            deadline: approval.deadline.map(|at| at.to_string()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApprovalList {
+    items: Vec<ApprovalFacts>,
+    /// The number for `after`, if there may be more.
+    next: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Wanted {
+    /// Only of this run.
+    run: Option<String>,
+    after: Option<i64>,
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalAnswer {
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    data: Value,
+}
+
+/// `{name}` of the path: of a signal, or a path in the run.
+pub struct OfApproval(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<OfApproval, Problem> {
+        of_path(parts, state, "name").await.map(OfApproval)
+    }
+}
+
+/// What runs ask of people, in the order in which they began to.
+#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), responses((status = 200, body = ApprovalList)))]
+pub async fn list(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Query(wanted): Query<Wanted>,
+) -> Result<axum::Json<ApprovalList>, Problem> {
+    let limit = page_size(wanted.limit, 100, 1_000)?;
+    let found = approval::approvals(&*app.store, wanted.run.as_deref(), wanted.after.unwrap_or(0), limit)?;
+    let full = found.len() == limit as usize;
+    let next = found.last().map(|last| last.position).filter(|_| full);
+    Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
+}
+
+/// Answers what a run asks. One question has one answer: a second one is `repeated`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/runs/{run}/approvals/{name}",
+    tag = "approvals",
+    params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name")),
+    request_body = ApprovalAnswer,
+    responses(
+        (status = 202, body = Answered),
+        (status = 404, body = Problem, description = "the run does not ask for this"),
+        (status = 409, body = Problem, description = "several have this name, or the run has ended"),
+        (status = 422, body = Problem, description = "the answer does not fit the schema")
+    )
+)]
+pub async fn answer(
+    _: Allowed<Control>,
+    State(app): State<App>,
+    RunId(run): RunId,
+    OfApproval(name): OfApproval,
+    take::Json(given): take::Json<ApprovalAnswer>,
+) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
+    let found = approval::find(&*app.store, &run, Some(&name)).map_err(refused)?;
+    let (id, wish) = found.answered(given.data).await.map_err(refused)?;
+    let answer = match app.engine.request(&run, &id, wish)? {
+        Answer::Delivered => "delivered",
+        Answer::Kept => "kept",
+        Answer::Repeated => "repeated",
+        Answer::Ended => {
+            return Err(Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended")));
+        }
+    };
+    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
+}
+
+#[derive(Serialize)]
+struct MisfitFacts<'m> {
+    pointer: &'m str,
+    message: &'m str,
+}
+
+fn refused(refused: Refused) -> Problem {
+    let detail = refused.to_string();
+    match refused {
+        Refused::Misfits(misfits) => {
+            let facts: Vec<_> =
+                misfits.iter().map(|one| MisfitFacts { pointer: &one.pointer, message: &one.message }).collect();
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+            problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
+        }
+        Refused::Unchecked(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+            .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
+        Refused::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
+        Refused::Several(..) => Problem::conflict(detail).hint("name one by its path"),
+        Refused::Runtime(error) => error.into(),
+    }
+}

@@ -1,0 +1,57 @@
+//! What runs ask of people, over the API.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{HANG, World};
+use serde_json::{Value as Json, json};
+
+const ASKS: &str = r#"{"name": "asks", "actions": {
+    "each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
+        "ask": {"type": "approval", "inputs": {"title": "Go on with @{item()}?", "schema": {"type": "object",
+            "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}}, "limit": {"timeout": "PT1H"}}}}}}"#;
+
+async fn asked(world: &World, count: usize) -> Json {
+    let begun = Instant::now();
+    loop {
+        let seen = world.get("/api/v1/approvals").await.is(200);
+        if seen["items"].as_array().is_some_and(|items| items.len() == count) {
+            return seen;
+        }
+        assert!(begun.elapsed() < HANG, "{count} questions never were there: {seen}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_question_has_one_answer_that_fits() {
+    let world = World::new();
+    world.register(ASKS).await;
+    world.start("asks", "r1").await;
+    let seen = asked(&world, 2).await;
+    let first = &seen["items"][0];
+    assert_eq!(
+        (&first["run"], &first["path"], &first["title"]),
+        (&json!("r1"), &json!("each[0].ask"), &json!("Go on with a?"))
+    );
+    assert!(first["deadline"].is_string() && first["schema"]["type"] == "object", "{first}");
+    let page = world.get("/api/v1/approvals?limit=1&run=r1").await.is(200);
+    let rest = world.get(&format!("/api/v1/approvals?limit=1&after={}", page["next"])).await.is(200);
+    assert_eq!(rest["items"][0]["path"], "each[1].ask");
+    assert_eq!(world.get("/api/v1/approvals?run=nobody").await.is(200)["items"], json!([]));
+
+    let path = "/api/v1/runs/r1/approvals/each%5B1%5D.ask";
+    let wrong = world.post(path, json!({"data": {"approved": "yes"}})).await.is(422);
+    assert_eq!(wrong["problems"][0]["pointer"], "/approved");
+    assert_eq!(world.post(path, json!({"data": {}})).await.is(422)["problems"][0]["pointer"], "");
+    world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.is(404);
+    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.is(404);
+    world.post(path, json!({"data": {"approved": true}})).await.is(202);
+    asked(&world, 1).await;
+    world.post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}})).await.is(202);
+    let ended = world.until_status("r1", "succeeded").await;
+    assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));
+    world.post(path, json!({"data": {"approved": true}})).await.is(404);
+    assert_eq!(asked(&world, 0).await["next"], Json::Null);
+}
