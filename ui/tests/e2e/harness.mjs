@@ -64,6 +64,7 @@ export async function withFreshPage(server) {
     const headers = { ...request.headers, host: to.host, ...(request.headers.origin ? { origin: to.origin } : {}) };
     const asked = ask({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
+      response.flushHeaders();
       answer.pipe(response);
     });
     asked.on("error", () => response.destroy());
