@@ -43,7 +43,7 @@ export default function Approvals() {
             {items.map((approval) => (
               <li key={key(approval)}>
                 <button type="button" aria-current={open && key(open) === key(approval) ? "true" : undefined} onClick={() => setQuery({ open: key(approval) })}>
-                  <strong className="wrap">{approval.title || approval.name}</strong>
+                  <strong className="wrap">{said(approval.title || approval.name)}</strong>
                   <span className="muted small">{approval.definition} · asked <Ago at={approval.since} /></span>
                   {approval.deadline ? <span className="small warn-text">answer <Ago at={approval.deadline} /></span> : null}
                 </button>
@@ -55,7 +55,7 @@ export default function Approvals() {
               key={key(open)}
               approval={open}
               onDone={() => {
-                setSaid(`Answered: ${open.title || open.name}`);
+                setSaid(`Answered: ${said(open.title || open.name)}`);
                 setQuery({ open: null });
                 list.reload();
               }}
@@ -67,6 +67,11 @@ export default function Approvals() {
       )}
     </div>
   );
+}
+
+/** Texts of a form are computed by the run, and may be anything. */
+function said(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void }) {
@@ -82,7 +87,8 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
     if (wrong.length > 0) return;
     setBusy(true);
     try {
-      await api.approve(approval.run, approval.name, value ?? null);
+      // No two of a run have the same path.
+      await api.approve(approval.run, approval.path || approval.name, value ?? null);
       onDone();
     } catch (error) {
       const told = asProblem(error);
@@ -103,7 +109,7 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
     >
       <header>
         <div className="grow">
-          <h2 className="wrap">{approval.title || approval.name}</h2>
+          <h2 className="wrap">{said(approval.title || approval.name)}</h2>
           <span className="small muted">
             <Link to={to(["runs", approval.run])}>{approval.definition}</Link> at <code>{approval.path || approval.name}</code> · asked <Ago at={approval.since} />
             {approval.deadline ? <> · until <Ago at={approval.deadline} /></> : null}
@@ -111,7 +117,8 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
         </div>
       </header>
       <div className="panel-body stack">
-        {approval.message ? <p className="message">{approval.message}</p> : null}
+        {approval.message ? <p className="message">{said(approval.message)}</p> : null}
+        {approval.assignees && approval.assignees.length > 0 ? <p className="muted small">Asked of {approval.assignees.map(said).join(", ")}</p> : null}
         <SchemaForm schema={schema ?? {}} value={value} problems={problems} onChange={setValue} />
         {problem ? <ProblemBox problem={problem} /> : null}
         <footer className="row">
