@@ -17,19 +17,19 @@ export default function Approvals() {
   const soon = useThrottled(list.reload, 1000);
   useFollow("/runs/changes", { onMessages: soon, onAgain: soon });
   useEvery(10_000, list.reload);
-  const [said, setSaid] = useState<string | null>(null);
+  const [done, setDone] = useState<string | null>(null);
   const items = list.value?.items ?? [];
   const wanted = query.get("open");
   const open = items.find((one) => key(one) === wanted) ?? (items.length > 0 && wanted === null ? items[0] : undefined);
   useEffect(() => {
-    if (said === null) return undefined;
-    const timer = setTimeout(() => setSaid(null), 4000);
+    if (done === null) return undefined;
+    const timer = setTimeout(() => setDone(null), 4000);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [done]);
   return (
     <div className="page">
       <PageHead title="Approvals" note={run ? <>of run <Link to={to(["runs", run])} className="mono">{run}</Link> · <Link to="/approvals">all</Link></> : "What runs wait for people to say"} />
-      {said ? <p className="done-note" role="status">{said}</p> : null}
+      {done ? <p className="done-note" role="status">{done}</p> : null}
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.value === null ? (
         list.problem ? null : <Waiting />
@@ -55,7 +55,7 @@ export default function Approvals() {
               key={key(open)}
               approval={open}
               onDone={() => {
-                setSaid(`Answered: ${said(open.title || open.name)}`);
+                setDone(`Answered: ${said(open.title || open.name)}`);
                 setQuery({ open: null });
                 list.reload();
               }}
