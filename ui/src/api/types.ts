@@ -316,9 +316,10 @@ export interface Approval {
   definition: string;
   name: string;
   path: string;
-  title?: string | null;
-  message?: string | null;
+  title?: Json;
+  message?: Json;
   schema?: Json;
+  assignees?: Json[];
   since: string;
   deadline?: string | null;
 }

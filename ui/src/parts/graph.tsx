@@ -93,9 +93,9 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
         proOptions={{ hideAttribution: true }}
         onNodeClick={(_, node) => onChoose?.(byId.get(node.id) ?? null)}
         onPaneClick={() => onChoose?.(null)}
-        onSelectionChange={({ nodes: now }) => {
-          const first = now[0];
-          if (first && first.id !== chosen && document.activeElement?.closest(".react-flow__node")) onChoose?.(byId.get(first.id) ?? null);
+        onKeyDown={(event) => {
+          const id = event.target instanceof Element ? event.target.closest(".react-flow__node")?.getAttribute("data-id") : null;
+          if (id && (event.key === "Enter" || event.key === " ")) onChoose?.(byId.get(id) ?? null);
         }}
       >
         <Background variant={BackgroundVariant.Dots} gap={20} size={1} />

@@ -156,6 +156,7 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
   useEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) dialog.showModal();
+    dialog?.querySelector<HTMLElement>("select, input, textarea")?.focus();
     return () => dialog?.close();
   }, []);
   return (

@@ -17,19 +17,19 @@ export default function Approvals() {
   const soon = useThrottled(list.reload, 1000);
   useFollow("/runs/changes", { onMessages: soon, onAgain: soon });
   useEvery(10_000, list.reload);
-  const [said, setSaid] = useState<string | null>(null);
+  const [done, setDone] = useState<string | null>(null);
   const items = list.value?.items ?? [];
   const wanted = query.get("open");
   const open = items.find((one) => key(one) === wanted) ?? (items.length > 0 && wanted === null ? items[0] : undefined);
   useEffect(() => {
-    if (said === null) return undefined;
-    const timer = setTimeout(() => setSaid(null), 4000);
+    if (done === null) return undefined;
+    const timer = setTimeout(() => setDone(null), 4000);
     return () => clearTimeout(timer);
-  }, [said]);
+  }, [done]);
   return (
     <div className="page">
       <PageHead title="Approvals" note={run ? <>of run <Link to={to(["runs", run])} className="mono">{run}</Link> · <Link to="/approvals">all</Link></> : "What runs wait for people to say"} />
-      {said ? <p className="done-note" role="status">{said}</p> : null}
+      {done ? <p className="done-note" role="status">{done}</p> : null}
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.value === null ? (
         list.problem ? null : <Waiting />
@@ -43,7 +43,7 @@ export default function Approvals() {
             {items.map((approval) => (
               <li key={key(approval)}>
                 <button type="button" aria-current={open && key(open) === key(approval) ? "true" : undefined} onClick={() => setQuery({ open: key(approval) })}>
-                  <strong className="wrap">{approval.title || approval.name}</strong>
+                  <strong className="wrap">{said(approval.title || approval.name)}</strong>
                   <span className="muted small">{approval.definition} · asked <Ago at={approval.since} /></span>
                   {approval.deadline ? <span className="small warn-text">answer <Ago at={approval.deadline} /></span> : null}
                 </button>
@@ -55,7 +55,7 @@ export default function Approvals() {
               key={key(open)}
               approval={open}
               onDone={() => {
-                setSaid(`Answered: ${open.title || open.name}`);
+                setDone(`Answered: ${said(open.title || open.name)}`);
                 setQuery({ open: null });
                 list.reload();
               }}
@@ -67,6 +67,11 @@ export default function Approvals() {
       )}
     </div>
   );
+}
+
+/** Texts of a form are computed by the run, and may be anything. */
+function said(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void }) {
@@ -82,7 +87,8 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
     if (wrong.length > 0) return;
     setBusy(true);
     try {
-      await api.approve(approval.run, approval.name, value ?? null);
+      // No two of a run have the same path.
+      await api.approve(approval.run, approval.path || approval.name, value ?? null);
       onDone();
     } catch (error) {
       const told = asProblem(error);
@@ -103,7 +109,7 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
     >
       <header>
         <div className="grow">
-          <h2 className="wrap">{approval.title || approval.name}</h2>
+          <h2 className="wrap">{said(approval.title || approval.name)}</h2>
           <span className="small muted">
             <Link to={to(["runs", approval.run])}>{approval.definition}</Link> at <code>{approval.path || approval.name}</code> · asked <Ago at={approval.since} />
             {approval.deadline ? <> · until <Ago at={approval.deadline} /></> : null}
@@ -111,7 +117,8 @@ function ApprovalForm({ approval, onDone }: { approval: Approval; onDone(): void
         </div>
       </header>
       <div className="panel-body stack">
-        {approval.message ? <p className="message">{approval.message}</p> : null}
+        {approval.message ? <p className="message">{said(approval.message)}</p> : null}
+        {approval.assignees && approval.assignees.length > 0 ? <p className="muted small">Asked of {approval.assignees.map(said).join(", ")}</p> : null}
         <SchemaForm schema={schema ?? {}} value={value} problems={problems} onChange={setValue} />
         {problem ? <ProblemBox problem={problem} /> : null}
         <footer className="row">

@@ -21,7 +21,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
   const run = useLoad(`run ${id}`, (signal) => api.run(id, signal));
   const loop = useLoad(`loop ${id} ${path}`, (signal) => findLoop(id, path, signal));
   const turns = loop.value ? (loop.value.live?.ended ?? loop.value.turns) : null;
-  const strip = useLoad(turns !== null ? `strip ${id} ${path}` : null, (signal) => api.strip(id, path, window.innerWidth < 700 ? 90 : 240, signal));
+  const strip = useLoad(`strip ${id} ${path}`, (signal) => api.strip(id, path, window.innerWidth < 700 ? 90 : 240, signal));
   const open = loop.value !== null && !loop.value.reason && run.value !== null && !hasEnded(run.value.status);
   useEvery(open ? 2000 : null, () => {
     loop.reload();

@@ -52,7 +52,7 @@ export const CASES = {
     await page.getByRole("heading", { name: "Runs" }).waitFor();
     await page.keyboard.press("n");
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Definition").selectOption("rows");
+    await dialog.getByRole("combobox", { name: "Definition" }).selectOption("rows");
     await dialog.getByLabel("who").fill("anna");
     await dialog.getByLabel("times").fill("4");
     await button(dialog, "Start").click();
@@ -81,6 +81,7 @@ export const CASES = {
     await page.locator(".timeline-row", { hasText: "rows" }).locator(".fold-button").click();
     await page.locator(".timeline-row", { hasText: "turn 2" }).waitFor();
     await tab(page, "Events").click();
+    await page.getByLabel("Newest").check();
     await page.locator(".event-row", { hasText: "workflow.finished" }).waitFor();
     await page.locator(".filter-select select").selectOption("loop.iteration.done");
     await until("only those", async () => (await page.locator(".event-row").count()) === 12);

@@ -1,7 +1,7 @@
 // The real program, a real browser, and little else.
 
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createReadStream, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, request as ask } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
@@ -18,7 +18,6 @@ const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURN
 /** Starts the program on a free port, in a folder of its own. */
 export async function startServer(program, more = []) {
   const folder = mkdtempSync(join(tmpdir(), "windlass-page-"));
-  if (process.env.MAKE_AUDIT) mkdirSync(join(folder, "store/audit"), { recursive: true });
   const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...LIMITS } });
   let errors = "";
   child.stderr.on("data", (piece) => (errors += piece));
@@ -44,7 +43,7 @@ export async function startServer(program, more = []) {
     clearTimeout(hard);
     rmSync(folder, { recursive: true, force: true });
   };
-  return { address: said.address, page: said.page, token, stop, errors: () => errors };
+  return { address: said.address, page: said.page, token, pid: child.pid, stop, errors: () => errors };
 }
 
 /** The page of `ui/dist` in front of a program that has an older one inside: for work on the page. */
@@ -64,6 +63,7 @@ export async function withFreshPage(server) {
     const headers = { ...request.headers, host: to.host, ...(request.headers.origin ? { origin: to.origin } : {}) };
     const asked = ask({ host: to.hostname, port: to.port, path: request.url, method: request.method, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
+      response.flushHeaders();
       answer.pipe(response);
     });
     asked.on("error", () => response.destroy());

@@ -2,6 +2,7 @@
 // Drives the system's Chromium against a freshly started program.
 
 import { mkdirSync } from "node:fs";
+import { availableParallelism, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 import { CASES } from "./cases.mjs";
 import { client, startBrowser, startServer, until, withFreshPage } from "./harness.mjs";
@@ -14,8 +15,9 @@ if (!program) {
   process.exit(3);
 }
 const out = fileURLToPath(new URL("out", import.meta.url));
-/** A program that is built for debugging is slower than the one that people use. */
-const limits = { loop_ms: Number(process.env.WINDLASS_LOOP_MS ?? 200) };
+/** What is promised holds for a machine that has nothing else to do: where many wait for each core, everybody waits longer. */
+const busy = Math.max(1, loadavg()[0] / availableParallelism());
+const limits = { loop_ms: Math.round(Number(process.env.WINDLASS_LOOP_MS ?? 200) * busy) };
 
 const started = await startServer(program);
 const server = process.env.WINDLASS_FRESH_PAGE ? await withFreshPage(started) : started;

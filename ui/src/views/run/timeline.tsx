@@ -96,7 +96,7 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
             <Button look="quiet" className="small" icon="fit" aria-label="Show all" onClick={() => setWindow(null)} />
           </span>
           <div className="timeline-axis" aria-hidden="true">
-            {ticks(span, start, 8).map(({ at, after }) => (
+            {ticks(span, start, document.documentElement.clientWidth < 700 ? 3 : 8).map(({ at, after }) => (
               <span key={after} style={{ left: `${left(at)}%` }}>{after === 0 ? "0" : duration(after)}</span>
             ))}
           </div>
