@@ -24,9 +24,12 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// How long a run is read in one go in the background.
 const STAMINA: Duration = Duration::from_secs(60);
 
+/// A run, and how far it is drawn.
+type Kept = (Arc<str>, Arc<Mutex<Painter>>);
+
 /// Drawings of the runs that were looked at last.
 pub struct Painters {
-    kept: Mutex<VecDeque<(Arc<str>, Arc<Mutex<Painter>>)>>,
+    kept: Mutex<VecDeque<Kept>>,
     /// How long whoever asks waits for events to be read. The rest is read in the background.
     pub patience: Duration,
 }

@@ -30,7 +30,8 @@ impl Batch {
         Some(Batch { last, bytes: bytes.freeze(), marks })
     }
 
-    pub fn len(&self) -> usize {
+    /// Bytes of it.
+    pub fn size(&self) -> usize {
         self.bytes.len()
     }
 

@@ -143,11 +143,11 @@ impl Hub {
     fn push(&self, batch: Batch) {
         let mut ring = self.ring();
         ring.newest = batch.last;
-        ring.bytes += batch.len();
+        ring.bytes += batch.size();
         ring.batches.push_back(batch);
         while ring.bytes > RING_BYTES_MAX && ring.batches.len() > 1 {
             let Some(oldest) = ring.batches.pop_front() else { break };
-            ring.bytes -= oldest.len();
+            ring.bytes -= oldest.size();
             ring.before = oldest.last;
         }
         drop(ring);

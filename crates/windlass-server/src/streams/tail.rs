@@ -42,7 +42,7 @@ impl Tail {
         Ok(Tail { app, run, after, form, hub, done: false })
     }
 
-    async fn from_store(&mut self) -> Result<Option<Bytes>, Problem> {
+    async fn read_store(&mut self) -> Result<Option<Bytes>, Problem> {
         let (run, after) = (self.run.clone(), self.after);
         let batch = self.app.at_store(move |app| {
             let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
@@ -90,7 +90,7 @@ impl Source for Tail {
                 return None;
             }
             let Some(hub) = self.hub.clone() else {
-                match self.from_store().await {
+                match self.read_store().await {
                     Ok(Some(bytes)) => return Some(bytes),
                     Ok(None) => return self.end().await,
                     Err(_) => return None,
@@ -100,7 +100,7 @@ impl Source for Tail {
             moved.as_mut().enable();
             match hub.after(self.after) {
                 Ahead::Batch(batch) => return Some(self.take(&batch)),
-                Ahead::InStore => match self.from_store().await {
+                Ahead::InStore => match self.read_store().await {
                     Ok(Some(bytes)) => return Some(bytes),
                     // Whoever reads asks again, from where it is.
                     Ok(None) | Err(_) => return None,
