@@ -2,6 +2,7 @@
 
 mod bodies;
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::RequestExt;
@@ -13,13 +14,13 @@ use axum::response::{IntoResponse, Response};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
-use crate::audit::{Line, Who};
+use crate::audit::{BodyFacts, Line, Noted, Who};
 use crate::auth::gate::Passed;
 use crate::auth::{Declared, Peer, Scope};
 use crate::problem::codes;
 use crate::rate::{DELIVERIES, REFUSALS_NOTED, too_many};
 use crate::{App, Problem};
-use bodies::{Ending, Watched};
+use bodies::{AtEnd, Ending, Watched};
 
 /// How long a request may take to arrive.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
@@ -36,7 +37,7 @@ const REASON_BYTES_MAX: usize = 4 * 1024;
 /// The outermost layer.
 pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let asked = Asked::of(&mut request).await;
+    let asked = Arc::new(Asked::of(&mut request).await);
     let answer = match admit(&app, &request, &asked) {
         Ok(()) => answer(&app, &asked, request, next).await,
         Err(problem) => problem.into_response(),
@@ -83,7 +84,7 @@ impl Asked {
         self.route().contains("/hooks/{")
     }
 
-    fn line(&self, passed: &Passed, status: StatusCode, body: Option<crate::audit::BodyFacts>) -> Line {
+    fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
         let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
         let signed = (passed.declared() == Some(Declared::Signed))
             .then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
@@ -94,7 +95,7 @@ impl Asked {
             method: self.method.to_string(),
             route: self.route().to_owned(),
             path: self.parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
-            status: status.as_u16(),
+            status: status.map(|status| status.as_u16()),
             body,
         }
     }
@@ -115,11 +116,12 @@ fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn answer(app: &App, asked: &Asked, mut request: Request, next: Next) -> Response {
+async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next) -> Response {
     let passed = Passed::default();
     request.extensions_mut().insert(passed.clone());
     let (parts, body) = request.into_parts();
-    let (body, watched) = Watched::new(body, ARRIVES_WITHIN);
+    let begun = Begun::default();
+    let (body, watched) = Watched::new(body, ARRIVES_WITHIN, begun.at_end(app, asked, &passed));
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(ANSWERED_WITHIN, next.run(request)).await;
     let mut answer = answered.unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen"));
@@ -127,7 +129,7 @@ async fn answer(app: &App, asked: &Asked, mut request: Request, next: Next) -> R
         answer = too_slow("the request did not arrive in time");
     }
     if !asked.method.is_safe() {
-        answer = noted(app, asked, &passed, &watched, answer).await;
+        answer = noted(app, asked, &passed, (&watched, begun.take()), answer).await;
     }
     match is_stream(&answer) {
         true => stream(app, &passed, answer),
@@ -135,9 +137,46 @@ async fn answer(app: &App, asked: &Asked, mut request: Request, next: Next) -> R
     }
 }
 
+/// A call whose line is on its way to the disk while the call itself is: both are waited for, one sync long.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Option<Noted>>>);
+
+impl Begun {
+    /// When all of the request has come, it is known who wants what. Whoever has only signed it is not looked at yet.
+    fn at_end(&self, app: &App, asked: &Arc<Asked>, passed: &Passed) -> AtEnd {
+        let (begun, app, asked, passed) = (self.clone(), app.clone(), asked.clone(), passed.clone());
+        Box::new(move |body| {
+            let by_token =
+                matches!(passed.declared(), Some(Declared::Scope(Scope::Run | Scope::Control | Scope::Admin)));
+            if by_token && !asked.method.is_safe() && passed.who().is_some() {
+                let noted = app.audit.begin(&asked.line(&passed, None, body));
+                *begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(noted);
+            }
+        })
+    }
+
+    fn take(&self) -> Option<Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// The line in the audit log is written before whoever asked hears anything.
-async fn noted(app: &App, asked: &Asked, passed: &Passed, body: &bodies::Seen, answer: Response) -> Response {
+async fn noted(
+    app: &App,
+    asked: &Asked,
+    passed: &Passed,
+    (body, begun): (&bodies::Seen, Option<Noted>),
+    answer: Response,
+) -> Response {
     let status = answer.status();
+    if let Some(begun) = begun {
+        let written = match begun.number().await {
+            Some(_) if status.is_success() => true,
+            Some(number) => app.audit.note_outcome(number, status.as_u16()).await,
+            None => false,
+        };
+        return if written { answer } else { not_noted(status) };
+    }
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
     let changes = match passed.declared() {
         // What workers say is in the journals of the runs; this log is about people and what acts for them.
@@ -150,7 +189,7 @@ async fn noted(app: &App, asked: &Asked, passed: &Passed, body: &bodies::Seen, a
     if !changes {
         return answer;
     }
-    let line = asked.line(passed, status, body.facts());
+    let line = asked.line(passed, Some(status), body.facts());
     if refused {
         if app.watch().refusals_noted.take(REFUSALS_NOTED).is_ok() {
             app.audit.note_refused(&line);
@@ -159,13 +198,15 @@ async fn noted(app: &App, asked: &Asked, passed: &Passed, body: &bodies::Seen, a
     }
     match app.audit.note(&line).await {
         true => answer,
-        false => {
-            let detail = format!("it was answered with {status}, and could not be noted in the audit log");
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
-                .hint("look at the disk, then start the server again")
-                .into_response()
-        }
+        false => not_noted(status),
     }
+}
+
+fn not_noted(status: StatusCode) -> Response {
+    let detail = format!("it was answered with {status}, and could not be noted in the audit log");
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
+        .hint("look at the disk, then start the server again")
+        .into_response()
 }
 
 fn too_slow(detail: &str) -> Response {

@@ -143,8 +143,8 @@ impl Log {
         Ok((log, cut))
     }
 
-    /// Adds a line to what the next commit writes.
-    pub fn add(&mut self, text: &str) {
+    /// Adds a line to what the next commit writes. Gives its number.
+    pub fn add(&mut self, text: &str) -> u64 {
         let begin = self.buffer.len();
         // Writing into memory does not fail.
         let _ = write!(self.buffer, "{{\"n\":{},{text}", self.next);
@@ -152,6 +152,7 @@ impl Log {
         let hash = blake3::Hash::from_bytes(self.last_hash).to_hex();
         let _ = writeln!(self.buffer, "{HASH_KEY}{hash}\"}}");
         self.next += 1;
+        self.next - 1
     }
 
     /// All that was added is on the disk when this returns.

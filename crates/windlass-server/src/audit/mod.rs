@@ -47,9 +47,34 @@ pub struct Line {
     pub route: String,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub path: Map<String, serde_json::Value>,
-    pub status: u16,
+    /// None: the line was written while the call was being done. It has succeeded unless an [`Outcome`] follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyFacts>,
+}
+
+/// How a call has ended that was noted before, and did not succeed.
+#[derive(Clone, Debug, Serialize)]
+struct Outcome {
+    #[serde(serialize_with = "as_text")]
+    at: Timestamp,
+    /// The number of its line.
+    of: u64,
+    status: u16,
+}
+
+/// A line on its way to the disk.
+pub struct Noted(Option<oneshot::Receiver<Option<u64>>>);
+
+impl Noted {
+    /// The line's number when it is on the disk; None if it cannot be written.
+    pub async fn number(self) -> Option<u64> {
+        match self.0 {
+            Some(written) => written.await.ok().flatten(),
+            None => Some(0),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -107,7 +132,7 @@ struct State {
 struct Waiting {
     /// The line without its number and its hash.
     text: String,
-    written: Option<oneshot::Sender<bool>>,
+    written: Option<oneshot::Sender<Option<u64>>>,
 }
 
 /// Figures of the log.
@@ -145,12 +170,27 @@ impl Audit {
         self.writer.as_ref().is_some_and(|writer| writer.state.broken.load(Ordering::Relaxed))
     }
 
+    /// Begins to note a call: the disk is at work meanwhile.
+    pub fn begin(&self, line: &Line) -> Noted {
+        self.begin_text(line)
+    }
+
+    fn begin_text(&self, line: &impl Serialize) -> Noted {
+        Noted(self.writer.as_ref().map(|writer| {
+            let (sender, written) = oneshot::channel();
+            writer.send(text(line), Some(sender));
+            written
+        }))
+    }
+
     /// Notes a call. True when the line is on the disk.
     pub async fn note(&self, line: &Line) -> bool {
-        let Some(writer) = &self.writer else { return true };
-        let (sender, written) = oneshot::channel();
-        writer.send(text(line), Some(sender));
-        written.await.unwrap_or(false)
+        self.begin(line).number().await.is_some()
+    }
+
+    /// Notes that a call which has a line did not succeed. True when that is on the disk.
+    pub async fn note_outcome(&self, of: u64, status: u16) -> bool {
+        self.begin_text(&Outcome { at: real_now(), of, status }).number().await.is_some()
     }
 
     /// The same for what was refused: nobody has to wait for it.
@@ -174,7 +214,7 @@ impl Audit {
 }
 
 impl Writer {
-    fn send(&self, text: String, written: Option<oneshot::Sender<bool>>) {
+    fn send(&self, text: String, written: Option<oneshot::Sender<Option<u64>>>) {
         self.state.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting { text, written };
         // A thread that has gone answers by letting go of the reply.
@@ -200,8 +240,8 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
     while let Ok(first) = arrived.recv() {
         let mut next = Some(first);
         while let Some(waiting) = next.take() {
-            log.add(&waiting.text);
-            replies.push(waiting.written);
+            let number = log.add(&waiting.text);
+            replies.push((number, waiting.written));
             if replies.len() < GROUP_LINES_MAX {
                 next = arrived.try_recv().ok();
             }
@@ -214,9 +254,11 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
         state.waiting.fetch_sub(replies.len(), Ordering::Relaxed);
         state.lines.fetch_add(replies.len(), Ordering::Relaxed);
         state.syncs.fetch_add(1, Ordering::Relaxed);
-        for reply in replies.drain(..).flatten() {
-            // Whoever asked may have gone.
-            let _ = reply.send(good);
+        for (number, reply) in replies.drain(..) {
+            if let Some(reply) = reply {
+                // Whoever asked may have gone.
+                let _ = reply.send(good.then_some(number));
+            }
         }
     }
 }

@@ -51,6 +51,9 @@ impl Seen {
     }
 }
 
+/// Called with what is known of a body when all of it has come.
+pub type AtEnd = Box<dyn FnOnce(Option<BodyFacts>) + Send>;
+
 /// A request's body: how large it was, its hash, and that it arrives in time.
 pub struct Watched {
     inner: Body,
@@ -58,12 +61,13 @@ pub struct Watched {
     within: Duration,
     /// Begins with the first wait: most bodies are there at once.
     deadline: Option<Pin<Box<Sleep>>>,
+    at_end: Option<AtEnd>,
 }
 
 impl Watched {
-    pub fn new(inner: Body, within: Duration) -> (Watched, Seen) {
+    pub fn new(inner: Body, within: Duration, at_end: AtEnd) -> (Watched, Seen) {
         let seen = Seen::default();
-        (Watched { inner, seen: seen.clone(), within, deadline: None }, seen)
+        (Watched { inner, seen: seen.clone(), within, deadline: None, at_end: Some(at_end) }, seen)
     }
 }
 
@@ -91,7 +95,13 @@ impl HttpBody for Watched {
                 self.seen.0.late.store(true, Ordering::Relaxed);
                 Poll::Ready(Some(Err(axum::Error::new("the request did not arrive in time"))))
             }
-            ended => ended,
+            Poll::Ready(None) => {
+                if let Some(at_end) = self.at_end.take() {
+                    at_end(self.seen.facts());
+                }
+                Poll::Ready(None)
+            }
+            failed => failed,
         }
     }
 

@@ -25,7 +25,7 @@ fn line(status: u16) -> Line {
         method: "POST".to_owned(),
         route: "/trial".to_owned(),
         path: Map::new(),
-        status,
+        status: Some(status),
         body: None,
     }
 }
@@ -51,12 +51,23 @@ async fn a_changing_call_is_there_when_it_is_answered() {
     assert_eq!(call["who"]["name"], "first");
     assert_eq!(call["from"], "10.1.2.3:40000");
     assert_eq!((&call["method"], &call["route"]), (&json!("POST"), &json!("/api/v1/tokens")));
-    assert_eq!((&call["status"], &call["body"]["bytes"]), (&json!(201), &json!(40)));
+    // It was written while the call was done: no word of its end means that it has succeeded.
+    assert_eq!((&call["status"], &call["body"]["bytes"]), (&Value::Null, &json!(40)));
     assert_eq!(call["body"]["hash"].as_str().unwrap().len(), 32);
     assert_eq!((&lines[2]["path"]["id"], &lines[2]["status"]), (&json!(id), &json!(200)));
     // Neither what was sent nor what was given.
     let text = fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
     assert!(!text.contains(secret) && !text.contains(&world.first) && !text.contains("canary-name"));
+    is_whole(world.directory.path(), 3);
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_succeed_has_a_second_line() {
+    let world = World::new();
+    assert_eq!(world.post("/api/v1/tokens", json!({ "name": "", "scopes": [] })).await.status, 422);
+    let lines = lines(world.directory.path());
+    assert_eq!((&lines[1]["route"], &lines[1]["status"]), (&json!("/api/v1/tokens"), &Value::Null));
+    assert_eq!((&lines[2]["of"], &lines[2]["status"]), (&lines[1]["n"], &json!(422)));
     is_whole(world.directory.path(), 3);
 }
 
