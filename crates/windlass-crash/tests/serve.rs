@@ -15,31 +15,49 @@ use windlass_tools::test_service::TestService;
 /// What is in the middle of something when the server dies: calls, waits, retries, loops, children. `SERVICE` is where the
 /// calls go, and each run calls its own paths.
 const DEFINITIONS: [(&str, &str); 6] = [
-    ("child", r#"{"actions": {
+    (
+        "child",
+        r#"{"actions": {
         "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/child-@{triggerBody().me}"}},
-        "wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "second"}}, "runAfter": {"call": ["Succeeded"]}}}}"#),
-    ("calls", r#"{"actions": {
+        "wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "second"}}, "runAfter": {"call": ["Succeeded"]}}}}"#,
+    ),
+    (
+        "calls",
+        r#"{"actions": {
         "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=300"}},
         "call": {"type": "http", "runAfter": {"slow": ["Succeeded"]},
-            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#),
-    ("waits", r#"{"actions": {
+            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#,
+    ),
+    (
+        "waits",
+        r#"{"actions": {
         "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}},
         "wait": {"type": "wait", "inputs": {"interval": {"count": 2, "unit": "second"}}, "runAfter": {"call": ["Succeeded"]}},
         "again": {"type": "http", "runAfter": {"wait": ["Succeeded"]},
-            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-2"}}}}"#),
-    ("retries", r#"{"actions": {
+            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-2"}}}}"#,
+    ),
+    (
+        "retries",
+        r#"{"actions": {
         "flaky": {"type": "http", "retry": {"type": "fixed", "count": 6, "interval": "PT1S", "on": ["503"]},
             "inputs": {"method": "POST", "uri": "SERVICE/flaky?fail=2&key=@{triggerBody().me}"}},
         "call": {"type": "http", "runAfter": {"flaky": ["Succeeded"]},
-            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#),
-    ("loops", r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 5)",
+            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#,
+    ),
+    (
+        "loops",
+        r#"{"actions": {"turns": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), 5)",
         "limit": {"count": 50, "timeout": "PT1H"}, "actions": {
             "call": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-@{variables('loopIndex')}"}},
-            "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=150"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#),
-    ("parents", r#"{"actions": {
+            "slow": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=150"}, "runAfter": {"call": ["Succeeded"]}}}}}}"#,
+    ),
+    (
+        "parents",
+        r#"{"actions": {
         "below": {"type": "workflow", "inputs": {"host": {"workflow": {"id": "child"}}, "body": {"me": "@triggerBody().me"}}},
         "call": {"type": "http", "runAfter": {"below": ["Succeeded"]},
-            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#),
+            "inputs": {"method": "POST", "uri": "SERVICE/count/@{triggerBody().me}-1"}}}}"#,
+    ),
 ];
 
 /// The paths of effects that one run must have, by its definition.
@@ -136,7 +154,9 @@ fn killed_at_random_moments_under_load() {
     let server = Server::start(folder.path(), &[]);
     server.until_ready();
     let mut client = server.client();
-    until(|| client.statuses().values().all(|status| status != "running" && status != "waiting" && status != "pending"));
+    until(|| {
+        client.statuses().values().all(|status| status != "running" && status != "waiting" && status != "pending")
+    });
     let statuses = client.statuses();
     for run in accepted.keys() {
         assert_eq!(statuses.get(run).map(String::as_str), Some("succeeded"), "{run}: {:?}", log_of(folder.path()));
@@ -162,7 +182,10 @@ fn a_thousand_active_runs_come_back() {
         &r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"}}}}"#
             .replace("SERVICE", base.trim_end_matches('/')),
     );
-    server.client().register("paused", r#"{"actions": {"wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "day"}}}}}"#);
+    server.client().register(
+        "paused",
+        r#"{"actions": {"wait": {"type": "wait", "inputs": {"interval": {"count": 1, "unit": "day"}}}}}"#,
+    );
     let mut client = server.client();
     for number in 0..RUNS {
         let definition = ["long", "paused"][number % 2];
@@ -184,7 +207,8 @@ fn a_thousand_active_runs_come_back() {
     let statuses = server.client().statuses();
     assert_eq!(statuses.len(), RUNS, "none lost, none doubled");
     assert!(statuses.values().all(|status| ["running", "waiting", "paused"].contains(&status.as_str())));
-    let recovered: Vec<String> = log_of(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
+    let recovered: Vec<String> =
+        log_of(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
     assert!(recovered.iter().any(|line| line.contains("\"set_aside\":0")), "{recovered:?}");
 }
 
@@ -234,7 +258,10 @@ fn a_poisoned_run_is_set_aside_and_the_rest_go_on() {
     assert!(detail["items"][0]["error"]["message"].as_str().is_some_and(|why| !why.is_empty()), "{detail:#}");
     assert!(log_of(folder.path()).iter().any(|line| line.contains("\"quarantined\"") && line.contains("\"bad\"")));
     drop(server);
-    let doctor = Command::new(windlass_crash::program()).args(["doctor", "--json", "--store"]).arg(folder.path().join("store")).output();
+    let doctor = Command::new(windlass_crash::program())
+        .args(["doctor", "--json", "--store"])
+        .arg(folder.path().join("store"))
+        .output();
     let findings: Value = serde_json::from_slice(&doctor.expect("it runs").stdout).expect("JSON");
     let named = findings.as_array().expect("findings").iter().any(|finding| finding["run"] == "bad");
     assert!(named, "{findings:#}");
