@@ -1,5 +1,7 @@
 //! Runs the real program, kills it, resumes it, and looks from outside at what became of the run.
 
+pub mod server;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

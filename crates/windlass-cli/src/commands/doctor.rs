@@ -55,7 +55,8 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }))
     };
     if row.status == RunStatus::Quarantined {
-        return finding("it is set aside: its journal and its program disagree".to_owned(), "replay");
+        let why = windlass_runtime::why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
+        return finding(format!("it is set aside: {why}"), "replay");
     }
     if live_owner(store, row)?.is_some() {
         return Ok(None);

@@ -30,6 +30,12 @@ pub fn list(global: &Global, args: &args::List) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     out::print(&show(&rows))?;
+    for row in &rows {
+        if let Some(why) = windlass_runtime::why_set_aside(row) {
+            let look = crate::stores::command(global, &format!("replay {}", row.run));
+            out::note(&format!("{} is set aside: {}\n  hint: {look}", row.run, why.message));
+        }
+    }
     if more {
         out::note("there are more: --limit N or --all shows them");
     }
@@ -66,7 +72,7 @@ fn show(rows: &[RunRow]) -> String {
 }
 
 fn to_value(row: &RunRow) -> Value {
-    Value::object([
+    let mut value = Value::object([
         ("run", Value::from(row.run.clone())),
         ("definition", Value::from(row.definition.as_str())),
         ("dialect", Value::from(row.dialect.as_str())),
@@ -76,5 +82,9 @@ fn to_value(row: &RunRow) -> Value {
         ("duration_ms", Value::from(duration_of(row).as_ms())),
         ("ticks", Value::from(row.ticks)),
         ("parent", Value::from(row.parent.clone())),
-    ])
+    ]);
+    if let (Some(why), Value::Map(map)) = (windlass_runtime::why_set_aside(row), &mut value) {
+        std::sync::Arc::make_mut(map).insert("error", why.to_value());
+    }
+    value
 }

@@ -1,11 +1,11 @@
 //! `windlass status RUN`
 
-use windlass_core::{FrameView, frame_tree};
+use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::show::{
     LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{resolve, steps_of};
-use windlass_store::Store;
+use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
 use super::tree;
@@ -27,12 +27,35 @@ pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
         let ended = Ended::new(&*store, &row.run, &program.plan, &report)?;
         return show_ended(global, &ended, text::span(row.changed_at.since(row.created_at)));
     }
+    if let Some(why) = windlass_runtime::why_set_aside(&row) {
+        // What could be rebuilt would be no more than a guess.
+        return show_set_aside(global, &row, &why);
+    }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
     let view = View::of(&*store, &seen)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
         false => out::print(&view.show(global))?,
     }
+    Ok(Exit::Good)
+}
+
+fn show_set_aside(global: &Global, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
+    let (run, status) = (&row.run, row.status.as_str());
+    if global.json {
+        out::print_json(&Value::object([
+            ("run", Value::from(run.clone())),
+            ("definition", Value::from(row.definition.as_str())),
+            ("status", Value::from(status)),
+            ("error", why.to_value()),
+            ("ticks", Value::from(row.ticks)),
+        ]))?;
+        return Ok(Exit::Good);
+    }
+    let look = stores::command(global, &format!("replay {run}"));
+    let again = stores::command(global, &format!("resume {run}"));
+    out::print(&format!("Workflow: {}\nRun: {run}\nStatus: {status}\n  {}", row.definition, why.message))?;
+    out::note(&format!("look at it: {look}\ntry it again: {again}"));
     Ok(Exit::Good)
 }
 

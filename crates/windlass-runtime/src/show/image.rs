@@ -28,7 +28,8 @@ impl Seen {
 
 /// How a run ended, if it has.
 pub fn report_of(row: &RunRow) -> Result<Option<FinalReport>, RuntimeError> {
-    row.result.as_ref().map(|bytes| codec::decode(bytes, "the run's result")).transpose()
+    let ended = row.result.as_ref().filter(|_| row.status.is_final());
+    ended.map(|bytes| codec::decode(bytes, "the run's result")).transpose()
 }
 
 /// What time it is for this run: one with virtual time has its own.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::plan::Plan;
-use windlass_core::{Program, State, frame_tree, usage_so_far};
+use windlass_core::{ErrorInfo, Program, State, frame_tree, usage_so_far};
 use windlass_runtime::show::{
     Piece, Seen, StoredEvents, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
-use windlass_runtime::{FinalReport, RunOptions, RuntimeError, StepReport, codec, resolve_up_to, steps_of};
+use windlass_runtime::{
+    FinalReport, RunOptions, RuntimeError, StepReport, codec, resolve_up_to, steps_of, why_set_aside,
+};
 use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
@@ -104,6 +106,9 @@ pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
         if let Some(report) = report_of(&row)? {
             return ended(app, &row, report);
         }
+        if let Some(why) = why_set_aside(&row) {
+            return set_aside(app, &row, &why);
+        }
         let program = app.engine.program(&row.plan)?;
         match live {
             Some(state) => open(app, &row, &program, &state),
@@ -144,6 +149,27 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
         ticks: row.ticks,
         current: Value::list(Vec::new()),
         steps: steps_value(app, row, plan, report.steps, &mut left)?,
+    })
+}
+
+/// What of it can be read is shown; what cannot is most likely the reason.
+fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Problem> {
+    let mut summary = RunSummary::of(app, row);
+    summary.error = Some(RunError::of(&error_of_run(why.clone(), &row.run), None));
+    let mut left = INLINE_BYTES_MAX;
+    Ok(RunDetail {
+        summary,
+        owner: None,
+        origin: Origin::of(row),
+        children: children(app, row)?,
+        input: first_input(app, row, &mut left).unwrap_or_default(),
+        output: None,
+        reply: None,
+        waits: Vec::new(),
+        usage: Value::Null,
+        ticks: row.ticks,
+        current: Value::list(Vec::new()),
+        steps: Value::map(Map::new()),
     })
 }
 
