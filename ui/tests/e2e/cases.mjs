@@ -31,12 +31,12 @@ export const CASES = {
     equal(kept, [1, null], "where it is kept");
   },
 
-  async "runs: a new one is seen at once, filters and search hold"({ page, open, start }) {
+  async "runs: a new one is seen at once, filters and search hold"({ page, open, start, api }) {
     await open("/runs");
     await page.getByText("Live").waitFor();
-    const run = await start("signalled");
+    const run = await start("slow");
     await page.locator(`a.run-row[href$="${run}"]`).waitFor();
-    await page.locator(".chips").getByRole("button", { name: "waiting" }).click();
+    await page.locator(".chips").getByRole("button", { name: "running" }).click();
     await page.locator(`a.run-row[href$="${run}"]`).waitFor();
     await page.locator(".chips").getByRole("button", { name: "cancelled" }).click();
     await page.locator(`a.run-row[href$="${run}"]`).waitFor({ state: "detached" });
@@ -44,7 +44,9 @@ export const CASES = {
     await page.keyboard.press("/");
     await page.keyboard.type(run);
     await until("only that run", async () => (await page.locator("a.run-row").count()) === 1);
-    holds(page.url().includes(`search=${run}`), "the search is in the address");
+    await until("the search in the address", async () => page.url().includes(`search=${run}`));
+    await api("POST", `/runs/${run}/cancel`, {});
+    await page.locator(`a.run-row[href$="${run}"]`, { hasText: "cancelled" }).waitFor();
   },
 
   async "runs: one is started with a form, and runs"({ page, open }) {
@@ -241,7 +243,7 @@ export const CASES = {
     await open(`/runs/${run}/data`);
     await page.locator(".pill", { hasText: "succeeded" }).waitFor();
     await page.locator(".fold-row", { hasText: "ask" }).click();
-    await page.locator(".json-box", { hasText: "urgent" }).waitFor();
+    await page.locator(".fold-in .json-box", { hasText: "urgent" }).waitFor();
   },
 
   async "workers, triggers and about are there"({ page, open }) {
@@ -286,7 +288,7 @@ export const CASES = {
     const views = ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/about"];
     for (const view of views) {
       await open(view);
-      await page.locator(".page").waitFor();
+      await page.locator(".page").first().waitFor();
       const width = await page.evaluate(() => Math.max(document.documentElement.scrollWidth, document.querySelector(".main")?.scrollWidth ?? 0));
       holds(width <= 360, `${view} is ${width} wide`);
     }
