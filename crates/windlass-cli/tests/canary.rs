@@ -5,13 +5,13 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use support::Place;
-use windlass_tools::test_service::TestService;
 
 /// What is planted, and where. Each is a text that no other text holds.
 const PLANTED: [(&str, &str); 9] = [
@@ -26,8 +26,73 @@ const PLANTED: [(&str, &str); 9] = [
     ("key of an agent's model", "cnry-09/iT+1=rAp2m"),
 ];
 
+/// These are not sent to a service: one proves who sends a webhook, one belongs to a database that is not there.
+const KEPT_HERE: [&str; 2] = ["secret of a webhook", "password of a database"];
+
 fn planted(number: usize) -> &'static str {
     PLANTED[number - 1].1
+}
+
+/// A service that answers every request with all of it, and keeps what it was sent. Below `/refused` it refuses.
+struct Echo {
+    port: u16,
+    heard: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Echo {
+    fn start() -> Echo {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let keep = heard.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let keep = keep.clone();
+                std::thread::spawn(move || drop(answer(stream, &keep)));
+            }
+        });
+        Echo { port, heard }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn has_heard(&self, secret: &str) -> bool {
+        let heard = self.heard.lock().expect("nobody panics here");
+        heard.windows(secret.len()).any(|window| window == secret.as_bytes())
+    }
+}
+
+fn answer(mut stream: TcpStream, keep: &Mutex<Vec<u8>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(given) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = given.trim().parse().unwrap_or(0);
+        }
+        head.push_str(&line);
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let all = format!("{head}{}", String::from_utf8_lossy(&body));
+    keep.lock().expect("nobody panics here").extend_from_slice(all.as_bytes());
+    let status = if head.contains("/refused") { "401 Unauthorized" } else { "200 OK" };
+    let headers: serde_json::Map<String, Value> = head
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), Value::from(value.trim())))
+        .collect();
+    let hex: String = all.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let told =
+        json!({ "headers": headers, "body": String::from_utf8_lossy(&body), "all": all, "hex": hex }).to_string();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", told.len());
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{told}").as_bytes())
 }
 
 const CREDENTIALS: &str = r#"
@@ -51,8 +116,8 @@ fn loom(service: &str) -> String {
             "echo": authorised("/json"),
             "again": { "type": "Compose", "inputs": "@body('echo')", "runAfter": { "echo": ["Succeeded"] } },
             "usual": { "type": "Http", "inputs": { "method": "GET", "uri": format!("{service}/json"), "headers": { "x-usual": "@parameters('usual')" } } },
-            "refused": authorised("/echo-bad-json"),
-            "pay": { "type": "activity", "activity": "pay", "inputs": { "amount": 5 } },
+            "refused": authorised("/refused"),
+            "pay": { "type": "activity", "activityName": "pay", "inputs": { "amount": 5 } },
             "ask": { "type": "ai", "inputs": { "prompt": "hello" } }
         }
     } })
@@ -62,8 +127,8 @@ fn loom(service: &str) -> String {
 fn playbook(service: &str) -> String {
     format!(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: book, path: book}}\n\
-         keychain: [{{name: keys, kind: bearer, auth: env_api}}]\n\
-         workflow:\n  - step: start\n    tool: {{kind: http, method: POST, url: '{service}/json', auth: env_api, json: {{a: 1}}}}\n    next: [{{step: base}}]\n  \
+         keychain: [{{name: keys, kind: bearer, credential: vault}}]\n\
+         workflow:\n  - step: start\n    tool: {{kind: http, method: POST, url: '{service}/json', auth: env_api, headers: {{x-keys: '{{{{ keychain.keys.token }}}}'}}, json: {{a: 1}}}}\n    next: [{{step: base}}]\n  \
          - step: base\n    tool: {{kind: postgres, auth: db, query: 'select 1'}}\n"
     )
 }
@@ -232,10 +297,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn no_secret_leaves_the_tool_that_it_was_meant_for() {
-    let service = TestService::start().expect("a service");
-    let url = service.url("");
+    let service = Echo::start();
+    let url = service.url();
     let place = Place::new();
-    place.write("windlass.toml", settings(&url, service.addr().port()));
+    place.write("windlass.toml", settings(&url, service.port));
     let mut server = start(&place);
     server.register("loom", &loom(&url));
     server.register("book", &playbook(&url));
@@ -246,7 +311,10 @@ fn no_secret_leaves_the_tool_that_it_was_meant_for() {
     let runs = [server.run("loom", &secure), server.run("book", &json!({})), server.run("crew", &json!({}))];
     // The service was told, and has told back: otherwise there was nothing to look for.
     let all = serde_json::to_string(&runs).expect("JSON");
-    assert!(all.matches("***").count() >= 4, "{all}");
+    assert!(all.matches("***").count() >= 20, "{all}");
+    for (what, secret) in PLANTED.iter().filter(|(what, _)| !KEPT_HERE.contains(what)) {
+        assert!(service.has_heard(secret), "the {what} was not used");
+    }
     // A secret itself is refused where a reference is wanted, and not repeated.
     let literal = json!({ "definition": "loom", "input": { "key": planted(2), "login": {} } });
     let (status, answer) = server.ask("POST", "/api/v1/runs", Some(&literal));

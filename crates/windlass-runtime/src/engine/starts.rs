@@ -44,6 +44,12 @@ impl Engine {
         .await
     }
 
+    /// What a run of this plan would keep of an input: the same for the same input, so that repeats are known again.
+    pub fn input_as_kept(&self, plan: &BlobHash, input: Value) -> Result<Value, RuntimeError> {
+        let program = self.inner.program(plan)?;
+        self.inner.admitted(&program.plan, input)
+    }
+
     pub(super) async fn start_from(
         &self,
         plan: BlobHash,
