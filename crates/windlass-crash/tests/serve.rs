@@ -194,8 +194,10 @@ fn a_thousand_active_runs_come_back() {
     }
     for number in (1..RUNS).step_by(20) {
         let (status, body) = client.ask("POST", &format!("/api/v1/runs/a{number}/pause"), None).expect("an answer");
-        assert!(status == 202 || status == 404 && body.is_null(), "{status} {body}");
+        assert_eq!(status, 202, "{body}");
     }
+    let paused = (1..RUNS).step_by(20).count();
+    until(|| client.statuses().values().filter(|status| *status == "paused").count() == paused);
     until(|| service.requests() >= RUNS as u64 / 2);
     server.kill();
     let before = service.requests();
@@ -207,6 +209,8 @@ fn a_thousand_active_runs_come_back() {
     let statuses = server.client().statuses();
     assert_eq!(statuses.len(), RUNS, "none lost, none doubled");
     assert!(statuses.values().all(|status| ["running", "waiting", "paused"].contains(&status.as_str())));
+    let still = statuses.values().filter(|status| *status == "paused").count();
+    assert_eq!(still, paused, "what was paused stays so");
     let recovered: Vec<String> =
         log_of(folder.path()).into_iter().filter(|line| line.contains("\"recovered\"")).collect();
     assert!(recovered.iter().any(|line| line.contains("\"set_aside\":0")), "{recovered:?}");

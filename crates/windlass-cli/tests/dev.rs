@@ -1,0 +1,106 @@
+//! `windlass dev`: files become definitions, again whenever they change; broken ones are told, and the last good one stays.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+struct Dev {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Dev {
+    fn start(folder: &Path) -> Dev {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder);
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
+        Dev { child, address: text("address").trim_start_matches("http://").to_owned(), token }
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let (address, token) = (&self.address, &self.token);
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str(body).unwrap_or_else(|_| panic!("{path}: {answer}"))
+    }
+
+    /// A definition's version, and how many problems its file has.
+    fn shown(&self, name: &str) -> Option<(u64, usize)> {
+        let page = self.get("/api/v1/definitions");
+        let item = page["items"].as_array()?.iter().find(|item| item["name"] == name)?.clone();
+        Some((item["version"].as_u64()?, item["problems"].as_array().map_or(0, Vec::len)))
+    }
+
+    fn until(&self, name: &str, expected: Option<(u64, usize)>) {
+        let begun = Instant::now();
+        loop {
+            let shown = self.shown(name);
+            if shown == expected {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name} is {shown:?}, not {expected:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn says(word: &str) -> String {
+    format!(r#"{{"actions": {{"say": {{"type": "compose", "inputs": "{word}"}}}}}}"#)
+}
+
+#[test]
+fn files_are_registered_as_they_change() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("hello.json"), says("hello")).expect("written");
+    std::fs::write(path("notes.json"), r#"{"neither": "nor"}"#).expect("written");
+    let dev = Dev::start(folder.path());
+    dev.until("hello", Some((1, 0)));
+    assert_eq!(dev.shown("notes"), None, "other files are left alone");
+
+    std::fs::write(path("hello.json"), r#"{"actions": {"say": {"type": "composee", "inputs": 1}}}"#).expect("written");
+    dev.until("hello", Some((1, 1)));
+    // As editors do it: a new file in the place of the old.
+    std::fs::write(path("hello.json.tmp"), says("hi")).expect("written");
+    std::fs::rename(path("hello.json.tmp"), path("hello.json")).expect("renamed");
+    dev.until("hello", Some((2, 0)));
+    std::fs::write(path("hello.json"), says("hello")).expect("written");
+    dev.until("hello", Some((1, 0)));
+
+    std::fs::create_dir(path("more")).expect("made");
+    std::fs::write(path("more/other.json"), says("other")).expect("written");
+    dev.until("other", Some((1, 0)));
+    std::fs::remove_file(path("more/other.json")).expect("removed");
+    std::fs::write(path("last.json"), says("last")).expect("written");
+    dev.until("last", Some((1, 0)));
+    assert_eq!(dev.shown("other"), Some((1, 0)), "what was registered stays");
+
+    let pid = dev.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
+    let mut dev = dev;
+    assert!(dev.child.wait().expect("it ends").success(), "a polite stop is a good end");
+}
