@@ -150,7 +150,7 @@ export const CASES = {
     await page.locator(".pill", { hasText: "succeeded" }).waitFor();
   },
 
-  async "a loop: 100,000 turns are there in under 200 ms"({ page, open, ended, limits }) {
+  async "a loop: 100,000 turns, in under 200 ms where the machine is idle"({ page, open, ended, limits }) {
     await open(`/runs/${ended.many}/loops`);
     await page.locator(".loop-row", { hasText: "count" }).waitFor();
     // The code of the view is loaded once and kept: what is measured is the loop.
@@ -176,7 +176,7 @@ export const CASES = {
         await page.locator(".loop-row").first().waitFor();
       }
     }
-    console.log(`      100,000 turns in ${tries.join(", ")} ms`);
+    console.log(`      100,000 turns in ${tries.join(", ")} ms; allowed at this load: ${limits.loop_ms} ms`);
     holds(Math.min(...tries) < limits.loop_ms, `it took ${tries.join(", ")} ms`);
     await page.locator(".figures", { hasText: "100\u2009000" }).waitFor();
     holds((await page.locator("button.turn-row").count()) < 80, "only what is seen is in the document");
