@@ -44,7 +44,7 @@ impl Hosts {
 
     fn is_ours(&self, host: &str) -> bool {
         let name = bare(host).to_ascii_lowercase();
-        if self.names.iter().any(|own| *own == name) {
+        if self.names.contains(&name) {
             return true;
         }
         match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -134,6 +134,7 @@ impl BindError {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

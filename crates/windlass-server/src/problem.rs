@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::openapi::{RefOr, Schema};
 use windlass_runtime::RuntimeError;
 use windlass_store::{StoreError, StoreErrorKind};
 
@@ -28,8 +29,15 @@ pub mod codes {
     pub const INTERNAL: &str = "WND-3099";
 }
 
+/// Small, because almost everything gives one back in the bad case.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Problem(Box<Said>);
+
+/// What is sent.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
-pub struct Problem {
+#[schema(as = Problem)]
+pub struct Said {
     /// `urn:windlass:CODE`
     pub r#type: String,
     pub title: String,
@@ -50,9 +58,39 @@ pub struct Problem {
     pub retry_after: Option<u64>,
 }
 
+impl std::ops::Deref for Problem {
+    type Target = Said;
+
+    fn deref(&self) -> &Said {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut Said {
+        &mut self.0
+    }
+}
+
+impl utoipa::PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        Said::schema()
+    }
+}
+
+impl utoipa::ToSchema for Problem {
+    fn name() -> std::borrow::Cow<'static, str> {
+        Said::name()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Said::schemas(schemas);
+    }
+}
+
 impl Problem {
     pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
-        Problem {
+        Problem(Box::new(Said {
             r#type: format!("urn:windlass:{code}"),
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             status: status.as_u16(),
@@ -62,7 +100,7 @@ impl Problem {
             place: None,
             problems: Vec::new(),
             retry_after: None,
-        }
+        }))
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Problem {
@@ -162,6 +200,8 @@ impl From<RuntimeError> for Problem {
             RuntimeError::Store(store) => store.hint.clone(),
             _ => None,
         };
-        Problem { hint, ..Problem::new(status, code, error.to_string()) }
+        let mut problem = Problem::new(status, code, error.to_string());
+        problem.hint = hint;
+        problem
     }
 }

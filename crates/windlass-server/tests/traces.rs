@@ -1,5 +1,6 @@
 //! Runs as traces, taken by a small collector.
 #![cfg(feature = "otel")]
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

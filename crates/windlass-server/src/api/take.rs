@@ -233,7 +233,7 @@ mod tests {
             let problem = read::<Body>(body.as_bytes()).expect_err(body);
             assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
             assert_eq!(problem.hint.as_deref(), hint, "{body}");
-            assert!(problem.place.is_some_and(|place| place.starts_with("line 1, column ")), "{body}");
+            assert!(problem.place.as_ref().is_some_and(|place| place.starts_with("line 1, column ")), "{body}");
         }
     }
 

@@ -1,4 +1,5 @@
 //! Who may do what, proved over all routes; and what every request meets.
+#![allow(clippy::unwrap_used)]
 
 mod audit;
 mod edges;
