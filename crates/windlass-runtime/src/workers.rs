@@ -149,7 +149,7 @@ impl RunWorkers {
             return self.send_away(&*tool, call);
         }
         let work = match self.pool.slots.clone().try_acquire_owned() {
-            Err(_) => Work::Waits(tool.clone(), call),
+            Err(_) => Work::Waits(tool.clone(), Box::new(call)),
             Ok(slot) => match begin(&**tool, call) {
                 ControlFlow::Break(outcome) => return say(&self.reports, number, dispatch, outcome),
                 ControlFlow::Continue(called) => Work::Called(called, slot),
@@ -295,7 +295,7 @@ impl Held {
 /// A task that needs a worker for longer than a moment.
 enum Work {
     /// All slots are taken.
-    Waits(Arc<dyn Tool>, ToolCall),
+    Waits(Arc<dyn Tool>, Box<ToolCall>),
     Called(Caught, OwnedSemaphorePermit),
 }
 
@@ -345,7 +345,7 @@ async fn in_turn(work: Work, timeout: Option<Duration>, slots: &Arc<Semaphore>) 
         Work::Waits(tool, call) => {
             // Nobody closes the pool.
             let Ok(slot) = slots.clone().acquire_owned().await else { return std::future::pending().await };
-            match begin(&*tool, call) {
+            match begin(&*tool, *call) {
                 ControlFlow::Break(outcome) => return outcome,
                 ControlFlow::Continue(called) => (called, slot),
             }
