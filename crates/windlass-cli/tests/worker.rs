@@ -74,16 +74,27 @@ impl Server {
         let text = format!(
             "metadata: {{name: {run}}}\nworkflow:\n- step: start\n  tool:\n    kind: shell\n    cmds: |\n      {command}\n"
         );
-        let compiled = windlass_noetl::compile(&Source::new("t.yaml", text), &Options::default()).expect("a playbook");
+        let options = Options { tools: vec!["shell".to_owned()], ..Options::default() };
+        let compiled = windlass_noetl::compile(&Source::new("t.yaml", text), &options).expect("a playbook");
         let (hash, _) = self.app.engine.add_plan(compiled.plan).expect("a plan");
         let options = StartOptions { id: Some(run.to_owned()), ..StartOptions::default() };
         self.app.engine.start(hash, Value::Null, options).await.expect("started")
     }
 }
 
-fn worker(place: &Place, url: &str) -> Child {
+/// The process, which goes with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn worker(place: &Place, url: &str) -> Process {
     let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
-    command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::inherit()).spawn().expect("the program starts")
+    Process(command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
 
 async fn until(condition: impl Fn() -> bool) {
@@ -98,12 +109,12 @@ async fn ended(handle: &mut RunHandle) -> Arc<FinalReport> {
     tokio::time::timeout(HANG, handle.wait()).await.expect("it hangs").expect("an end")
 }
 
-fn terminate(child: &Child) {
-    kill_process(Pid::from_child(child), Signal::TERM).expect("it is there");
+fn terminate(child: &Process) {
+    kill_process(Pid::from_child(&child.0), Signal::TERM).expect("it is there");
 }
 
-async fn exits(mut child: Child) -> Option<i32> {
-    tokio::task::spawn_blocking(move || child.wait().expect("a status").code()).await.expect("waited")
+async fn exits(mut child: Process) -> Option<i32> {
+    tokio::task::spawn_blocking(move || child.0.wait().expect("a status").code()).await.expect("waited")
 }
 
 fn lines(path: &Path) -> usize {

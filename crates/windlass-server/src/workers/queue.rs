@@ -162,7 +162,9 @@ mod tests {
     fn runs_take_turns() {
         let mut queues = Queues::default();
         let jobs = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)];
-        jobs.iter().for_each(|(run, job)| drop(queues.push(&kind("x"), &id(run, *job), Timestamp(0))));
+        for (run, job) in jobs {
+            queues.push(&kind("x"), &id(run, job), Timestamp(0));
+        }
         assert_eq!(all(&mut queues, |_| true), ["a1", "b1", "c1", "a2", "b2", "a3"]);
         assert_eq!(queues.kinds().count(), 0, "nothing is kept of what is empty");
     }
