@@ -3,6 +3,7 @@
 mod lock;
 mod log;
 mod traces;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,6 +135,7 @@ impl Base {
         let app = App::new(parts);
         let traces = traces::start(&app)?;
         let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
+        tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
         let address = format!("http://{}", running.address);
         if let Some(lock) = &mut lock {
             lock.tell(&address);

@@ -17,12 +17,12 @@ use crate::{
 };
 
 pub(super) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
-    let number = match judge(transaction, &batch)? {
+    let (number, is_new) = match judge(transaction, &batch)? {
         Standing::Refused(verdict) => return Ok(verdict),
-        Standing::Known(number) => number,
-        Standing::New(new) => create(transaction, &batch.run, batch.epoch, new)?,
+        Standing::Known(number) => (number, false),
+        Standing::New(new) => (create(transaction, &batch, new)?, true),
     };
-    write(Part { transaction, number }, batch)?;
+    write(Part { transaction, number, is_new }, batch)?;
     Ok(Verdict::Committed)
 }
 
@@ -80,26 +80,32 @@ fn was_consumed(transaction: &Transaction<'_>, batch: &RunBatch) -> Outcome<bool
     Ok(false)
 }
 
-fn create(transaction: &Transaction<'_>, run: &Arc<str>, epoch: u64, new: &NewRun) -> Outcome<i64> {
+/// A run that begins with a status has it from the beginning: most small runs end in the batch that makes them, and a row
+/// that is written once is in each index once.
+fn create(transaction: &Transaction<'_>, batch: &RunBatch, new: &NewRun) -> Outcome<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (number, id, plan, definition, dialect, status, owner, epoch, created_at, changed_at, parent,
-                           options, options_checksum)
+                           options, options_checksum, result, result_checksum)
          VALUES (1 + max(coalesce((SELECT max(number) FROM runs), 0), coalesce((SELECT max(number) FROM leaving), 0)),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11)",
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?;
-    let checksum = options_checksum(run, &new.options);
+    let (run, change) = (&batch.run, batch.status.as_ref());
+    let result = change.and_then(|change| change.result.as_ref());
     Ok(insert.insert(params![
         run,
         new.plan.0,
         new.definition,
         new.dialect,
-        RunStatus::Pending.as_str(),
+        change.map_or(RunStatus::Pending, |change| change.status).as_str(),
         new.owner,
-        epoch,
+        batch.epoch,
         new.created_at.0,
+        change.map_or(new.created_at, |change| change.at).0,
         new.parent,
         new.options,
-        checksum
+        options_checksum(run, &new.options),
+        result,
+        result.map(|result| result_checksum(run, result)),
     ])?)
 }
 
@@ -108,6 +114,8 @@ fn create(transaction: &Transaction<'_>, run: &Arc<str>, epoch: u64, new: &NewRu
 struct Part<'t> {
     transaction: &'t Transaction<'t>,
     number: i64,
+    /// Its row was made in this transaction, and has its status.
+    is_new: bool,
 }
 
 fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
@@ -266,20 +274,24 @@ impl Part<'_> {
     }
 
     fn status(self, run: &Arc<str>, change: &StatusChange) -> Outcome<()> {
-        let mut update = self.transaction.prepare_cached(
-            "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
-        )?;
-        let checksum = change.result.as_ref().map(|result| result_checksum(run, result));
-        update.execute(params![self.number, change.status.as_str(), change.at.0, change.result, checksum])?;
+        if !self.is_new {
+            let mut update = self.transaction.prepare_cached(
+                "UPDATE runs SET status = ?2, changed_at = ?3, result = ?4, result_checksum = ?5 WHERE number = ?1",
+            )?;
+            let checksum = change.result.as_ref().map(|result| result_checksum(run, result));
+            update.execute(params![self.number, change.status.as_str(), change.at.0, change.result, checksum])?;
+        }
         if change.status.is_final() {
             self.end(run)?;
         }
         Ok(())
     }
 
-    /// A run that has ended waits for nothing and wants nothing.
+    /// A run that has ended waits for nothing and wants nothing. Messages may have come before the run was made; what else
+    /// there is of a new one came with its batch.
     fn end(self, run: &Arc<str>) -> Outcome<()> {
-        let mut update = self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1")?;
+        let mut update =
+            self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
         update.execute([self.number])?;
         let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1")?;
         delete.execute([self.number])?;
