@@ -50,6 +50,9 @@ pub enum TickKind {
         /// The only place that gets it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Arc<str>>,
+        /// Of the start: what came with the payload, as an object, if a trigger was told of it.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        beside: Value,
     },
     /// A worker has ended a task of its job.
     StepResult {

@@ -8,7 +8,7 @@ use support::language::TestLanguage;
 use support::values::MemoryValues;
 use support::*;
 use windlass_core::plan::*;
-use windlass_core::{Admitted, ErrorInfo, Limits, Program, Refused, admit};
+use windlass_core::{Admitted, Delivery, ErrorInfo, Limits, Program, Refused, admit};
 use windlass_value::{Timestamp, Value};
 
 /// A plan with one trigger: its conditions and its split, as JSON.
@@ -32,7 +32,8 @@ fn triggered(conditions: &[&str], split: Option<&str>) -> Program {
 
 fn delivered(program: &Program, input: &str) -> Result<Admitted, ErrorInfo> {
     let mut values = MemoryValues::default();
-    match admit(program, &program.plan.triggers[0], &json(input), Timestamp(5_000), 7, &mut values) {
+    let delivery = Delivery { input: &json(input), beside: &Value::Null };
+    match admit(program, &program.plan.triggers[0], delivery, Timestamp(5_000), 7, &mut values) {
         Ok(admitted) => Ok(admitted),
         Err(Refused::Because(error)) => Err(*error),
         Err(Refused::NeedBlobs(_)) => panic!("everything is at hand"),

@@ -103,21 +103,36 @@ proptest! {
 
     #[test]
     fn a_cancelled_run_ends_and_leaves_nothing(seed: u64, depth in 0u32..4, tight: bool, paused: bool) {
-        let program = program(seed, Profile::Wild, depth, tight);
-        let live = whole_run(&program, seed, 3);
-        for moment in moments(live.journal.len() - 1) {
-            let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
-            if sim.ended() || sim.state.verdict.is_some() {
-                continue;
-            }
-            if paused {
-                sim.tick(TickKind::Pause { request: None });
-            }
-            sim.cancel().run();
-            prop_assert_eq!(sim.status(), Status::Cancelled);
-            check_nothing_left(&sim.state);
-            every_mail_has_one_fate(&sim);
+        cancelled_at_any_moment(seed, depth, tight, paused);
+    }
+}
+
+/// Plans that once had something to say.
+#[test]
+fn cancelled_runs_that_once_left_something() {
+    for (seed, depth, tight, paused) in [
+        // The root was called off in the moment in which it would have been tried again.
+        (14403257627770050334, 2, false, false),
+    ] {
+        cancelled_at_any_moment(seed, depth, tight, paused);
+    }
+}
+
+fn cancelled_at_any_moment(seed: u64, depth: u32, tight: bool, paused: bool) {
+    let program = program(seed, Profile::Wild, depth, tight);
+    let live = whole_run(&program, seed, 3);
+    for moment in moments(live.journal.len() - 1) {
+        let mut sim = Sim::restarted(&program, seed, &live.journal[..moment], seeded(seed));
+        if sim.ended() || sim.state.verdict.is_some() {
+            continue;
         }
+        if paused {
+            sim.tick(TickKind::Pause { request: None });
+        }
+        sim.cancel().run();
+        assert_eq!(sim.status(), Status::Cancelled);
+        check_nothing_left(&sim.state);
+        every_mail_has_one_fate(&sim);
     }
 }
 

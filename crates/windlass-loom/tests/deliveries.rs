@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use windlass_core::{Limits, Program, Refused, Values, admit};
+use windlass_core::{Delivery, Limits, Program, Refused, Values, admit};
 use windlass_expr::wdl;
 use windlass_loom::{Options, compile};
 use windlass_syntax::{Colour, Source};
@@ -31,8 +31,8 @@ fn delivered(trigger: &str, input: &str) -> String {
     let languages = wdl::languages();
     let languages: Vec<&dyn Language> = languages.iter().map(|language| &**language).collect();
     let program = Program::load(plan, &languages, Limits::default()).unwrap();
-    let input = parse_json(input).unwrap();
-    match admit(&program, &program.plan.triggers[0], &input, Timestamp(0), 1, &mut Nothing) {
+    let delivery = Delivery { input: &parse_json(input).unwrap(), beside: &Value::Null };
+    match admit(&program, &program.plan.triggers[0], delivery, Timestamp(0), 1, &mut Nothing) {
         Ok(admitted) if admitted.unmet.is_some() => "unmet".to_owned(),
         Ok(_) => "ok".to_owned(),
         Err(Refused::Because(error)) => format!("{}: {}", error.code, error.message),

@@ -267,7 +267,11 @@ impl<A: Adapter> ControlLoop<A> {
                 }
             }
             TickKind::CallResult { outcome, .. } => slim(&mut outcome.output),
-            TickKind::AddEvent { payload: Value::Map(map), .. } => {
+            TickKind::AddEvent { payload, beside, .. } => {
+                if let Value::Map(parts) = beside {
+                    Arc::make_mut(parts).values_mut().for_each(&mut slim);
+                }
+                let Value::Map(map) = payload else { return slim(payload) };
                 // An object that is laid over another must be seen whole when the run starts.
                 let merged = |key: &str| parameters.iter().any(|own| own.merges_into(key));
                 for (key, value) in Arc::make_mut(map).iter_mut() {
@@ -276,7 +280,6 @@ impl<A: Adapter> ControlLoop<A> {
                     }
                 }
             }
-            TickKind::AddEvent { payload, .. } => slim(payload),
             _ => {}
         }
     }

@@ -192,6 +192,9 @@ pub struct RunView {
     pub name: Arc<str>,
     /// What the run was started with.
     pub input: Value,
+    /// What came with the input, when a trigger was told of it: `headers`, `queries`. Null if nothing did.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub beside: Value,
     /// Declared parameters with their values.
     pub parameters: Value,
     pub started_at: Timestamp,
@@ -209,6 +212,7 @@ impl RunView {
             id: id.into(),
             name: name.into(),
             input: Value::Null,
+            beside: Value::Null,
             parameters: Value::Null,
             started_at,
             parent: None,

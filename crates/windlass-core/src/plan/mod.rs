@@ -39,7 +39,8 @@ pub const ENCODING_VERSION: u16 = 1;
 /// 3: a pipeline is one job, whose lease lasts from task to task; events tell what a token carries and where a run comes
 /// from; a task's errors and events have the task's own path.
 /// 4: events tell what judges say.
-pub const SEMANTICS_VERSION: u16 = 4;
+/// 5: what is called off in the moment in which it would be entered anew is not entered.
+pub const SEMANTICS_VERSION: u16 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -305,6 +306,11 @@ impl Plan {
     /// A node whose time is over, and a run that is called off, say what they give all the same.
     pub(crate) fn tells_remains(&self) -> bool {
         self.semantics >= 4
+    }
+
+    /// What is called off while its entry is on the agenda is not entered: it only has to say what it gives.
+    pub(crate) fn enters_only_open(&self) -> bool {
+        self.semantics >= 5
     }
 
     /// An error as this plan's authors know it.

@@ -7,6 +7,14 @@ use super::{Reducer, Resume, Stop};
 use crate::plan::Trigger;
 use crate::{ErrorInfo, Program, State, Values};
 
+/// What a trigger is told.
+#[derive(Clone, Copy)]
+pub struct Delivery<'d> {
+    pub input: &'d Value,
+    /// What comes with it; see [`RunView::beside`].
+    pub beside: &'d Value,
+}
+
 /// What a delivery leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admitted {
@@ -55,13 +63,14 @@ impl From<ErrorInfo> for Refused {
 pub fn admit(
     program: &Program,
     trigger: &Trigger,
-    input: &Value,
+    Delivery { input, beside }: Delivery<'_>,
     now: Timestamp,
     seed: u64,
     values: &mut dyn Values,
 ) -> Result<Admitted, Refused> {
     let mut state = State::new(RunView {
         input: input.clone(),
+        beside: beside.clone(),
         parameters: parameters(program, trigger, input)?,
         ..RunView::new("", program.plan.name.clone(), now)
     });

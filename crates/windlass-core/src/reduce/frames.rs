@@ -72,6 +72,10 @@ impl Reducer<'_> {
     pub(crate) fn enter(&mut self, id: FrameId) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
         let program = self.program;
+        if frame.closing.is_some() && program.plan.enters_only_open() {
+            // Its last words are on the agenda, behind this entry: what begins here would outlive it.
+            return Ok(());
+        }
         let (node, scope) = (program.node(frame.node), frame.scope);
         // The node's time counts from its first entry, over all its attempts.
         let time_from = if frame.attempt == 1 { self.now() } else { frame.started_at };

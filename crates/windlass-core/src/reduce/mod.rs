@@ -17,7 +17,7 @@ mod write;
 
 use windlass_value::{BlobHash, Timestamp};
 
-pub use admit::{Admitted, Refused, Unmet, admit};
+pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
 pub(crate) use nodes::usage;
 pub use watch::{Failure, Failures, Moment, Watch};
 

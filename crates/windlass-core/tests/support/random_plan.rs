@@ -304,8 +304,7 @@ impl Maker {
 
     fn wait(&mut self, around: &Around) -> NodeKind {
         let requires = Value::object([("k", self.rng.below(2))]);
-        // Without a throw of the dice: plans that were found to be interesting stay what they are.
-        let form = self.b.plan.nodes.len().is_multiple_of(3).then(|| self.b.value("go on?".into()));
+        let form = self.rng.chance(30).then(|| self.value(around));
         NodeKind::Wait(match self.rng.below(3) {
             0 => Wait::Delay(Amount::Fixed(Duration::from_ms(self.rng.below(3_000)))),
             1 if self.wild() => Wait::Until(self.value(around)),

@@ -176,6 +176,7 @@ impl<'p> Sim<'p> {
             request: None,
             origin: None,
             to: None,
+            beside: Value::Null,
         })
     }
 
@@ -317,7 +318,7 @@ impl<'p> Sim<'p> {
             _ => Value::Int(7),
         };
         let name = name.clone();
-        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to: None });
+        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to: None, beside: Value::Null });
         true
     }
 
@@ -353,7 +354,7 @@ impl<'p> Sim<'p> {
                 let (name, to) =
                     *self.rng.pick(&[("left", Some("right")), ("done-left", Some("last")), ("left", Some("no"))]);
                 let (name, to) = (name.into(), to.map(Into::into));
-                self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to });
+                self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to, beside: Value::Null });
             }
             _ => _ = self.tick(TickKind::TimerDue),
         }

@@ -54,11 +54,11 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
         }
         Request::Signal { name, payload } => {
             let payload = outside(payload);
-            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None }
+            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None, beside: Value::Null }
         }
         Request::SignalTo { place, name, payload } => {
             let (name, to, payload) = (name.into(), Some(place.into()), outside(payload));
-            TickKind::AddEvent { name, payload, request: Some(id.clone()), origin: None, to }
+            TickKind::AddEvent { name, payload, request: Some(id.clone()), origin: None, to, beside: Value::Null }
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };

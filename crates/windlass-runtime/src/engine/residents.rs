@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use windlass_core::plan::Plan;
 use windlass_core::{ErrorInfo, Output, Program, Reply, RunResult, State, Tick, TickKind};
 use windlass_store::{NewRun, RunStatus};
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Value};
 
 use super::{Inner, Keep, MailPair, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
@@ -399,7 +399,7 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, trace, returns };
+        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, beside: Value::Null, trace, returns };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Origin {
     pub at: Timestamp,
     /// The whole input of the delivery that it is a part of.
     pub delivery: Option<BlobHash>,
+    /// What came with that.
+    pub beside: Value,
     /// The run that its parent comes from.
     pub trace: Option<Arc<str>>,
     /// The step whose output its caller wants.
@@ -39,7 +41,15 @@ impl Engine {
             plan,
             input,
             options,
-            Origin { clock, depth: 0, at: real_now(), delivery: None, trace: None, returns: None },
+            Origin {
+                clock,
+                depth: 0,
+                at: real_now(),
+                delivery: None,
+                beside: Value::Null,
+                trace: None,
+                returns: None,
+            },
         )
         .await
     }
@@ -106,6 +116,7 @@ impl Engine {
             request: None,
             origin: above,
             to: None,
+            beside: origin.beside,
         }];
         let handle = self.inner.track(&run, options.watch);
         let name = program.plan.name.clone();

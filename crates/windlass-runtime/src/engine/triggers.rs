@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use windlass_core::plan::Trigger;
-use windlass_core::{Admitted, Program, Refused, Unmet, admit};
+use windlass_core::{Admitted, Delivery, Program, Refused, Unmet, admit};
 use windlass_store::RunRow;
 use windlass_value::{BlobHash, Timestamp, Value};
 
@@ -22,6 +22,9 @@ const STARTS_AT_ONCE: usize = 64;
 pub struct TriggerOptions {
     /// Names the delivery: the same one again starts nothing twice, and starts what is missing. None: it is a new one.
     pub delivery: Option<String>,
+    /// What comes with the input, as an object: `headers`, `queries`. A repeat may come with other things; those of the
+    /// first time count.
+    pub beside: Value,
     pub virtual_time: bool,
     /// Events of the runs are wanted live.
     pub watch: bool,
@@ -45,18 +48,19 @@ impl Engine {
         input: Value,
         options: TriggerOptions,
     ) -> Result<Triggered, RuntimeError> {
-        let input = outside(input);
+        let (input, beside) = (outside(input), outside(options.beside));
         let program = self.inner.program(&plan)?;
         let trigger = trigger_of(&program, trigger)?;
         let delivery = options.delivery.clone().unwrap_or_else(new_run_id);
         let (whole, first) = (input_hash(&input), run_id(&delivery, 0));
         let start = |now: Timestamp, (at, input): (usize, Value)| {
             let (engine, run) = (self.clone(), run_id(&delivery, at));
-            let (id, watch) = (Some(run.clone()), options.watch);
+            let (id, watch, beside) = (Some(run.clone()), options.watch, beside.clone());
             let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
-                let origin = Origin { clock, depth: 0, at: now, delivery: Some(whole), trace: None, returns: None };
+                let delivery = Some(whole);
+                let origin = Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch))),
@@ -64,6 +68,7 @@ impl Engine {
                 }
             }
         };
+        let told = Delivery { input: &input, beside: &beside };
         let mut runs = BTreeMap::new();
         let (now, mut inputs, unmet) = loop {
             // Runs begin after the first of them. If that is there, the delivery is looked at as it was then.
@@ -72,7 +77,7 @@ impl Engine {
                 is_same_delivery(row, plan, whole)?;
             }
             let now = before.as_ref().map_or_else(real_now, |row| row.created_at);
-            let Admitted { inputs, unmet } = self.admit(&program, trigger, &input, now, &delivery)?;
+            let Admitted { inputs, unmet } = self.admit(&program, trigger, told, now, &delivery)?;
             let mut inputs = inputs.into_iter().enumerate();
             let Some(begin) = inputs.next() else { break (now, inputs, unmet) };
             let started = start(now, begin).await;
@@ -103,14 +108,14 @@ impl Engine {
         &self,
         program: &Program,
         trigger: &Trigger,
-        input: &Value,
+        told: Delivery<'_>,
         now: Timestamp,
         delivery: &str,
     ) -> Result<Admitted, RuntimeError> {
         let seed = seed_of(delivery);
         let mut values = BlobCache::default();
         loop {
-            match admit(program, trigger, input, now, seed, &mut values) {
+            match admit(program, trigger, told, now, seed, &mut values) {
                 Ok(admitted) => return Ok(admitted),
                 Err(Refused::Because(error)) => return Err(RuntimeError::Delivery(error)),
                 Err(Refused::NeedBlobs(hashes)) => recovery::fetch(&*self.inner.store, &hashes, &mut values)?,

@@ -22,9 +22,10 @@ impl Reducer<'_> {
         payload: &Value,
         origin: Option<&Origin>,
         to: Option<&Arc<str>>,
+        beside: &Value,
     ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) => self.start(payload, origin),
+            (Phase::Created, true) => self.start(payload, origin, beside),
             (Phase::Created, false) => {
                 let why = "the run has not started".to_owned();
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
@@ -39,12 +40,13 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn start(&mut self, input: &Value, origin: Option<&Origin>) {
+    fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value) {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
         self.state.returns = origin.and_then(|origin| origin.returns.clone());
         self.state.run.input = self.slim_merged(input.clone());
+        self.state.run.beside = beside.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
         let mut fields = vec![("definition", definition.clone()), ("input", self.state.run.input.clone())];

@@ -330,7 +330,10 @@ pub(super) fn trigger_body(context: &mut Context, _arguments: &[Value]) -> Outco
 }
 
 fn trigger_outputs(context: &mut Context, _arguments: &[Value]) -> Outcome {
-    Ok(Value::object([("body", context.scope.run().input.clone())]))
+    let run = context.scope.run();
+    let mut outputs = run.beside.as_map().cloned().unwrap_or_default();
+    outputs.insert("body", run.input.clone());
+    Ok(Value::map(outputs))
 }
 
 fn trigger(context: &mut Context, arguments: &[Value]) -> Outcome {
