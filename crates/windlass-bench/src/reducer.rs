@@ -31,8 +31,14 @@ pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&Sta
     let run: Arc<str> = "bench".into();
     let mut state = new_state(&run, program, Timestamp(0));
     let mut blobs = BlobCache::default();
-    let mut next =
-        Some(TickKind::AddEvent { name: START_EVENT.into(), payload, request: None, origin: None, to: None, beside: Value::Null });
+    let mut next = Some(TickKind::AddEvent {
+        name: START_EVENT.into(),
+        payload,
+        request: None,
+        origin: None,
+        to: None,
+        beside: Value::Null,
+    });
     while let Some(kind) = next.take() {
         let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };
         let begun = Instant::now();

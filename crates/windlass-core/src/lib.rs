@@ -25,7 +25,8 @@ pub use outcome::{
 };
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
-    Admitted, Delivery, Failure, Failures, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch, admit, reduce,
+    Admitted, Delivery, Failure, Failures, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch, admit,
+    reduce,
 };
 pub use state::State;
 pub use status::{Status, StatusSet};

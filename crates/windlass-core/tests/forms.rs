@@ -33,7 +33,15 @@ fn of_each(name: &str) -> Program {
 
 fn to(sim: &mut Sim<'_>, address: &str, name: &str, payload: &str) {
     let (name, to) = (name.into(), Some(address.into()));
-    sim.tick(TickKind::AddEvent { name, payload: payload.into(), request: None, origin: None, to, beside: Value::Null }).settle();
+    sim.tick(TickKind::AddEvent {
+        name,
+        payload: payload.into(),
+        request: None,
+        origin: None,
+        to,
+        beside: Value::Null,
+    })
+    .settle();
 }
 
 fn addresses(sim: &Sim<'_>) -> Vec<String> {

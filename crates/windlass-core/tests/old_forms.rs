@@ -157,7 +157,14 @@ fn a_start_without_a_parent_is_written_as_before() {
         AddEvent { name: &'static str, payload: Value, request: Option<()> },
     }
     same_bytes!(
-        TickKind::AddEvent { name: "start".into(), payload: Value::Int(1), request: None, origin: None, to: None, beside: Value::Null },
+        TickKind::AddEvent {
+            name: "start".into(),
+            payload: Value::Int(1),
+            request: None,
+            origin: None,
+            to: None,
+            beside: Value::Null
+        },
         Tick::AddEvent { name: "start", payload: Value::Int(1), request: None }
     );
 }

@@ -123,7 +123,14 @@ fn a_caller_chooses_whose_output_it_wants() {
         let returns = returns.map(Into::into);
         let origin = Some(Box::new(Origin { parent: "above".into(), trace: "top".into(), returns }));
         let mut sim = Sim::new(&program, echo());
-        sim.tick(TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin, to: None, beside: Value::Null });
+        sim.tick(TickKind::AddEvent {
+            name: "start".into(),
+            payload: Value::Null,
+            request: None,
+            origin,
+            to: None,
+            beside: Value::Null,
+        });
         assert_eq!((sim.run().status(), sim.output()), (status, json(output)));
     }
 }
@@ -136,7 +143,14 @@ fn a_child_knows_its_parent_and_where_all_this_began() {
     let shown = |origin: Option<Origin>| {
         let mut sim = Sim::new(&program, echo());
         let origin = origin.map(Box::new);
-        sim.tick(TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin, to: None, beside: Value::Null });
+        sim.tick(TickKind::AddEvent {
+            name: "start".into(),
+            payload: Value::Null,
+            request: None,
+            origin,
+            to: None,
+            beside: Value::Null,
+        });
         assert_eq!(sim.run().status(), Status::Succeeded);
         sim.output()
     };

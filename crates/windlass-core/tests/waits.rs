@@ -388,7 +388,14 @@ fn an_impossible_tick_is_found_and_changes_nothing() {
     let program = one_effect(Limits::default());
     let mut sim = Sim::new(&program, echo());
     let before = support::sim::encoded(&sim.state);
-    let early = TickKind::AddEvent { name: "go".into(), payload: Value::Null, request: None, origin: None, to: None, beside: Value::Null };
+    let early = TickKind::AddEvent {
+        name: "go".into(),
+        payload: Value::Null,
+        request: None,
+        origin: None,
+        to: None,
+        beside: Value::Null,
+    };
     for kind in [TickKind::Restart, TickKind::TimerDue, early] {
         let tick = Tick { at: Timestamp(5), seed: 0, kind, more: false };
         assert!(impossible(&program, &mut sim, &tick).is_some());
@@ -409,8 +416,14 @@ fn impossible(program: &Program, sim: &mut Sim, tick: &Tick) -> Option<Impossibl
 fn a_run_to_which_more_comes_is_not_idle_yet() {
     let program = twice();
     let mut sim = Sim::new(&program, Box::new(|_, _, _| Reply::Never));
-    let start =
-        TickKind::AddEvent { name: "start".into(), payload: Value::Null, request: None, origin: None, to: None, beside: Value::Null };
+    let start = TickKind::AddEvent {
+        name: "start".into(),
+        payload: Value::Null,
+        request: None,
+        origin: None,
+        to: None,
+        beside: Value::Null,
+    };
     sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more: true }).unwrap();
     assert_eq!((sim.state.is_idle(), sim.count("workflow.idle")), (true, 0));
     sim.tick(TickKind::TimerDue);

@@ -151,7 +151,14 @@ fn program(plan: Plan) -> Arc<Program> {
 }
 
 fn start() -> TickKind {
-    TickKind::AddEvent { name: START_EVENT.into(), payload: Value::Null, request: None, origin: None, to: None, beside: Value::Null }
+    TickKind::AddEvent {
+        name: START_EVENT.into(),
+        payload: Value::Null,
+        request: None,
+        origin: None,
+        to: None,
+        beside: Value::Null,
+    }
 }
 
 fn local(world: &World, clock: Clock) -> (Local, Mailbox) {
@@ -324,8 +331,14 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
     let (world, log) = (World::new(), Arc::new(Log::default()));
     let (local, mailbox) = local(&world, Clock::Real);
     for _ in 0..300 {
-        let signal =
-            TickKind::AddEvent { name: "knock".into(), payload: Value::Null, request: None, origin: None, to: None, beside: Value::Null };
+        let signal = TickKind::AddEvent {
+            name: "knock".into(),
+            payload: Value::Null,
+            request: None,
+            origin: None,
+            to: None,
+            beside: Value::Null,
+        };
         mailbox.send(Mail::Tick(Box::new(signal))).expect("open");
     }
     let exit = in_time(looping(&program(loom(LONG)), Spy::new(local, &log), vec![start()]).run()).await;

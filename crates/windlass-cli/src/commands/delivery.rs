@@ -65,7 +65,12 @@ pub async fn deliver(
     let mut interrupts = Interrupts::listen()?;
     let engine = host::engine(&store, settings, &args.testing)?;
     let (hash, program) = project.add_to(&engine, settings)?;
-    let options = TriggerOptions { delivery: args.id.clone(), virtual_time: args.virtual_time, watch: !args.quiet, ..TriggerOptions::default() };
+    let options = TriggerOptions {
+        delivery: args.id.clone(),
+        virtual_time: args.virtual_time,
+        watch: !args.quiet,
+        ..TriggerOptions::default()
+    };
     let triggered = engine.trigger(hash, trigger, input, options).await?;
     if triggered.runs.is_empty() {
         let why = match &triggered.unmet {

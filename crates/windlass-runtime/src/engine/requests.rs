@@ -54,7 +54,14 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
         }
         Request::Signal { name, payload } => {
             let payload = outside(payload);
-            TickKind::AddEvent { name: name.into(), payload, request: Some(id.clone()), origin: None, to: None, beside: Value::Null }
+            TickKind::AddEvent {
+                name: name.into(),
+                payload,
+                request: Some(id.clone()),
+                origin: None,
+                to: None,
+                beside: Value::Null,
+            }
         }
         Request::SignalTo { place, name, payload } => {
             let (name, to, payload) = (name.into(), Some(place.into()), outside(payload));

@@ -399,7 +399,15 @@ impl super::Engine {
             watch: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
-        let origin = super::Origin { clock, depth, at: crate::clock::real_now(), delivery: None, beside: Value::Null, trace, returns };
+        let origin = super::Origin {
+            clock,
+            depth,
+            at: crate::clock::real_now(),
+            delivery: None,
+            beside: Value::Null,
+            trace,
+            returns,
+        };
         self.start_from(plan, input, options, origin).await.map(drop)
     }
 }

@@ -41,15 +41,7 @@ impl Engine {
             plan,
             input,
             options,
-            Origin {
-                clock,
-                depth: 0,
-                at: real_now(),
-                delivery: None,
-                beside: Value::Null,
-                trace: None,
-                returns: None,
-            },
+            Origin { clock, depth: 0, at: real_now(), delivery: None, beside: Value::Null, trace: None, returns: None },
         )
         .await
     }
