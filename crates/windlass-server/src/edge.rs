@@ -84,6 +84,16 @@ impl Asked {
         self.route().contains("/hooks/{")
     }
 
+    /// A delivery starts something, whatever its method.
+    fn may_change(&self) -> bool {
+        !self.method.is_safe() || self.is_delivery()
+    }
+
+    /// The definition and the trigger, without what comes behind them.
+    fn webhook(&self) -> String {
+        self.parameters.iter().take(2).map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("\0")
+    }
+
     fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
         let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
         let signed = (passed.declared() == Some(Declared::Signed))
@@ -105,10 +115,10 @@ impl Asked {
 fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
     app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
     if asked.is_delivery() {
-        let taken = app.watch().deliveries.take(request.uri().path(), DELIVERIES);
+        let taken = app.watch().deliveries.take(&asked.webhook(), DELIVERIES);
         taken.map_err(|wait| too_many("deliveries to this webhook", wait))?;
     }
-    if app.audit.is_broken() && !request.method().is_safe() {
+    if app.audit.is_broken() && asked.may_change() {
         let detail = "the audit log cannot be written: nothing is changed until it can";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
             .hint("look at the disk, then start the server again"));
@@ -128,7 +138,7 @@ async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next)
     if watched.was_late() {
         answer = too_slow("the request did not arrive in time");
     }
-    if !asked.method.is_safe() {
+    if asked.may_change() {
         answer = noted(app, asked, &passed, (&watched, begun.take()), answer).await;
     }
     match is_stream(&answer) {
@@ -148,7 +158,7 @@ impl Begun {
         Box::new(move |body| {
             let by_token =
                 matches!(passed.declared(), Some(Declared::Scope(Scope::Run | Scope::Control | Scope::Admin)));
-            if by_token && !asked.method.is_safe() && passed.who().is_some() {
+            if by_token && asked.may_change() && passed.who().is_some() {
                 let noted = app.audit.begin(&asked.line(&passed, None, body));
                 *begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(noted);
             }

@@ -146,6 +146,60 @@ async fn settings_name_secrets_and_never_hold_them() {
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("NO_SUCH_VARIABLE")), "{refused}");
 }
 
+/// The request is there beside the body, and a trigger says how it is called.
+#[tokio::test]
+async fn a_run_sees_how_its_trigger_was_called() {
+    let world = World::new();
+    world
+        .register(
+            r#"{"name": "seen", "triggers": {
+                "new": {"type": "request", "conditions": [{"expression": "@equals(triggerOutputs()['headers']['X-Event'], 'push')"}]},
+                "look": {"type": "request", "inputs": {"method": "get", "relativePath": "/customers/{id}/orders"}}},
+            "actions": {"all": {"type": "compose", "inputs": "@triggerOutputs()"}}}"#,
+        )
+        .await;
+    for trigger in ["new", "look"] {
+        put(&world, &format!("/api/v1/definitions/seen/triggers/{trigger}"), json!({"insecure": true})).await.is(200);
+    }
+    let seen = async |reply: Reply| {
+        let run = reply.is(202)["runs"][0].as_str().expect("a run").to_owned();
+        world.until_status(&run, "succeeded").await["steps"]["all"]["output"].clone()
+    };
+    let bearer = format!("Bearer {TOKEN}");
+    let headers =
+        [("X-Event", "push"), ("authorization", &*bearer), ("cookie", "a=b"), ("x-hub-signature-256", "sha256=00")];
+    let all = seen(world.send(bare("/hooks/seen/new?q=a%20b&t=1&t=2", &headers, r#"{"n": 1}"#)).await).await;
+    assert_eq!(
+        all,
+        json!({"headers": {"host": "127.0.0.1:7117", "x-event": "push", "content-type": "application/json"},
+            "queries": {"q": "a b", "t": "1,2"}, "body": {"n": 1}})
+    );
+    let unmet = world.send(bare("/hooks/seen/new", &[("x-event", "pull")], "{}")).await.is(202);
+    assert_eq!(unmet["runs"], json!([]), "conditions see it as well");
+
+    let by = |method: Method, path: &str| {
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:7117");
+        request.body(Body::empty()).expect("a request")
+    };
+    let all = seen(world.send(by(Method::GET, "/hooks/seen/look/customers/4%2F2/orders?open=1")).await).await;
+    assert_eq!(
+        (&all["relativePathParameters"], &all["queries"], &all["body"]),
+        (&json!({"id": "4/2"}), &json!({"open": "1"}), &json!({}))
+    );
+    let before = runs(&world.store).len();
+    for (method, path, status) in [
+        (Method::POST, "/hooks/seen/look/customers/42/orders", 405),
+        (Method::GET, "/hooks/seen/new", 405),
+        (Method::GET, "/hooks/seen/look/customers/42", 404),
+        (Method::GET, "/hooks/seen/look", 404),
+        (Method::POST, "/hooks/seen/new/more", 404),
+    ] {
+        let refused = world.send(by(method.clone(), path)).await.is(status);
+        assert!(refused["hint"].is_string(), "{method} {path}: {refused}");
+    }
+    assert_eq!(runs(&world.store).len(), before);
+}
+
 #[tokio::test]
 async fn a_run_answers_its_caller() {
     let world = World::new();

@@ -23,7 +23,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::App;
-use crate::auth::guard::{SCHEME, routes};
+use crate::auth::guard::{self, SCHEME, routes};
 
 #[derive(OpenApi)]
 #[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
@@ -52,6 +52,7 @@ fn of_triggers() -> OpenApiRouter<App> {
         .routes(routes!(triggers::list))
         .routes(routes!(triggers::change))
         .routes(routes!(crate::triggers::hooks::deliver))
+        .routes(routes!(crate::triggers::hooks::deliver_below))
 }
 
 fn of_workers() -> OpenApiRouter<App> {
@@ -72,6 +73,12 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
+    // The document has no sign for the rest of a path.
+    document.paths.paths = std::mem::take(&mut document.paths.paths)
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
+    guard::tell_apart(&mut document.paths);
     document
 }
 

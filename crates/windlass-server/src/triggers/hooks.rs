@@ -1,4 +1,4 @@
-//! Webhooks: `POST /hooks/{definition}/{trigger}`.
+//! Webhooks: `POST /hooks/{definition}/{trigger}`, or as the trigger says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +18,7 @@ use windlass_core::{Program, Status};
 use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, real_now};
 use windlass_value::{Value, parse_json};
 
+use super::request;
 use super::settings::{self, Settings};
 use super::signature::{self, Unproven};
 use super::{is_called, is_full, prefix, replies, was_made};
@@ -42,6 +43,8 @@ pub struct Signed {
     program: Arc<Program>,
     trigger: Trigger,
     headers: HeaderMap,
+    /// What the request says beside the body.
+    beside: Value,
     body: Bytes,
     /// What names the delivery, if anything does.
     id: Option<String>,
@@ -65,7 +68,9 @@ impl FromRequest<App> for Signed {
         let wanted = of_path(&mut parts, app, "trigger").await?;
         let (definition, program, trigger) = find(app, &name, &wanted).map_err(refused)?;
         let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
-        let given = parts.headers.contains_key(header::AUTHORIZATION) || app.options.open;
+        // Where nobody is asked who they are, a page of another site could still make a browser ask for an address.
+        let open_to_all = app.options.open && !request::is_from_elsewhere(&parts.headers);
+        let given = parts.headers.contains_key(header::AUTHORIZATION) || open_to_all;
         let who = if given { Some(identify(&parts, app).map_err(refused)?) } else { None };
         if let Some(who) = &who {
             gate::known(&parts, who);
@@ -86,7 +91,8 @@ impl FromRequest<App> for Signed {
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
             return Err(refused(problem.hint("an administrator turns it on again")));
         }
-        Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, body, id })
+        let beside = request::beside(&trigger, &parts).map_err(refused)?;
+        Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, beside, body, id })
     }
 }
 
@@ -158,7 +164,7 @@ pub struct Delivered {
 
 /// A delivery to a trigger. When it is answered, its runs are durable. The same delivery again starts nothing twice.
 #[utoipa::path(
-    post,
+    method(post, get, head, put, patch, delete),
     path = "/hooks/{name}/{trigger}",
     tag = "triggers",
     params(
@@ -168,6 +174,7 @@ pub struct Delivered {
     responses(
         (status = 202, body = Delivered, description = "started, or there was nothing to start"),
         (status = 401, body = Problem, description = "not signed, or not by whoever knows the secret"),
+        (status = 405, body = Problem, description = "the trigger is called by another method"),
         (status = 422, body = Problem, description = "not what the trigger takes"),
         (status = 429, body = Problem, description = "as many runs as there may be at once are under way")
     )
@@ -181,9 +188,31 @@ pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
     answer
 }
 
+/// The same, of a trigger that has a path of its own (`inputs.relativePath`).
+#[utoipa::path(
+    method(post, get, head, put, patch, delete),
+    path = "/hooks/{name}/{trigger}/{*path}",
+    tag = "triggers",
+    params(
+        ("name" = String, Path, description = "The definition; a `/` in it is written `%2F`"),
+        ("trigger" = String, Path),
+        ("path" = String, Path, description = "As the trigger says: `/customers/{id}`")
+    ),
+    responses(
+        (status = 202, body = Delivered, description = "started, or there was nothing to start"),
+        (status = 401, body = Problem, description = "not signed, or not by whoever knows the secret"),
+        (status = 404, body = Problem, description = "not the path of the trigger"),
+        (status = 405, body = Problem, description = "the trigger is called by another method"),
+        (status = 422, body = Problem, description = "not what the trigger takes"),
+        (status = 429, body = Problem, description = "as many runs as there may be at once are under way")
+    )
+)]
+pub async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
+    deliver(signed).await
+}
+
 impl Signed {
     async fn deliver(self) -> Result<Response, Problem> {
-        check_method(&self.trigger)?;
         let input = content(&self.headers, &self.body)?;
         let prefix = prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex().to_string());
@@ -192,7 +221,8 @@ impl Signed {
             let detail = "as many runs of this trigger are under way as there may be at once";
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail).retry_after(5));
         }
-        let options = TriggerOptions { delivery: Some(delivery), virtual_time: false, watch: false };
+        let options =
+            TriggerOptions { delivery: Some(delivery), beside: self.beside.clone(), ..TriggerOptions::default() };
         let plan = self.definition.current.plan();
         let triggered = match self.app.engine.trigger(plan, &self.trigger.name, input, options).await {
             Ok(triggered) => triggered,
@@ -252,18 +282,6 @@ impl Signed {
         let detail = format!("the run `{run}` has ended without an answer");
         let problem = Problem::new(StatusCode::BAD_GATEWAY, codes::RUN_ENDED, detail);
         Err(problem.hint(format!("GET /api/v1/runs/{run} says why")))
-    }
-}
-
-/// What is called says itself how: only `POST` comes here.
-fn check_method(trigger: &Trigger) -> Result<(), Problem> {
-    let method = trigger.settings.get("inputs").and_then(|inputs| inputs.get("method")).and_then(Value::as_str);
-    match method.filter(|method| !method.eq_ignore_ascii_case(Method::POST.as_str())) {
-        None => Ok(()),
-        Some(method) => {
-            let detail = format!("the trigger is called by {method}, and webhooks by POST");
-            Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail))
-        }
     }
 }
 

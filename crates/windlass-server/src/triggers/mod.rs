@@ -7,6 +7,7 @@
 mod catch_up;
 pub mod hooks;
 mod poll;
+mod request;
 pub mod schedule;
 mod scheduler;
 pub mod settings;

@@ -6,8 +6,11 @@ use windlass_value::{Duration, Timestamp, Value};
 
 /// What came of asking.
 pub enum Asked {
-    /// With what the run begins.
-    Fires(Value),
+    /// With what the run begins, and what came with it.
+    Fires {
+        body: Value,
+        beside: Value,
+    },
     /// Not yet: no earlier than this, and perhaps elsewhere.
     Later {
         not_before: Option<Timestamp>,
@@ -35,7 +38,14 @@ pub async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp
     let header =
         |name: &str| outcome.output.get("headers").and_then(|headers| headers.get(name)).and_then(Value::as_str);
     match outcome.output.get("statusCode").and_then(Value::as_int) {
-        Some(200) => Asked::Fires(outcome.output.get("body").cloned().unwrap_or_default()),
+        Some(200) => {
+            let body = outcome.output.get("body").cloned().unwrap_or_default();
+            let mut headers = outcome.output.get("headers").and_then(Value::as_map).cloned().unwrap_or_default();
+            // What proves who somebody is does not belong into a run.
+            headers.remove("set-cookie");
+            let beside = Value::object([("statusCode", Value::Int(200)), ("headers", Value::map(headers))]);
+            Asked::Fires { body, beside }
+        }
         Some(202) => {
             let seconds = header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
             let not_before = seconds.map(|seconds| now + Duration::from_secs(seconds.min(7 * 86_400)));
@@ -85,8 +95,14 @@ mod tests {
     #[tokio::test]
     async fn only_a_200_fires() {
         let answer = |reply: &str| format!(r#"{{"uri": {:?}}}"#, format!("http://x/{reply}"));
-        let fired = asked(&answer(r#"{"statusCode": 200, "body": [1]}"#), None).await;
-        assert!(matches!(fired, Asked::Fires(body) if body == parse_json("[1]").expect("JSON")));
+        let headers = r#"{"set-cookie": "a=b", "etag": "7"}"#;
+        match asked(&answer(&format!(r#"{{"statusCode": 200, "headers": {headers}, "body": [1]}}"#)), None).await {
+            Asked::Fires { body, beside } => {
+                assert_eq!(body, parse_json("[1]").expect("JSON"));
+                assert_eq!(beside, parse_json(r#"{"statusCode": 200, "headers": {"etag": "7"}}"#).expect("JSON"));
+            }
+            _ => panic!("a 200 fires"),
+        }
         let later = r#"{"statusCode": 202, "headers": {"retry-after": "30", "location": "http://x/there"}}"#;
         match asked(&answer(later), None).await {
             Asked::Later { not_before, at } => {
@@ -99,7 +115,7 @@ mod tests {
         );
         assert!(matches!(asked(&answer("down"), None).await, Asked::Failed(why) if why == "not now"));
         let moved = asked(&answer("down"), Some(r#"http://x/{"statusCode": 200, "body": 7}"#)).await;
-        assert!(matches!(moved, Asked::Fires(Value::Int(7))));
+        assert!(matches!(moved, Asked::Fires { body: Value::Int(7), .. }));
         let computed = asked(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
         assert!(matches!(computed, Asked::Failed(why) if why.contains("`headers`")));
     }

@@ -159,8 +159,11 @@ impl Scheduler {
         // Asking once is enough, however often it was due.
         let asks = &*one.kind == "http";
         for due in times.iter().rev().take(if asks { 1 } else { usize::MAX }).rev() {
-            let fired =
-                if asks { self.ask(one, &firing, *due, now).await? } else { self.fire(one, *due, nothing()).await? };
+            let fired = if asks {
+                self.ask(one, &firing, *due, now).await?
+            } else {
+                self.fire(one, *due, nothing(), Value::Null).await?
+            };
             let kind = if asks { "http" } else { "schedule" };
             (firing.not_before, firing.ask_at) = (None, None);
             match fired {
@@ -195,14 +198,14 @@ impl Scheduler {
     ) -> Result<Fired, RuntimeError> {
         let inputs = one.planned.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
         match poll::ask(self.app.engine.tools(), &inputs.unwrap_or_default(), firing.ask_at.as_deref(), now).await {
-            Asked::Fires(body) => self.fire(one, due, body).await,
+            Asked::Fires { body, beside } => self.fire(one, due, body, beside).await,
             Asked::Later { not_before, at } => Ok(Fired::Later { not_before, at }),
             Asked::Failed(why) => Ok(Fired::Failed(why)),
         }
     }
 
     /// Named by the time that was due: made twice, it starts nothing twice.
-    async fn fire(&self, one: &Listening, due: Timestamp, input: Value) -> Result<Fired, RuntimeError> {
+    async fn fire(&self, one: &Listening, due: Timestamp, input: Value, beside: Value) -> Result<Fired, RuntimeError> {
         let name = &one.definition.name;
         let time = due.to_string().replace(".000Z", "Z").replace(['-', ':'], "");
         let delivery = format!("{}{time}", prefix(name, &one.trigger));
@@ -212,7 +215,7 @@ impl Scheduler {
                 if is_full(&*self.app.store, name, trigger, Some(&delivery))? {
                     return Ok(Fired::Skipped);
                 }
-                let options = TriggerOptions { delivery: Some(delivery), ..TriggerOptions::default() };
+                let options = TriggerOptions { delivery: Some(delivery), beside, ..TriggerOptions::default() };
                 self.app.engine.trigger(plan, &trigger.name, input, options).await.map(|found| found.runs.len())
             }
             None => {

@@ -1,0 +1,147 @@
+//! What a webhook's request says beside its body: method, path, queries, headers.
+
+use axum::extract::Query;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use percent_encoding::percent_decode_str;
+use windlass_core::plan::Trigger;
+use windlass_value::{Map, Value};
+
+use crate::Problem;
+use crate::problem::codes;
+
+/// Segments of the path in front of what the trigger's own path describes: `/hooks/DEFINITION/TRIGGER/`.
+const SEGMENTS_BEFORE: usize = 4;
+
+/// Headers that prove who somebody is: a run keeps what it is told, so it is not told these.
+const PROOFS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// What `triggerOutputs()` has beside the body; an error if the trigger is not called like this.
+pub fn beside(trigger: &Trigger, parts: &Parts) -> Result<Value, Problem> {
+    check_method(trigger, &parts.method)?;
+    let mut beside = Map::new();
+    beside.insert("headers", headers(&parts.headers));
+    beside.insert("queries", queries(parts)?);
+    if let Some(parameters) = path_parameters(written(trigger, "relativePath"), parts.uri.path())? {
+        beside.insert("relativePathParameters", parameters);
+    }
+    Ok(Value::map(beside))
+}
+
+/// A page of another site has sent this, as browsers say.
+pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+fn written<'t>(trigger: &'t Trigger, name: &str) -> Option<&'t str> {
+    trigger.settings.get("inputs")?.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// One that says nothing is called by `POST`.
+fn check_method(trigger: &Trigger, method: &Method) -> Result<(), Problem> {
+    let wanted = written(trigger, "method").unwrap_or(Method::POST.as_str()).to_ascii_uppercase();
+    match wanted == method.as_str() {
+        true => Ok(()),
+        false => {
+            let detail = format!("the trigger `{}` is called by {wanted}, not by {method}", trigger.name);
+            let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD, detail);
+            Err(problem.hint("its definition says so under `inputs.method`"))
+        }
+    }
+}
+
+/// Names in small letters; what came several times is one text with commas.
+fn headers(given: &HeaderMap) -> Value {
+    let told = |name: &str| !PROOFS.contains(&name) && !name.contains("signature");
+    let mut headers = Map::new();
+    for name in given.keys().filter(|name| told(name.as_str())) {
+        let all: Vec<_> = given.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        headers.insert(name.as_str(), all.join(", "));
+    }
+    Value::map(headers)
+}
+
+fn queries(parts: &Parts) -> Result<Value, Problem> {
+    let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+        .map_err(|refused| Problem::bad_request(refused.body_text()))?;
+    let mut queries = Map::new();
+    for (name, value) in pairs {
+        let before = queries.get(&name).and_then(Value::as_str).map(|before| format!("{before},{value}"));
+        queries.insert(name, before.unwrap_or(value));
+    }
+    Ok(Value::map(queries))
+}
+
+/// The parts of the path that the trigger's own path, such as `/customers/{id}`, has names for. A name stands for one whole
+/// segment. None: the trigger has no path of its own.
+fn path_parameters(own: Option<&str>, path: &str) -> Result<Option<Value>, Problem> {
+    let given: Vec<&str> = path.split('/').skip(SEGMENTS_BEFORE).collect();
+    let wanted: Vec<&str> = own.unwrap_or_default().split('/').filter(|part| !part.is_empty()).collect();
+    let mut found = Map::new();
+    let mut fits = given.len() == wanted.len();
+    for (given, wanted) in given.iter().zip(&wanted) {
+        let given = percent_decode_str(given).decode_utf8_lossy();
+        match wanted.strip_prefix('{').and_then(|wanted| wanted.strip_suffix('}')) {
+            Some(name) => {
+                fits &= !given.is_empty();
+                found.insert(name, &*given);
+            }
+            None => fits &= given == *wanted,
+        }
+    }
+    match (fits, own) {
+        (true, None) => Ok(None),
+        (true, Some(_)) => Ok(Some(Value::map(found))),
+        (false, own) => {
+            let own = own.unwrap_or_default().trim_start_matches('/');
+            let problem = Problem::not_found("the path is not that of the trigger");
+            Err(problem.hint(format!("it is /hooks/DEFINITION/TRIGGER/{own}").trim_end_matches('/')))
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use windlass_value::to_json;
+
+    use super::*;
+
+    #[test]
+    fn the_path_of_a_trigger() {
+        let table = [
+            (None, "/hooks/a/b", Ok(None)),
+            (None, "/hooks/a/b/c", Err(())),
+            (Some("/x/{id}"), "/hooks/a/b/x/7", Ok(Some(r#"{"id":"7"}"#))),
+            (Some("x/{id}/"), "/hooks/a%2Fc/b/x/7%2F8", Ok(Some(r#"{"id":"7/8"}"#))),
+            (Some("/{a}/y/{b}"), "/hooks/a/b/%C3%A4/y/2", Ok(Some(r#"{"a":"ä","b":"2"}"#))),
+            (Some("/x/{id}"), "/hooks/a/b/y/7", Err(())),
+            (Some("/x/{id}"), "/hooks/a/b/x/", Err(())),
+            (Some("/x/{id}"), "/hooks/a/b/x/7/8", Err(())),
+            (Some("/x/{id}"), "/hooks/a/b", Err(())),
+            (Some("/x"), "/hooks/a/b/x", Ok(Some("{}"))),
+        ];
+        for (own, path, wanted) in table {
+            let found = path_parameters(own, path).map(|found| found.map(|found| to_json(&found))).map_err(drop);
+            assert_eq!(found, wanted.map(|wanted| wanted.map(str::to_owned)), "{own:?} {path}");
+        }
+    }
+
+    #[test]
+    fn proofs_are_not_told() {
+        let mut given = HeaderMap::new();
+        for (name, value) in [
+            ("Authorization", "Bearer x"),
+            ("cookie", "a=b"),
+            ("x-hub-signature-256", "sha256=00"),
+            ("webhook-signature", "v1,x"),
+            ("X-Event", "push"),
+            ("x-tag", "a"),
+            ("x-tag", "b"),
+        ] {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            given.append(name, value.parse().unwrap());
+        }
+        assert_eq!(to_json(&headers(&given)), r#"{"x-event":"push","x-tag":"a, b"}"#);
+    }
+}
