@@ -115,7 +115,7 @@ impl Asked {
 fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
     app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
     if asked.is_delivery() {
-        let taken = app.watch().deliveries.take(&asked.webhook(), DELIVERIES);
+        let taken = app.watch().deliveries.take(asked.webhook(), DELIVERIES);
         taken.map_err(|wait| too_many("deliveries to this webhook", wait))?;
     }
     if app.audit.is_broken() && asked.may_change() {
