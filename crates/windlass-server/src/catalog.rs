@@ -225,13 +225,7 @@ impl Definitions {
     }
 
     /// Makes a plan the one that starts of its name take. The same plan again is the same version.
-    fn keep(
-        &self,
-        store: &dyn Store,
-        plan: &Plan,
-        hash: BlobHash,
-        by: &str,
-    ) -> Result<(Definition, bool), StoreError> {
+    fn keep(&self, store: &dyn Store, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
         let labels = CalledBy::plan(plan).labels;
         let labels: BTreeMap<String, String> =
             labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
