@@ -36,7 +36,7 @@ pub struct CalledBy {
 
 impl CalledBy {
     /// Labels are texts in the plan's facts, under `labels`.
-    pub(crate) fn plan(plan: &Plan) -> CalledBy {
+    pub fn plan(plan: &Plan) -> CalledBy {
         let labels = plan.metadata.get("labels").and_then(Value::as_map);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
         let text = |value: &Value| value.as_str().map(Arc::from);

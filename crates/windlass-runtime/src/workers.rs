@@ -110,6 +110,12 @@ impl RunWorkers {
         self.leases().len()
     }
 
+    /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
+    /// leaves it.
+    pub fn are_at_work(&self) -> bool {
+        self.leases().values().any(|lease| lease.alive_at.is_some())
+    }
+
     fn leases(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
