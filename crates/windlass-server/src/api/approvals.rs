@@ -109,7 +109,7 @@ pub async fn list(
     Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
 }
 
-/// Answers what a run asks. One question has one answer: a second one is `repeated`.
+/// Answers what a run asks. One question has one answer: the same again is `repeated`, another one is refused.
 #[utoipa::path(
     post,
     path = "/api/v1/runs/{run}/approvals/{name}",
@@ -119,7 +119,7 @@ pub async fn list(
     responses(
         (status = 202, body = Answered),
         (status = 404, body = Problem, description = "the run does not ask for this"),
-        (status = 409, body = Problem, description = "several have this name, or the run has ended"),
+        (status = 409, body = Problem, description = "several have this name, it was answered otherwise, or the run has ended"),
         (status = 422, body = Problem, description = "the answer does not fit the schema")
     )
 )]
@@ -130,15 +130,20 @@ pub async fn answer(
     OfApproval(name): OfApproval,
     take::Json(given): take::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let found = approval::find(&*app.store, &run, Some(&name)).map_err(refused)?;
-    let (id, wish) = found.answered(given.data).await.map_err(refused)?;
-    let answer = match app.engine.request(&run, &id, wish)? {
+    let ended = || Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+    let found = match approval::find(&*app.store, &run, Some(&name)) {
+        Err(Refused::NotAsked(..)) if app.store.run(&run)?.is_some_and(|row| row.status.is_final()) => {
+            return Err(ended());
+        }
+        found => found.map_err(refused)?,
+    };
+    let (id, wish) = found.answered(given.data.clone()).await.map_err(refused)?;
+    let answer = app.engine.request(&run, &id, wish)?;
+    let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
         Answer::Delivered => "delivered",
         Answer::Kept => "kept",
         Answer::Repeated => "repeated",
-        Answer::Ended => {
-            return Err(Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended")));
-        }
+        Answer::Ended => return Err(ended()),
     };
     Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
 }
@@ -161,6 +166,9 @@ fn refused(refused: Refused) -> Problem {
         Refused::Unchecked(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
         Refused::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
+        Refused::Contradicts(..) => {
+            Problem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
+        }
         Refused::Several(..) => Problem::conflict(detail).hint("name one by its path"),
         Refused::Runtime(error) => error.into(),
     }

@@ -32,6 +32,9 @@ use crate::{App, Problem};
 /// How long a caller waits for a run's reply. The edge gives up a little later.
 const REPLY_WITHIN: Duration = Duration::from_secs(115);
 
+/// Of the hash of a delivery's name in the ids of its runs: 104 bits.
+const ID_LETTERS: usize = 26;
+
 /// Headers that belong to the connection, not to what is said: no definition sets them.
 const OF_THE_CONNECTION: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
@@ -83,7 +86,11 @@ impl FromRequest<App> for Signed {
         let body = whole(body).await?;
         let id = match &settings.secret {
             Some(_) if open && !has_signature(&parts.headers) => signature::named(&parts.headers),
-            Some(reference) => Some(proven(&parts.headers, &body, reference).map_err(refused)?),
+            Some(reference) => {
+                let id = proven(&parts.headers, &body, reference).map_err(refused)?;
+                gate::signed(&parts);
+                Some(id)
+            }
             None => signature::named(&parts.headers),
         };
         if !(definition.enabled && settings.enabled) {
@@ -105,18 +112,21 @@ fn has_signature(headers: &HeaderMap) -> bool {
 }
 
 fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
-    let secret = settings::secret(reference).map_err(|why| {
-        let detail = format!("the secret of this trigger is not at hand: {why}");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
-    })?;
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
+    if !has_signature(headers) {
+        let hint = "send `webhook-signature`, `X-Hub-Signature-256` or `X-Windlass-Signature`, or a token";
+        return Err(refused("the delivery is not signed").hint(hint));
+    }
+    // Anybody may ask: nothing of what an administrator has written is told.
+    let secret = settings::secret(reference).map_err(|_| {
+        let problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
+        problem.hint("an administrator sets its variable, or gives the trigger another secret")
+    })?;
     match signature::check(headers, body, &secret, real_now()) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
-        Err(Unproven::Unsigned) => {
-            let hint = "send `webhook-signature`, `X-Hub-Signature-256` or `X-Windlass-Signature`, or a token";
-            Err(refused("the delivery is not signed").hint(hint))
-        }
+        Err(Unproven::Unsigned) => Err(refused("the delivery is not signed")),
     }
 }
 
@@ -215,7 +225,7 @@ impl Signed {
     async fn deliver(self) -> Result<Response, Problem> {
         let input = content(&self.headers, &self.body)?;
         let prefix = prefix(&self.definition.name, &self.trigger.name);
-        let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex().to_string());
+        let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_LETTERS].to_owned());
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
         if is_full(&*self.app.store, &self.definition.name, &self.trigger, Some(&delivery))? {
             let detail = "as many runs of this trigger are under way as there may be at once";
