@@ -27,7 +27,7 @@ pub struct TriggerFacts {
     proof: Option<&'static str>,
     /// As the definition has it, or `{cron, timeZone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up: Option<CatchUp>,
@@ -67,7 +67,8 @@ pub struct TriggerSettings {
 }
 
 /// All triggers of all definitions.
-#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", responses((status = 200, body = TriggerList)))]
+#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
+    responses((status = 200, body = TriggerList, description = "all of them")))]
 pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
     Ok(Json(TriggerList { items: facts(&app)?, next: None }))
 }
@@ -146,7 +147,11 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     tag = "triggers",
     params(("name" = String, Path), ("trigger" = String, Path)),
     request_body = TriggerSettings,
-    responses((status = 200, body = TriggerFacts), (status = 404, body = Problem), (status = 422, body = Problem))
+    responses(
+        (status = 200, body = TriggerFacts, description = "as it is from now on"),
+        (status = 404, body = Problem, description = "there is no such definition or trigger"),
+        (status = 422, body = Problem, description = "the trigger cannot be so")
+    )
 )]
 pub async fn change(
     _: Allowed<Admin>,
