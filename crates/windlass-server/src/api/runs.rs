@@ -35,7 +35,7 @@ pub struct Start {
     pub version: Option<u64>,
     /// Values for the definition's parameters.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub input: Value,
     /// What the run is to be called. The same id again is the same run.
     pub id: Option<String>,

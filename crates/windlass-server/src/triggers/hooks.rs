@@ -168,7 +168,7 @@ pub struct Delivered {
     repeated: bool,
     /// The condition that keeps it from starting anything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
 }
 
