@@ -51,7 +51,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
         if args.open {
-            open(&service.page());
+            open(&service.page(true));
         }
         watched(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
@@ -63,7 +63,7 @@ fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failu
     if registered == 0 && broken == 0 {
         out::note("there is no definition yet: a file that is put here is registered as soon as it is there");
     }
-    service.tell(global)
+    service.tell(global, true)
 }
 
 /// Until somebody wants it to stop.
