@@ -233,9 +233,7 @@ async fn noted(
 
 fn not_noted(status: StatusCode) -> Response {
     let detail = format!("it was answered with {status}, and could not be noted in the audit log");
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
-        .hint("look at the disk, then start the server again")
-        .into_response()
+    Problem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
 }
 
 fn too_slow(detail: &str) -> Response {

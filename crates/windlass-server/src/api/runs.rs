@@ -174,7 +174,7 @@ async fn same_run(
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
         let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
         let same_version = version.is_none() || version == before;
-        let input = app.engine.input_as_kept(&row.plan, input)?;
+        let input = app.engine.input_as_kept(&row, input)?;
         if row.definition != definition || !same_version || how.input != input_hash(&input) {
             let detail = format!("the run `{id}` exists already, with another definition, version or input");
             return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));

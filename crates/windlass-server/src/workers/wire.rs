@@ -37,6 +37,10 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
+    /// The run whose references to secrets are opened, if it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub family: Option<Arc<str>>,
     /// The input is one that the tool has given itself, as `again`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
