@@ -20,7 +20,7 @@ use windlass_value::{Value, parse_json};
 
 use super::request;
 use super::settings::{self, Settings};
-use super::signature::{self, Unproven};
+use super::signature::{self, Scheme, Unproven};
 use super::{is_called, is_full, prefix, replies, was_made};
 use crate::api::take::of_path;
 use crate::auth::{Authority, Declared, Identity, Scope, gate, identify};
@@ -111,9 +111,11 @@ impl FromRequest<App> for Signed {
         }
         let body = whole(body).await?;
         let id = match &settings.secret {
-            Some(_) if open && !has_signature(&parts.headers) => signature::named(&parts.headers),
+            Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
+                signature::named(&parts.headers)
+            }
             Some(reference) => {
-                let id = proven(&parts.headers, &body, reference).map_err(refused)?;
+                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(refused)?;
                 gate::signed(&parts);
                 Some(id)
             }
@@ -133,15 +135,14 @@ fn may_run(who: Option<&Identity>) -> bool {
     who.is_some_and(|who| who.may(Scope::Run))
 }
 
-fn has_signature(headers: &HeaderMap) -> bool {
-    ["webhook-signature", "x-windlass-signature", "x-hub-signature-256"].iter().any(|name| headers.contains_key(*name))
-}
-
-fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
+fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
-    if !has_signature(headers) {
-        let hint = "send `webhook-signature`, `X-Hub-Signature-256` or `X-Windlass-Signature`, or a token";
-        return Err(refused("the delivery is not signed").hint(hint));
+    let unsigned = || {
+        let detail = "the delivery is not signed in the way of this trigger";
+        refused(detail).hint(format!("send `{}`, or a token", scheme.header()))
+    };
+    if !headers.contains_key(scheme.header()) {
+        return Err(unsigned());
     }
     // Anybody may ask: nothing of what an administrator has written is told.
     let secret = settings::secret(reference).map_err(|_| {
@@ -149,10 +150,10 @@ fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, P
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
         problem.hint("an administrator sets its variable, or gives the trigger another secret")
     })?;
-    match signature::check(headers, body, &secret, real_now()) {
+    match signature::check(scheme, headers, body, &secret, real_now()) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
-        Err(Unproven::Unsigned) => Err(refused("the delivery is not signed")),
+        Err(Unproven::Unsigned) => Err(unsigned()),
     }
 }
 
