@@ -53,7 +53,8 @@ fn operation(method: &str, path: &str) -> Option<(&'static str, &'static Json)> 
     let given: Vec<&str> = path.split('/').collect();
     let fits = |template: &str| {
         let parts: Vec<&str> = template.split('/').collect();
-        parts.len() == given.len() && parts.iter().zip(&given).all(|(part, given)| part.starts_with('{') || part == given)
+        parts.len() == given.len()
+            && parts.iter().zip(&given).all(|(part, given)| part.starts_with('{') || part == given)
     };
     let all = DOCUMENT["paths"].as_object()?.iter().filter(|(template, _)| fits(template));
     let (template, item) = all.min_by_key(|(template, _)| template.matches('{').count())?;
