@@ -10,16 +10,20 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Notice, RuntimeError, why_set_aside};
+use windlass_runtime::{Engine, EngineOptions, Notice, RuntimeError, Tools, why_set_aside};
 use windlass_store::{MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
 fn adopting(store: &Arc<MemoryStore>, world: &World) -> (Engine, Arc<Mutex<Vec<Notice>>>) {
+    adopting_with(store, options(world))
+}
+
+fn adopting_with(store: &Arc<MemoryStore>, options: EngineOptions) -> (Engine, Arc<Mutex<Vec<Notice>>>) {
     let heard: Arc<Mutex<Vec<Notice>>> = Arc::default();
     let hears = heard.clone();
     let notices: windlass_runtime::NoticeHook =
         Arc::new(move |notice| hears.lock().expect("whole").push(notice.clone()));
-    let options = EngineOptions { adopt: true, notices: Some(notices), ..options(world) };
+    let options = EngineOptions { adopt: true, notices: Some(notices), ..options };
     (engine_with(store, options), heard)
 }
 
@@ -65,6 +69,22 @@ async fn many_come_back_together_and_share_commits() {
     until(|| (0..RUNS).all(|n| row(&store, &format!("r{n}")).status == RunStatus::Succeeded)).await;
     assert_eq!(world.keys().len(), 2 * RUNS, "the same keys again");
     assert!(store.syncs() < 6 * RUNS as u64, "{} syncs", store.syncs());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_put_off_is_counted_and_told_of() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, held(), "r").await;
+    world.calls(1).await;
+    let store = Arc::new(store.crash());
+    let (second, heard) = adopting_with(&store, EngineOptions { tools: Tools::new(), ..options(&world) });
+    until(|| !second.recovering()).await;
+    let told = |wanted: &dyn Fn(&Notice) -> bool| heard.lock().expect("whole").iter().filter(|one| wanted(one)).count();
+    until(|| told(&|one| matches!(one, Notice::Recovered { runs: 0, set_aside: 0, postponed: 1, .. })) == 1).await;
+    let put_off = |one: &Notice| matches!(one, Notice::Postponed { run, why } if &**run == "r" && why.contains("gate"));
+    assert_eq!(told(&put_off), 1, "{heard:?}");
+    assert_eq!(row(&store, "r").status, RunStatus::Running, "whoever has the tools goes on with it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -58,6 +58,8 @@ pub struct Recovery {
     /// Since the engine began.
     pub brought_back: u64,
     pub set_aside: u64,
+    /// Times that one could not be brought back for now.
+    pub postponed: u64,
     pub took: Option<Duration>,
 }
 
@@ -148,7 +150,8 @@ impl Inner {
         if !orphans.is_empty() {
             let now = *self.recovery();
             let (back, aside) = (now.brought_back - before.brought_back, now.set_aside - before.set_aside);
-            let postponed = (orphans.len() as u64).saturating_sub(back + aside);
+            // Each of them was told of. The rest is somebody else's by now.
+            let postponed = now.postponed - before.postponed;
             self.notice(&Notice::Recovered { runs: back, set_aside: aside, postponed, took: begun.elapsed() });
         }
         self.forget_when_settled(orphans.into_iter().map(|orphan| orphan.run).collect());
@@ -310,7 +313,14 @@ impl Inner {
         let wanted = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
         let turns: Vec<_> = wanted.filter_map(|run| Some((run.clone(), self.try_turn_to_return(run)?))).collect();
         let runs: Vec<Arc<str>> = turns.iter().map(|(run, _)| run.clone()).collect();
-        let Ok(claims) = self.blocking(move |inner| inner.claim_fitting(&runs)).await else { return 0 };
+        let claims = match self.blocking(move |inner| inner.claim_fitting(&runs)).await {
+            Ok(claims) => claims,
+            Err(RuntimeError::Closing) => return 0,
+            Err(error) => {
+                self.notice(&Notice::Trouble { why: error.to_string() });
+                return 0;
+            }
+        };
         let mut tasks = tokio::task::JoinSet::new();
         for ((run, turn), claim) in turns.into_iter().zip(claims) {
             let inner = self.clone();
@@ -400,10 +410,8 @@ impl Inner {
         let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(POSTPONED_MOST);
         postponed.insert(run.clone(), Postponed { times: times + 1, until: Instant::now() + wait });
         drop(postponed);
-        // Once is enough.
-        if times == 0 {
-            self.notice(&Notice::Postponed { run: run.clone(), why: error.to_string() });
-        }
+        self.recovery().postponed += 1;
+        self.notice(&Notice::Postponed { run: run.clone(), why: error.to_string() });
     }
 
     /// On a thread that may wait for the disk.
