@@ -110,6 +110,7 @@ impl Worker {
             () = interrupts.next() => {}
         }
         living.abort();
+        let given_back = self.held().len();
         for held in self.held().values() {
             held.lost.call_off();
         }
@@ -117,6 +118,12 @@ impl Worker {
         let left: Result<(), Trouble> = self.client.post("leave", &leave, Duration::from_secs(5)).await;
         if let Err(trouble @ Trouble::Away(_)) = left {
             out::note(&format!("the server does not hear that this worker goes: {}", why(&trouble)));
+        }
+        if !refused {
+            out::note(&match given_back {
+                0 => "drained: all that was begun is done".to_owned(),
+                left => format!("stopped: {left} job(s) given back"),
+            });
         }
         stopped.unwrap_or(Ok(())).map(|()| Exit::Good)
     }
@@ -141,11 +148,13 @@ impl Worker {
                 changed.await;
                 continue;
             }
-            let ask = Ask { free: Some(free as u32), wait_ms: POLL.as_millis() as u64, ..self.ask.clone() };
+            // The first answer comes at once, so that whoever looks on sees that there is a server.
+            let wait = if met && !away { POLL } else { Duration::ZERO };
+            let ask = Ask { free: Some(free as u32), wait_ms: wait.as_millis() as u64, ..self.ask.clone() };
             match self.client.post::<Leased>("lease", &ask, POLL + SLACK).await {
                 Ok(leased) => {
                     if away || !met {
-                        out::note(if met { "the server is back" } else { "connected" });
+                        out::note(if met { "the server is back: connected again" } else { "connected" });
                     }
                     (away, met, backoff) = (false, true, Backoff::new());
                     self.heartbeat_ms.store(leased.heartbeat_ms.max(1), Ordering::SeqCst);
