@@ -52,7 +52,7 @@ async fn put(world: &World, path: &str, body: Json) -> Reply {
 async fn secured(source: &str) -> World {
     let world = World::new();
     world.register(source).await;
-    put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.is(200);
+    put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}"), "scheme": "github"})).await.is(200);
     world
 }
 
@@ -99,18 +99,41 @@ async fn whoever_knows_the_secret_starts_each_delivery_once() {
     world.send(github(HOOK, "d-2", body)).await.is(202);
     assert_eq!(runs(&world.store).len(), 2);
 
-    for (name, signature) in
-        [("x-hub-signature-256", "sha256=00".to_owned()), ("x-windlass-signature", "t=1,v1=00".to_owned())]
-    {
-        let refused = world.send(bare(HOOK, &[(name, &signature)], body)).await.is(401);
+    for signature in ["sha256=00".to_owned(), format!("sha256={}", mac(&["other"]))] {
+        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", &signature)], body)).await.is(401);
         assert_eq!(refused["code"], "WND-3011");
     }
     world.send(bare(HOOK, &[], body)).await.is(401);
-    let time = (real_now().0 / 1_000_000).to_string();
-    let own = format!("t={time},v1={}", mac(&[&time, ".", body]));
-    world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(202);
+    assert_eq!(runs(&world.store).len(), 2);
+}
+
+/// Whoever has seen one delivery can make it again, and that is all.
+#[tokio::test]
+async fn what_is_not_signed_makes_no_other_delivery() {
+    let world = secured(ORDERS).await;
+    let facts = put(&world, SETTINGS, json!({"scheme": "windlass"})).await.is(200);
+    assert_eq!((&facts["proof"], &facts["scheme"]), (&json!("signature"), &json!("windlass")));
+    let (body, time) = (r#"{"n": 7}"#, (real_now().0 / 1_000_000).to_string());
+    let hex = mac(&[&time, ".", body]);
+    let own = format!("t={time},v1={hex}");
+    let started = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(202);
+    for (name, value) in [("x-windlass-delivery", "a"), ("x-windlass-delivery", "b"), ("idempotency-key", "c")] {
+        let again = world.send(bare(HOOK, &[("x-windlass-signature", &own), (name, value)], body)).await.is(202);
+        assert_eq!((&again["runs"], &again["repeated"]), (&started["runs"], &json!(true)), "{name}: {value}");
+    }
+    let upper = hex.to_uppercase();
+    for odd in [format!("t={time}, v1={hex}"), format!("t={time},v1={upper}"), format!("{own},zz=1")] {
+        world.send(bare(HOOK, &[("x-windlass-signature", &odd)], body)).await.is(401);
+    }
     world.send(bare(HOOK, &[("x-windlass-signature", &own)], &body.replace('7', "8"))).await.is(401);
-    assert_eq!(runs(&world.store).len(), 3);
+    // The same bytes are not signed in another way as well.
+    let (as_body, as_github) = (format!("{time}.{body}"), format!("sha256={hex}"));
+    world.send(bare(HOOK, &[("x-hub-signature-256", &as_github)], &as_body)).await.is(401);
+    put(&world, SETTINGS, json!({"scheme": "standard"})).await.is(200);
+    let refused = world.send(bare(HOOK, &[("x-windlass-signature", &own)], body)).await.is(401);
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("webhook-signature")), "{refused}");
+    assert_eq!(runs(&world.store).len(), 1);
+    put(&world, SETTINGS, json!({"scheme": "all"})).await.is(400);
 }
 
 #[tokio::test]
@@ -215,7 +238,9 @@ async fn a_run_answers_its_caller() {
     world
         .register(
             r#"{"name": "asked", "triggers": {"manual": {"type": "request"}}, "actions": {
-            "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close"},
+            "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close",
+                    "Content-Type": "text/html", "Content-Security-Policy": "default-src *", "X-Content-Type-Options": "", "X-Frame-Options": "ALLOWALL",
+                    "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"},
                 "body": {"twice": "@mul(triggerBody()['n'], 2)"}}},
             "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}"#,
         )
@@ -224,6 +249,18 @@ async fn a_run_answers_its_caller() {
     let reply = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((reply.status.as_u16(), reply.json()), (201, json!({"twice": 42})));
     assert_eq!((&reply.headers["x-shop"], reply.headers.get("connection")), (&"open".parse().expect("a value"), None));
+    // It comes from the origin of the page: the server says what browsers may do with it.
+    for (name, value) in [
+        ("content-type", Some("text/html")),
+        ("content-security-policy", Some("sandbox; default-src 'none'; frame-ancestors 'none'")),
+        ("x-content-type-options", Some("nosniff")),
+        ("x-frame-options", Some("DENY")),
+        ("set-cookie", None),
+        ("access-control-allow-origin", None),
+        ("cross-origin-resource-policy", None),
+    ] {
+        assert_eq!(reply.headers.get(name).map(|value| value.to_str().expect("text")), value, "{name}");
+    }
     let run = reply.headers["x-windlass-run"].to_str().expect("text").to_owned();
     assert_eq!(world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"], "running", "the run goes on");
     // The same delivery gets the same answer.

@@ -52,7 +52,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
         if args.open {
-            open(&service.page(), log);
+            open(&service.page(true), log);
         }
         watched(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
@@ -65,7 +65,7 @@ fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failu
         let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
         service.log.tell("empty", none);
     }
-    service.tell(global)
+    service.tell(global, true)
 }
 
 /// Until somebody wants it to stop.

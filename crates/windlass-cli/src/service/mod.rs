@@ -185,16 +185,17 @@ pub struct Service {
 }
 
 impl Service {
-    /// The page, with the token where no server sees it.
-    pub fn page(&self) -> String {
-        match &self.token {
+    /// The page; with the token where no server sees it, if that may be shown.
+    pub fn page(&self, reveals: bool) -> String {
+        match self.token.as_ref().filter(|_| reveals) {
             Some(token) => format!("{}/#token={token}", self.address),
             None => format!("{}/", self.address),
         }
     }
 
-    /// Where it is, on stdout; how to get in and how to stop it, beside.
-    pub fn tell(&self, global: &Global) -> Result<(), Failure> {
+    /// Where it is, on stdout; how to get in and how to stop it, beside. The token is shown to a person, and otherwise only
+    /// if it is kept nowhere: what is written to a file or a pipe is read by others, and stays.
+    pub fn tell(&self, global: &Global, to_a_person: bool) -> Result<(), Failure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_FILE));
         let file = file.filter(|_| self.token.is_some());
         let bind = self.running.address;
@@ -205,15 +206,16 @@ impl Service {
             );
             self.log.tell("warning", &open);
         }
+        let reveals = to_a_person || file.is_none();
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("page", self.page());
+            map.insert("page", self.page(reveals));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
-        out::print(&self.page())?;
+        out::print(&self.page(reveals))?;
         let token = match (&file, self.app.options.open) {
             (Some(file), _) => format!("the token is in {}; whoever has it may do everything", file.display()),
             (None, true) => "nobody is asked for a token (--no-auth): every program of this machine gets in".to_owned(),

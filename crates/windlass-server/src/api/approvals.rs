@@ -23,17 +23,17 @@ pub struct ApprovalFacts {
     name: String,
     /// Where in the run. No two of a run have the same.
     path: String,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = serde_json::Value)]
     title: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = serde_json::Value)]
     message: Option<Value>,
     /// A JSON Schema of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     schema: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = serde_json::Value)]
     assignees: Option<Value>,
     /// RFC 3339
     since: String,
@@ -80,7 +80,7 @@ pub struct Wanted {
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     data: Value,
 }
 
@@ -96,7 +96,8 @@ impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
 }
 
 /// What runs ask of people, in the order in which they began to.
-#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), responses((status = 200, body = ApprovalList)))]
+#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), 
+    responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
 pub async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -117,7 +118,7 @@ pub async fn list(
     params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name")),
     request_body = ApprovalAnswer,
     responses(
-        (status = 202, body = Answered),
+        (status = 202, body = Answered, description = "the run has the answer, or had it before"),
         (status = 404, body = Problem, description = "the run does not ask for this"),
         (status = 409, body = Problem, description = "several have this name, it was answered otherwise, or the run has ended"),
         (status = 422, body = Problem, description = "the answer does not fit the schema")

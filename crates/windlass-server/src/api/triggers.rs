@@ -13,6 +13,7 @@ use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
 use crate::triggers::schedule::Schedule;
 use crate::triggers::settings::{self, CronSettings, Firing, Settings};
+use crate::triggers::signature::Scheme;
 use crate::triggers::{CatchUp, is_called, listening};
 use crate::{App, Problem};
 
@@ -28,9 +29,12 @@ pub struct TriggerFacts {
     /// How a caller proves who it is: `signature`, `token` or `nothing`.
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<&'static str>,
+    /// How deliveries are signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheme: Option<Scheme>,
     /// As the definition has it, or `{cron, timeZone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up: Option<CatchUp>,
@@ -56,6 +60,9 @@ pub struct TriggerSettings {
     /// `env:NAME`, or the alias of a credential: never the secret itself. An empty text takes it away.
     #[serde(default)]
     secret: Option<String>,
+    /// How deliveries are signed: `standard` (the default), `github` or `windlass`. No other way is looked at.
+    #[serde(default)]
+    scheme: Option<Scheme>,
     /// Anybody may call it.
     #[serde(default)]
     insecure: Option<bool>,
@@ -76,7 +83,8 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Cron
 }
 
 /// All triggers of all definitions.
-#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", responses((status = 200, body = TriggerList)))]
+#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
+    responses((status = 200, body = TriggerList, description = "all of them")))]
 pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
     Ok(Json(TriggerList { items: facts(&app)?, next: None }))
 }
@@ -93,6 +101,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
                 kind: kind.to_string(),
                 url: Some(format!("/hooks/{}/{}", escaped(&definition.name), escaped(trigger))),
                 proof: Some(proof(&settings)),
+                scheme: settings.secret.as_ref().map(|_| settings.scheme),
                 schedule: None,
                 catch_up: None,
                 next_at: None,
@@ -111,6 +120,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
             kind: one.kind.to_string(),
             url: None,
             proof: None,
+            scheme: None,
             schedule: one.written(),
             catch_up: Some(one.catch_up),
             next_at: one.next(&firing).map(|at| at.to_string()),
@@ -156,10 +166,10 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     params(("name" = String, Path), ("trigger" = String, Path)),
     request_body = TriggerSettings,
     responses(
-        (status = 200, body = TriggerFacts),
+        (status = 200, body = TriggerFacts, description = "as it is from now on"),
         (status = 204, description = "the schedule is taken away"),
-        (status = 404, body = Problem),
-        (status = 422, body = Problem)
+        (status = 404, body = Problem, description = "there is no such definition or trigger"),
+        (status = 422, body = Problem, description = "the trigger cannot be so")
     )
 )]
 pub async fn change(
@@ -192,6 +202,7 @@ pub async fn change(
         if turned_on || wanted.schedule.as_ref().is_some_and(|schedule| *schedule != settings.schedule) {
             settings.since = Some(now);
         }
+        settings.scheme = wanted.scheme.unwrap_or(settings.scheme);
         settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
         settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
         settings.catch_up = wanted.catch_up.unwrap_or(settings.catch_up);
@@ -207,7 +218,7 @@ pub async fn change(
 fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
     let refused = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
     let called = planned.is_some_and(|planned| is_called(&planned.kind));
-    if (wanted.secret.is_some() || wanted.insecure.is_some()) && !called {
+    if (wanted.secret.is_some() || wanted.scheme.is_some() || wanted.insecure.is_some()) && !called {
         return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
     }
     if let Some(secret) = wanted.secret.as_deref().filter(|secret| !secret.is_empty()) {

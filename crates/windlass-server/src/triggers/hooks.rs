@@ -20,7 +20,7 @@ use windlass_value::{Value, parse_json};
 
 use super::request;
 use super::settings::{self, Settings};
-use super::signature::{self, Unproven};
+use super::signature::{self, Scheme, Unproven};
 use super::{is_called, is_full, prefix, replies, was_made};
 use crate::api::take::of_path;
 use crate::auth::{Authority, Declared, Identity, Scope, gate, identify};
@@ -38,6 +38,32 @@ const ID_LETTERS: usize = 26;
 /// Headers that belong to the connection, not to what is said: no definition sets them.
 const OF_THE_CONNECTION: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// A reply comes from the origin of the page: it is no document of it, whatever the definition says.
+const POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+
+/// What a reply has no say in: what browsers let it do, keep, or give to others.
+const OF_THE_SERVER: [&str; 13] = [
+    "alt-svc",
+    "clear-site-data",
+    "content-security-policy",
+    "content-security-policy-report-only",
+    "permissions-policy",
+    "referrer-policy",
+    "refresh",
+    "service-worker-allowed",
+    "set-cookie",
+    "strict-transport-security",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-windlass-run",
+];
+
+fn is_for_a_reply(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let of_origins = name.starts_with("access-control-") || name.starts_with("cross-origin-");
+    !of_origins && !OF_THE_CONNECTION.contains(&name) && !OF_THE_SERVER.contains(&name)
+}
 
 /// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
 pub struct Signed {
@@ -85,9 +111,11 @@ impl FromRequest<App> for Signed {
         }
         let body = whole(body).await?;
         let id = match &settings.secret {
-            Some(_) if open && !has_signature(&parts.headers) => signature::named(&parts.headers),
+            Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
+                signature::named(&parts.headers)
+            }
             Some(reference) => {
-                let id = proven(&parts.headers, &body, reference).map_err(refused)?;
+                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(refused)?;
                 gate::signed(&parts);
                 Some(id)
             }
@@ -107,15 +135,14 @@ fn may_run(who: Option<&Identity>) -> bool {
     who.is_some_and(|who| who.may(Scope::Run))
 }
 
-fn has_signature(headers: &HeaderMap) -> bool {
-    ["webhook-signature", "x-windlass-signature", "x-hub-signature-256"].iter().any(|name| headers.contains_key(*name))
-}
-
-fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
+fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
-    if !has_signature(headers) {
-        let hint = "send `webhook-signature`, `X-Hub-Signature-256` or `X-Windlass-Signature`, or a token";
-        return Err(refused("the delivery is not signed").hint(hint));
+    let unsigned = || {
+        let detail = "the delivery is not signed in the way of this trigger";
+        refused(detail).hint(format!("send `{}`, or a token", scheme.header()))
+    };
+    if !headers.contains_key(scheme.header()) {
+        return Err(unsigned());
     }
     // Anybody may ask: nothing of what an administrator has written is told.
     let secret = settings::secret(reference).map_err(|_| {
@@ -123,10 +150,10 @@ fn proven(headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, P
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
         problem.hint("an administrator sets its variable, or gives the trigger another secret")
     })?;
-    match signature::check(headers, body, &secret, real_now()) {
+    match signature::check(scheme, headers, body, &secret, real_now()) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
-        Err(Unproven::Unsigned) => Err(refused("the delivery is not signed")),
+        Err(Unproven::Unsigned) => Err(unsigned()),
     }
 }
 
@@ -168,7 +195,7 @@ pub struct Delivered {
     repeated: bool,
     /// The condition that keeps it from starting anything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
 }
 
@@ -355,10 +382,12 @@ fn as_answer(reply: &Value, run: &str) -> Response {
     for (name, value) in given {
         let text = value.as_str().map_or_else(|| windlass_value::to_json(value), str::to_owned);
         let pair = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&text).ok());
-        if let Some((name, value)) = pair.filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str())) {
+        if let Some((name, value)) = pair.filter(|(name, _)| is_for_a_reply(name)) {
             answer.headers_mut().insert(name, value);
         }
     }
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answer.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(run) = HeaderValue::from_str(run) {
         answer.headers_mut().insert("x-windlass-run", run);
     }

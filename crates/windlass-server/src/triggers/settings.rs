@@ -8,6 +8,7 @@ use windlass_tools::auth_variable;
 use windlass_value::Timestamp;
 
 use super::CatchUp;
+use super::signature::Scheme;
 
 /// Kinds of records.
 pub const TRIGGER: &str = "trigger";
@@ -21,6 +22,8 @@ pub struct Settings {
     /// `env:NAME`, or the alias of a credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// How deliveries are signed with it.
+    pub scheme: Scheme,
     /// Anybody may call it, without a signature.
     pub insecure: bool,
     pub enabled: bool,
@@ -45,7 +48,15 @@ pub struct CronSettings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { secret: None, insecure: false, enabled: true, catch_up: CatchUp::Last, schedule: None, since: None }
+        Settings {
+            secret: None,
+            scheme: Scheme::Standard,
+            insecure: false,
+            enabled: true,
+            catch_up: CatchUp::Last,
+            schedule: None,
+            since: None,
+        }
     }
 }
 

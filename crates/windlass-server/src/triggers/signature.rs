@@ -4,11 +4,18 @@ use axum::http::HeaderMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use windlass_value::Timestamp;
 
 /// How far the time of a delivery may be from ours.
 pub const WINDOW_SECONDS: i64 = 300;
+
+/// Letters of a delivery's name.
+const ID_BYTES_MAX: usize = 256;
+
+/// Signatures in one header that are looked at.
+const SIGNATURES_MAX: usize = 8;
 
 /// A delivery that somebody has signed who knows the secret.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,53 +31,109 @@ pub enum Unproven {
     Wrong(&'static str),
 }
 
-/// Looks for a signature of each kind that is known, and checks the first that is there.
-pub fn check(headers: &HeaderMap, body: &[u8], secret: &str, now: Timestamp) -> Result<Proof, Unproven> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(signatures) = header("webhook-signature") {
-        let (Some(id), Some(time)) = (header("webhook-id"), header("webhook-timestamp")) else {
-            return Err(Unproven::Wrong("`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it"));
-        };
-        is_recent(time, now)?;
-        let key = standard_key(secret);
-        let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
-        let given = signatures.split_ascii_whitespace().filter_map(|one| one.strip_prefix("v1,"));
-        let mut macs = given.filter_map(|text| STANDARD.decode(text).ok());
-        return match macs.any(|given| fits(&key, &signed, &given)) {
-            true => Ok(Proof { delivery: id.to_owned() }),
-            false => Err(Unproven::Wrong("`webhook-signature` does not fit the body and the secret")),
-        };
-    }
-    if let Some(signature) = header("x-windlass-signature") {
-        let part = |name: &str| signature.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
-        let (Some(time), Some(given)) = (part("t"), part("v1").and_then(from_hex)) else {
-            return Err(Unproven::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
-        };
-        is_recent(time, now)?;
-        if !fits(secret.as_bytes(), &[time.as_bytes(), b".", body], &given) {
-            return Err(Unproven::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
+/// How the deliveries to a trigger are signed. Each trigger has one: what is signed in one way must mean nothing in another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// Standard Webhooks: the name, the time and the body are signed.
+    #[default]
+    Standard,
+    /// As GitHub does it: the body alone is signed.
+    Github,
+    /// `X-Windlass-Signature`: the time and the body are signed.
+    Windlass,
+}
+
+impl Scheme {
+    pub fn header(self) -> &'static str {
+        match self {
+            Scheme::Standard => "webhook-signature",
+            Scheme::Github => "x-hub-signature-256",
+            Scheme::Windlass => "x-windlass-signature",
         }
-        // Without a name the signature is one: the same bytes at the same time are the same delivery.
-        let named = header("x-windlass-delivery").map(str::to_owned);
-        return Ok(Proof { delivery: named.unwrap_or_else(|| signature.to_owned()) });
     }
-    if let Some(signature) = header("x-hub-signature-256") {
-        let Some(given) = signature.strip_prefix("sha256=").and_then(from_hex) else {
-            return Err(Unproven::Wrong("`X-Hub-Signature-256` is not `sha256=HEX`"));
-        };
-        if !fits(secret.as_bytes(), &[body], &given) {
-            return Err(Unproven::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
+}
+
+/// Checks the signature of one kind; any other is not looked at. Each header has one way to be written, and is there once.
+pub fn check(
+    scheme: Scheme,
+    headers: &HeaderMap,
+    body: &[u8],
+    secret: &str,
+    now: Timestamp,
+) -> Result<Proof, Unproven> {
+    if !headers.contains_key(scheme.header()) {
+        return Err(Unproven::Unsigned);
+    }
+    let signature = only(headers, scheme.header());
+    let signature = signature.ok_or(Unproven::Wrong("the header of the signature is there twice, or is no text"))?;
+    match scheme {
+        Scheme::Standard => {
+            let (Some(id), Some(time)) = (only(headers, "webhook-id"), only(headers, "webhook-timestamp")) else {
+                return Err(Unproven::Wrong(
+                    "`webhook-signature` needs `webhook-id` and `webhook-timestamp` beside it",
+                ));
+            };
+            // With a dot in the name it would not be plain where the name ends and the time begins.
+            if id.is_empty() || id.len() > ID_BYTES_MAX || id.contains('.') {
+                return Err(Unproven::Wrong("`webhook-id` is empty, too long, or has a dot"));
+            }
+            is_recent(time, now)?;
+            let key = standard_key(secret);
+            let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body];
+            let given = signatures_of(signature);
+            match given.iter().any(|given| fits(&key, &signed, given)) {
+                true => Ok(Proof { delivery: format!("standard:{id}") }),
+                false => Err(Unproven::Wrong("`webhook-signature` does not fit the body and the secret")),
+            }
         }
-        let named = header("x-github-delivery").map(str::to_owned);
-        return Ok(Proof { delivery: named.unwrap_or_else(|| signature.to_owned()) });
+        Scheme::Windlass => {
+            let parts = signature.strip_prefix("t=").and_then(|rest| rest.split_once(",v1="));
+            let Some((time, given, mac)) = parts.and_then(|(time, hex)| Some((time, hex, from_hex(hex)?))) else {
+                return Err(Unproven::Wrong("`X-Windlass-Signature` is not `t=SECONDS,v1=HEX`"));
+            };
+            is_recent(time, now)?;
+            if !fits(secret.as_bytes(), &[time.as_bytes(), b".", body], &mac) {
+                return Err(Unproven::Wrong("`X-Windlass-Signature` does not fit the body and the secret"));
+            }
+            // Nothing else that comes with it is signed: the same bytes at the same time are the same delivery.
+            Ok(Proof { delivery: format!("windlass:{given}") })
+        }
+        Scheme::Github => {
+            let parts = signature.strip_prefix("sha256=").and_then(|hex| Some((hex, from_hex(hex)?)));
+            let Some((given, mac)) = parts else {
+                return Err(Unproven::Wrong("`X-Hub-Signature-256` is not `sha256=HEX`"));
+            };
+            if !fits(secret.as_bytes(), &[body], &mac) {
+                return Err(Unproven::Wrong("`X-Hub-Signature-256` does not fit the body and the secret"));
+            }
+            // The name is not signed, but equal bodies are not the same delivery: there is nothing better to go by.
+            Ok(match only(headers, "x-github-delivery") {
+                Some(id) => Proof { delivery: format!("github:{id}") },
+                None => Proof { delivery: format!("github-mac:{given}") },
+            })
+        }
     }
-    Err(Unproven::Unsigned)
+}
+
+/// The header, if it is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?.to_str().ok()?;
+    all.next().is_none().then_some(first)
+}
+
+/// While a secret is changed there are several.
+fn signatures_of(text: &str) -> Vec<Vec<u8>> {
+    let given = text.split(' ').filter_map(|one| one.strip_prefix("v1,"));
+    given.filter_map(|text| STANDARD.decode(text).ok()).take(SIGNATURES_MAX).collect()
 }
 
 /// The name that an unsigned delivery gives itself.
 pub fn named(headers: &HeaderMap) -> Option<String> {
     let names = ["idempotency-key", "webhook-id", "x-windlass-delivery", "x-github-delivery"];
-    names.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
+    // Apart from those that are proven: nobody takes the name of one of them.
+    names.iter().find_map(|name| only(headers, name)).map(|name| format!("unsigned:{name}"))
 }
 
 fn fits(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
@@ -87,7 +150,8 @@ fn standard_key(secret: &str) -> Vec<u8> {
 }
 
 fn is_recent(seconds: &str, now: Timestamp) -> Result<(), Unproven> {
-    let Ok(at) = seconds.parse::<i64>() else {
+    let digits = seconds.bytes().all(|byte| byte.is_ascii_digit()) && !seconds.starts_with('0');
+    let Some(at) = seconds.parse::<i64>().ok().filter(|_| digits) else {
         return Err(Unproven::Wrong("the time of the signature is no number of seconds"));
     };
     match (now.0 / 1_000_000).saturating_sub(at).abs() <= WINDOW_SECONDS {
@@ -96,12 +160,13 @@ fn is_recent(seconds: &str, now: Timestamp) -> Result<(), Unproven> {
     }
 }
 
+/// 32 bytes in small letters: there is one way to write them.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim();
-    if text.len() % 2 != 0 || !text.is_ascii() {
+    let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() != 64 || !text.bytes().all(small) {
         return None;
     }
-    (0..text.len() / 2).map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
+    (0..32).map(|at| u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -130,6 +195,10 @@ mod tests {
         pairs.iter().map(pair).collect()
     }
 
+    fn delivery(scheme: Scheme, given: &[(&'static str, &str)]) -> Result<String, Unproven> {
+        check(scheme, &headers(given), BODY, "key", NOW).map(|proof| proof.delivery)
+    }
+
     #[test]
     fn each_way_of_signing_is_known() {
         let time = "1700000100";
@@ -138,40 +207,57 @@ mod tests {
         let other = format!("v1,AAAA v1,{standard}");
         let given = headers(&[("webhook-id", "msg_1"), ("webhook-timestamp", time), ("webhook-signature", &other)]);
         for secret in ["key", whsec.as_str()] {
-            assert_eq!(check(&given, BODY, secret, NOW).map(|proof| proof.delivery), Ok("msg_1".to_owned()));
+            let proof = check(Scheme::Standard, &given, BODY, secret, NOW);
+            assert_eq!(proof, Ok(Proof { delivery: "standard:msg_1".to_owned() }));
         }
-        assert!(matches!(check(&given, b"other", "key", NOW), Err(Unproven::Wrong(_))));
-        assert!(matches!(check(&given, BODY, "kez", NOW), Err(Unproven::Wrong(_))));
+        assert!(matches!(check(Scheme::Standard, &given, b"other", "key", NOW), Err(Unproven::Wrong(_))));
+        assert!(matches!(check(Scheme::Standard, &given, BODY, "kez", NOW), Err(Unproven::Wrong(_))));
 
         let github = format!("sha256={}", hex(&mac(b"key", &[BODY])));
-        let given = headers(&[("x-hub-signature-256", &github), ("x-github-delivery", "d-1")]);
-        assert_eq!(check(&given, BODY, "key", NOW).map(|proof| proof.delivery), Ok("d-1".to_owned()));
-        assert!(check(&given, BODY, "", NOW).is_err());
+        let given = [("x-hub-signature-256", github.as_str()), ("x-github-delivery", "d-1")];
+        assert_eq!(delivery(Scheme::Github, &given), Ok("github:d-1".to_owned()));
+        assert!(check(Scheme::Github, &headers(&given), BODY, "", NOW).is_err());
 
-        let own = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
-        let given = headers(&[("x-windlass-signature", &own)]);
-        assert_eq!(check(&given, BODY, "key", NOW).map(|proof| proof.delivery), Ok(own.clone()));
-        assert_eq!(check(&HeaderMap::new(), BODY, "key", NOW), Err(Unproven::Unsigned));
+        let small = hex(&mac(b"key", &[time.as_bytes(), b".", BODY]));
+        let own = format!("t={time},v1={small}");
+        let given = [("x-windlass-signature", own.as_str()), ("x-windlass-delivery", "any")];
+        assert_eq!(delivery(Scheme::Windlass, &given), Ok(format!("windlass:{small}")));
+        for scheme in [Scheme::Standard, Scheme::Github] {
+            assert_eq!(delivery(scheme, &given), Err(Unproven::Unsigned), "{scheme:?}");
+        }
     }
 
     #[test]
     fn what_is_old_or_odd_is_refused() {
-        for time in ["1700000301", "1699999699", "soon", "-9223372036854775808"] {
+        for time in ["1700000301", "1699999699", "soon", "-9223372036854775808", "+1700000000", "01700000000"] {
             let own = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
-            let refused = check(&headers(&[("x-windlass-signature", &own)]), BODY, "key", NOW);
+            let refused = delivery(Scheme::Windlass, &[("x-windlass-signature", &own)]);
             assert!(matches!(refused, Err(Unproven::Wrong(why)) if why.contains("time")), "{time}: {refused:?}");
         }
-        for (name, value) in [
-            ("x-windlass-signature", "v1=00"),
-            ("x-windlass-signature", "t=1700000000,v1=zz"),
-            ("x-windlass-signature", "t=1700000000,v1="),
-            ("x-hub-signature-256", "sha1=00"),
-            ("x-hub-signature-256", "sha256="),
-            ("x-hub-signature-256", "sha256=0"),
-            ("webhook-signature", "v1,AAAA"),
+        let time = "1700000000";
+        let fitting = hex(&mac(b"key", &[time.as_bytes(), b".", BODY]));
+        let dotted = STANDARD.encode(mac(b"key", &[b"a.b", b".", time.as_bytes(), b".", BODY]));
+        let dotted =
+            [("webhook-id", "a.b"), ("webhook-timestamp", time), ("webhook-signature", &format!("v1,{dotted}"))];
+        assert!(matches!(delivery(Scheme::Standard, &dotted), Err(Unproven::Wrong(why)) if why.contains("dot")));
+        for (scheme, value) in [
+            (Scheme::Windlass, "v1=00".to_owned()),
+            (Scheme::Windlass, format!("t={time},v1=zz")),
+            (Scheme::Windlass, format!("t={time},v1=")),
+            (Scheme::Windlass, format!("t={time}, v1={fitting}")),
+            (Scheme::Windlass, format!("t={time},v1={}", fitting.to_uppercase())),
+            (Scheme::Windlass, format!("t={time},v1={fitting},zz=1")),
+            (Scheme::Windlass, format!("v1={fitting},t={time}")),
+            (Scheme::Github, "sha1=00".to_owned()),
+            (Scheme::Github, "sha256=".to_owned()),
+            (Scheme::Github, "sha256=0".to_owned()),
+            (Scheme::Standard, "v1,AAAA".to_owned()),
         ] {
-            let refused = check(&headers(&[(name, value)]), BODY, "key", NOW);
-            assert!(matches!(refused, Err(Unproven::Wrong(_))), "{name}: {value}");
+            let refused = delivery(scheme, &[(scheme.header(), &value)]);
+            assert!(matches!(refused, Err(Unproven::Wrong(_))), "{scheme:?}: {value}");
         }
+        let own = format!("t={time},v1={fitting}");
+        let twice = [("x-windlass-signature", own.as_str()), ("x-windlass-signature", own.as_str())];
+        assert!(matches!(delivery(Scheme::Windlass, &twice), Err(Unproven::Wrong(_))));
     }
 }
