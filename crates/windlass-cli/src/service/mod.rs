@@ -253,3 +253,21 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_at_an_address_that_leads_somewhere() {
+        for (bound, shown) in [
+            ("0.0.0.0:7117", "127.0.0.1:7117"),
+            ("[::]:80", "[::1]:80"),
+            ("10.0.0.7:1", "10.0.0.7:1"),
+            ("127.0.0.1:2", "127.0.0.1:2"),
+        ] {
+            let bound: SocketAddr = bound.parse().expect("an address");
+            assert_eq!(reachable(bound).to_string(), shown);
+        }
+    }
+}
