@@ -71,6 +71,10 @@ fn complete(operation: &mut Operation, method: &str, several: bool) {
     if signed && matches!(method, "post" | "put" | "patch") {
         operation.request_body = Some(RefOr::T(delivery()));
     }
+    if signed {
+        let any = RefOr::T(Response::new("what the definition's own `response` action answers: any status, any body"));
+        operation.responses.responses.insert("default".to_owned(), any);
+    }
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };
         if status.starts_with(['4', '5'])
