@@ -67,6 +67,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Serve the definitions of a folder while they are being written
     Dev(Box<Dev>),
+    /// Register definitions at a server
+    Register(Register),
     /// Answer HTTP requests on this machine as a script says, for trials without a network
     Mock(Mock),
     /// Do jobs for a server on another machine, with the tools of this one
@@ -527,6 +529,28 @@ pub struct Mock {
     /// A file that gets a line of JSON for every request to the model, before it is answered
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub struct Register {
+    /// Their files; what others call comes first
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where the server is, such as http://127.0.0.1:7117
+    #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]
+    pub server: String,
+    /// The file with its token, which needs the scope `admin` [default: the environment's WINDLASS_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// What it is to be called [default: as the text says]; of one file only
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Which workers may do its tasks; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub labels: Vec<String>,
+    /// Send the token over plain HTTP to another machine
+    #[arg(long)]
+    pub insecure: bool,
 }
 
 #[derive(ClapArgs)]

@@ -257,7 +257,7 @@ fn unknown_dialect() -> Diagnostics {
     let message = "this is no definition in a dialect that is known";
     let hint = "loom: a JSON object with `actions` (or `definition`), or one action with a `type`; noetl: YAML with \
                 `apiVersion: noetl.io/v2` and a `workflow` of steps; zenflow: YAML or JSON with a `name` and `steps`; \
-                --dialect insists";
+                naming the dialect insists on it";
     found.push(Diagnostic::error("WND-0001", Span::at(0), message).hint(hint));
     found
 }

@@ -43,7 +43,17 @@ pub fn gather(args: &args::Run, parameters: &[Parameter]) -> Result<Value, Failu
 /// What is given and never read is most likely a slip. Only a definition that declares parameters says what it reads,
 /// and one that reads all of its input may read anything.
 pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
-    let Value::Map(given) = input else { return Vec::new() };
+    let told = slips(plan, input).into_iter();
+    told.map(|(message, hint)| format!("warning: {message}\n  hint: {hint}")).collect()
+}
+
+/// The same, each with a hint.
+pub fn slips(plan: &Plan, input: &Value) -> Vec<(String, String)> {
+    let declares = |key: &str| plan.parameters.iter().any(|parameter| *parameter.name == *key);
+    // Almost every start: nothing has to be looked at.
+    if input.is_null() || matches!(input, Value::Map(given) if given.iter().all(|(key, _)| declares(key))) {
+        return Vec::new();
+    }
     let reads_anything = match &*plan.dialect {
         // Nobody sees what is not declared.
         "zenflow" => false,
@@ -53,6 +63,10 @@ pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
     if reads_anything {
         return Vec::new();
     }
+    let Value::Map(given) = input else {
+        let message = format!("the definition does not read an input that is a {}", input.kind());
+        return vec![(message, "give an object with its parameters".to_owned())];
+    };
     // A template may name what nobody has declared.
     let named = |key: &str| match &*plan.dialect {
         "noetl" => written(plan).any(|text| names(&text, key)),
@@ -70,7 +84,7 @@ pub fn unread(plan: &Plan, input: &Value) -> Vec<String> {
             },
             |near| format!("did you mean `{near}`?"),
         );
-        format!("warning: the definition does not read the input `{key}`\n  hint: {hint}")
+        (format!("the definition does not read the input `{key}`"), hint)
     });
     told.collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::plan::Plan;
 use windlass_syntax::Report;
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Value};
 
 /// A definition as somebody hands it in.
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ pub struct Compiled {
 pub trait Compiler: Send + Sync {
     /// Every problem at once, if there is one.
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>>;
+
+    /// What is given to a start and never read, each with a hint: most likely a slip.
+    fn slips(&self, _plan: &Plan, _input: &Value) -> Vec<(String, String)> {
+        Vec::new()
+    }
 }
 
 /// What is registered, as far as a compiler may look.

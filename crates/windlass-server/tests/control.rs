@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{BROKEN, HELD, HELLO, World, request};
+use common::{BROKEN, HELD, HELLO, World, counting, request};
 use serde_json::json;
 
 /// Waits for a signal.
@@ -72,6 +72,10 @@ async fn what_failed_is_retried_and_a_step_restarted_as_new_runs() {
     assert_eq!((&restarted["restarts"], &restarted["from"]), (&json!("r1"), &json!("first")));
     let new = restarted["run"].as_str().expect("a run").to_owned();
     assert_eq!(world.until_status(&new, "failed").await["origin"]["restarts"], "r1");
+    world.register(&counting("counts", 3)).await;
+    world.run("counts", "turns").await;
+    let problem = world.post("/api/v1/runs/turns/restart", json!({ "from": "count[99]" })).await.is(422);
+    assert!(problem["hint"].as_str().is_some_and(|hint| hint.contains("`count` has had 3 turns")), "{problem}");
     let problem = world.post("/api/v1/runs/r1/restart", json!({ "from": "frist" })).await.is(422);
     assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("is `first` meant?")), "{problem}");
     world.run("hello", "r3").await;

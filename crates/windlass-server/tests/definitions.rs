@@ -14,6 +14,9 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
     assert_eq!((&first["name"], &first["version"], &first["new"]), (&json!("hello"), &json!(1), &json!(true)));
     let again = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.is(200);
     assert_eq!((&again["version"], &again["new"], &again["hash"]), (&json!(1), &json!(false), &first["hash"]));
+    // The name it is handed in with counts.
+    let named = world.post("/api/v1/definitions", json!({ "source": HELLO, "name": "team/hello" })).await.is(201);
+    assert_eq!((&named["name"], &named["version"]), (&json!("team/hello"), &json!(1)));
     let other = HELLO.replace("hi", "ho");
     assert_eq!(world.post("/api/v1/definitions", json!({ "source": other })).await.is(201)["version"], 2);
     assert_eq!(world.get("/api/v1/definitions/hello").await.is(200)["version"], 2);

@@ -17,7 +17,11 @@ fn with_key(key: &str, body: Json) -> axum::http::Request<Body> {
 async fn a_start_is_durable_and_can_be_waited_for() {
     let world = World::new();
     world.register(HELLO).await;
-    let started = world.post("/api/v1/runs", json!({ "definition": "hello" })).await.is(202);
+    let reply = world.post("/api/v1/runs", json!({ "definition": "hello" })).await;
+    let started = reply.is(202);
+    let place = reply.headers.get(header::LOCATION).and_then(|place| place.to_str().ok()).expect("a place");
+    assert_eq!(world.get(place).await.is(200)["run"], started["run"]);
+    world.post("/api/v1/runs", json!({ "definition": "hello", "wait_ms": 60_001 })).await.is(400);
     assert_eq!(
         (&started["definition"], &started["version"], &started["created"]),
         (&json!("hello"), &json!(1), &json!(true))

@@ -12,6 +12,7 @@ mod limits;
 mod list;
 mod mending;
 mod mock;
+mod register;
 mod replay;
 mod requests;
 mod resume;
@@ -51,6 +52,7 @@ pub fn run(args: Args) -> Result<Exit, Failure> {
         Command::Dev(args) => dev::dev(global, &args),
         Command::Mock(args) => mock::mock(global, &args),
         Command::Token(args) => token::token(global, &args),
+        Command::Register(args) => register::register(global, &args),
         Command::Worker(args) => worker::worker(global, &args),
         Command::Tools(args) => tools::tools(global, &args),
         Command::Schema(args) => schema::schema(&args),

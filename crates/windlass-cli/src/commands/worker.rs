@@ -66,7 +66,7 @@ fn has(known: &[String], name: &String) -> Result<(), Failure> {
     }
 }
 
-fn labels(given: &[String]) -> Result<Labels, Failure> {
+pub fn labels(given: &[String]) -> Result<Labels, Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err(Failure::usage(format!("--label {text}: it must be NAME=VALUE"))),

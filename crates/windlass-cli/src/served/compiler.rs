@@ -8,7 +8,7 @@ use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
 use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
 use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, nearest};
 use windlass_tools::Seals;
-use windlass_value::BlobHash;
+use windlass_value::{BlobHash, Value};
 use windlass_zenflow::{ContextFiles, CoordinatorMode};
 
 use super::files::{self, Registry};
@@ -24,6 +24,13 @@ const UNKNOWN_DIALECT: &str = "WND-0001";
 const NEEDS_WORKER: &str = "WND-1297";
 /// A secret that is written down.
 const LITERAL_SECRET: &str = "WND-1298";
+
+/// A definition without a name.
+const NO_NAME: &str = "WND-1296";
+/// A text that calls itself by another name than it is registered under.
+const OTHER_NAME: &str = "WND-1295";
+/// A name that was another dialect's so far.
+const OTHER_DIALECT: &str = "WND-1299";
 
 /// The name in messages of a text that was registered without one.
 const NAMELESS: &str = "<definition>";
@@ -52,7 +59,21 @@ impl Compiler for CatalogCompiler {
             definition::compile_in(&source, dialect, &around).map_err(|problems| reports(&source, problems))?;
         let mut found = compiled.warnings;
         let mut plan = compiled.plan;
+        let own = plan.name.clone();
+        match &draft.name {
+            // The name it is handed in with counts, whatever the text calls itself.
+            Some(given) => plan.name = given.as_str().into(),
+            None if *own == *NAMELESS => found.push(nameless()),
+            None => {}
+        }
+        if let Some(before) = catalog.newest(&plan.name).filter(|before| before.dialect != plan.dialect) {
+            found.push(other_dialect(&plan, &before));
+        }
         for (name, span) in compiled.calls {
+            if own != plan.name && *own == *name {
+                found.push(other_name(&own, &plan.name, span));
+                continue;
+            }
             match self.called(&name, span, &plan, catalog) {
                 Ok(None) => {}
                 Ok(Some(pin)) => plan.pins.push((name.into(), pin)),
@@ -74,6 +95,10 @@ impl Compiler for CatalogCompiler {
             true => Err(reports(&source, all)),
             false => Ok(Compiled { plan, warnings: reports(&source, all) }),
         }
+    }
+
+    fn slips(&self, plan: &Plan, input: &Value) -> Vec<(String, String)> {
+        crate::inputs::slips(plan, input)
     }
 }
 
@@ -140,6 +165,23 @@ impl CatalogCompiler {
     }
 }
 
+fn nameless() -> Diagnostic {
+    let problem = Diagnostic::error(NO_NAME, Span::at(0), "the definition has no name");
+    problem.hint("give one as `name` beside `source`, or write it into the text")
+}
+
+fn other_dialect(plan: &Plan, before: &Registered) -> Diagnostic {
+    let (name, version) = (&plan.name, before.version);
+    let message = format!("version {version} of `{name}` is {}; this one is {}", before.dialect, plan.dialect);
+    Diagnostic::warning(OTHER_DIALECT, Span::at(0), message)
+        .hint("a definition of its own needs a name of its own: give `name` beside `source`")
+}
+
+fn other_name(own: &str, given: &str, span: Span) -> Diagnostic {
+    let message = format!("the text calls itself `{own}`, and is registered as `{given}`");
+    Diagnostic::error(OTHER_NAME, span, message).hint(format!("call `{given}` here, or register it as `{own}`"))
+}
+
 fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
     let span = Span::new(span.start as usize, span.end as usize);
     let message = match tool {
@@ -188,12 +230,12 @@ impl Around for InCatalog<'_> {
     }
 
     fn loom(&self) -> windlass_loom::Options {
-        let name = self.name.map(str::to_owned);
+        let name = Some(self.name.unwrap_or(NAMELESS).to_owned());
         definition::loom_options(name, self.settings, self.settings.app.clone(), Default::default())
     }
 
     fn noetl(&self) -> windlass_noetl::Options {
-        definition::noetl_options(self.name.map(str::to_owned), self.settings)
+        definition::noetl_options(Some(self.name.unwrap_or(NAMELESS).to_owned()), self.settings)
     }
 
     fn zenflow(&self) -> windlass_zenflow::Options {

@@ -69,7 +69,8 @@ fn settings(toml: &str) -> Settings {
 fn compiled(name: &str, text: &str, toml: &str) -> Result<(Vec<String>, Vec<String>), Vec<String>> {
     let settings = Arc::new(settings(toml));
     let remote = server_tools(&settings).expect("tools").remote;
-    let draft = Draft { name: Some(name.to_owned()), dialect: None, text: text.to_owned() };
+    let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+    let draft = Draft { name, dialect: None, text: text.to_owned() };
     let said = |report: &windlass_syntax::Report| {
         format!(
             "{}:{}:{} {} ({})",
@@ -87,6 +88,28 @@ fn compiled(name: &str, text: &str, toml: &str) -> Result<(Vec<String>, Vec<Stri
             Ok((pins, compiled.warnings.iter().map(said).collect()))
         }
         Err(reports) => Err(reports.iter().map(said).collect()),
+    }
+}
+
+#[test]
+fn a_definition_has_the_name_it_is_handed_in_with() {
+    let itself = format!("{PLAYBOOK}workflow: [{{step: start, tool: {{kind: playbook, path: own}}}}]\n");
+    let named = CHILD.replacen('{', "{\"name\": \"own\", ", 1);
+    for (name, text, problem) in [
+        ("", CHILD, "WND-1296"),
+        ("", named.as_str(), ""),
+        ("other", CHILD, ""),
+        ("other", named.as_str(), ""),
+        ("own", itself.as_str(), ""),
+        ("other", itself.as_str(), "WND-1295"),
+        // What was a definition of another dialect is told, and done.
+        ("child", "apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start}]\n", "WND-1299"),
+    ] {
+        let said = match compiled(name, text, "") {
+            Ok((_, warnings)) => warnings.join("\n"),
+            Err(problems) => problems.join("\n"),
+        };
+        assert!(said.contains(problem) && (said.is_empty() || !problem.is_empty()), "{name} {text}: {said}");
     }
 }
 

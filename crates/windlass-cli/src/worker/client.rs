@@ -18,6 +18,9 @@ use crate::tools::variable;
 /// The most bytes of an answer: inputs of jobs are in it.
 const ANSWER_MAX: usize = 256 * 1024 * 1024;
 
+/// What a worker asks, below the API.
+const WORKER: &str = "worker/";
+
 pub struct Client {
     http: HttpTool,
     base: String,
@@ -58,8 +61,15 @@ impl Client {
             .map_err(|_| Failure::usage("the token has letters that no token has"))?;
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
-        let base = format!("{}/api/v1/worker/", server.trim_end_matches('/'));
+        let base = format!("{}/api/v1/{WORKER}", server.trim_end_matches('/'));
         Ok(Client { http: HttpTool::new(options), base, authorization })
+    }
+
+    /// The same server, and all of its API.
+    #[must_use]
+    pub fn whole(mut self) -> Client {
+        self.base.truncate(self.base.len() - WORKER.len());
+        self
     }
 
     /// Says something and waits for the answer, so long at most.
@@ -104,11 +114,27 @@ impl Client {
 fn told(status: u16, bytes: &[u8]) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
     let text = |name: &str| problem.as_ref().and_then(|problem| problem.get(name)?.as_str().map(str::to_owned));
-    match (text("detail"), text("hint")) {
+    let mut said = match (text("detail"), text("hint")) {
         (Some(detail), Some(hint)) => format!("{detail}; {hint}"),
         (Some(detail), None) => detail,
         _ => format!("it answers with the status {status}"),
+    };
+    let all = problem.as_ref().and_then(|problem| problem.get("problems")?.as_array());
+    for one in all.into_iter().flatten() {
+        said.push_str(&format!("\n  {}", line_of(one)));
     }
+    said
+}
+
+/// A problem or a warning of a definition in one line.
+pub fn line_of(report: &serde_json::Value) -> String {
+    let text = |name: &str| report.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let number = |name: &str| report.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    let hint = match text("hint") {
+        "" => String::new(),
+        hint => format!("; {hint}"),
+    };
+    format!("{}:{}: {} {}{hint}", number("line"), number("column"), text("code"), text("message"))
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -15,12 +15,11 @@ use windlass_runtime::{Cancelled, Tools};
 use windlass_server::workers::{Ask, Heard, Heartbeat, Job, Lease, Leased, Leave};
 use windlass_tools::Redaction;
 
-pub use client::{Client, token};
+pub use client::{Client, Trouble, line_of, token};
 
 use crate::failure::{Exit, Failure};
 use crate::host::Interrupts;
 use crate::out;
-use client::Trouble;
 
 /// How long a request for jobs may wait at the server.
 const POLL: Duration = Duration::from_secs(20);

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use windlass_runtime::show::loops_of;
 use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, is_run_id, new_run_id};
 use windlass_value::Value;
 
@@ -204,18 +205,43 @@ pub async fn restart(
     short("from", &from)?;
     let restart = Restart { from: from.clone(), occurrence, set: set.into_iter().collect(), id: new_id(id)? };
     let old = run.clone();
-    let handle = forked(&app, move |app| async move { app.engine.restart(&old, restart).await }).await?;
+    let fork = move |app: App| async move {
+        let made = app.engine.restart(&old, restart).await;
+        made.map_err(|error| with_turns(&app, error))
+    };
+    let handle = forked(&app, fork).await?;
     let restarted = Restarted { run: handle.run.to_string(), restarts: run, from, created: handle.created };
     Ok((StatusCode::ACCEPTED, axum::Json(restarted)).into_response())
 }
 
 /// An old run is replayed first: that is long, and computes.
-async fn forked<F>(app: &App, fork: impl FnOnce(App) -> F + Send + 'static) -> Result<RunHandle, Problem>
+async fn forked<F, E: Into<Problem>>(
+    app: &App,
+    fork: impl FnOnce(App) -> F + Send + 'static,
+) -> Result<RunHandle, Problem>
 where
-    F: Future<Output = Result<RunHandle, RuntimeError>>,
+    F: Future<Output = Result<RunHandle, E>>,
 {
     let handle = tokio::runtime::Handle::current();
-    app.at_length(move |app| handle.block_on(fork(app.clone())).map_err(Problem::from)).await
+    app.at_length(move |app| handle.block_on(fork(app.clone())).map_err(Into::into)).await
+}
+
+/// Whoever names a turn that never was is told how many there were.
+fn with_turns(app: &App, error: RuntimeError) -> Problem {
+    let named = match &error {
+        RuntimeError::NoSuchPath { run, path, .. } => path.rfind('[').map(|end| (run.clone(), path[..end].to_owned())),
+        _ => None,
+    };
+    let problem = Problem::from(error);
+    let Some((run, path)) = named else { return problem };
+    let seen = loops_of(app.store.as_ref(), &run, vec![path.clone()], None).unwrap_or_default();
+    match seen.first().filter(|seen| seen.turns > 0) {
+        Some(seen) => {
+            let turns = if seen.turns == 1 { "one turn".to_owned() } else { format!("{} turns", seen.turns) };
+            problem.hint(format!("`{path}` has had {turns}: GET /api/v1/runs/{run}/turns?loop={path} lists them"))
+        }
+        None => problem,
+    }
 }
 
 async fn answer(app: App, run: String, id: String, request: Request) -> Result<Response, Problem> {

@@ -33,7 +33,7 @@ const LABEL_BYTES_MAX: usize = 256;
 pub struct Register {
     /// The text of the definition.
     pub source: String,
-    /// What it is to be called, if it does not say so itself.
+    /// What it is to be called. It counts more than the name in the text; one of the two must be there.
     pub name: Option<String>,
     /// loom, noetl or zenflow, if the text leaves it open.
     pub dialect: Option<String>,

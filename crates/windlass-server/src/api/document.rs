@@ -53,9 +53,9 @@ pub fn finish(mut document: OpenApi) -> OpenApi {
 fn declare_schemes(components: &mut Components) {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
-    let about = "HMAC-SHA256 over the body by the trigger's secret. `webhook-signature` and `X-Hub-Signature-256` are taken \
-                 as well, and so is a token with the scope `run`.";
-    let header = ApiKeyValue::with_description("X-Windlass-Signature", about);
+    let about = "HMAC-SHA256 by the trigger's secret, in the header of the trigger's scheme: this one, `X-Hub-Signature-256` or \
+                 `X-Windlass-Signature`. A token with the scope `run` is taken as well.";
+    let header = ApiKeyValue::with_description("webhook-signature", about);
     components.add_security_scheme(SIGNATURE, SecurityScheme::ApiKey(ApiKey::Header(header)));
 }
 
@@ -70,6 +70,10 @@ fn complete(operation: &mut Operation, method: &str, several: bool) {
     });
     if signed && matches!(method, "post" | "put" | "patch") {
         operation.request_body = Some(RefOr::T(delivery()));
+    }
+    if signed {
+        let any = RefOr::T(Response::new("what the definition's own `response` action answers: any status, any body"));
+        operation.responses.responses.insert("default".to_owned(), any);
     }
     for (status, response) in &mut operation.responses.responses {
         let RefOr::T(response) = response else { continue };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -39,7 +39,7 @@ pub struct Start {
     pub input: Value,
     /// What the run is to be called. The same id again is the same run.
     pub id: Option<String>,
-    /// How long to wait for the run's end.
+    /// How long to wait for the run's end, at most 60,000.
     pub wait_ms: Option<u64>,
 }
 
@@ -51,6 +51,37 @@ pub struct Started {
     pub status: String,
     /// This call has made the run; else one before it has.
     pub created: bool,
+    /// What is given and never read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Warning {
+    pub message: String,
+    pub hint: String,
+}
+
+/// A run that has ended while its start waited.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Ended {
+    #[serde(flatten)]
+    pub run: RunDetail,
+    /// What is given and never read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+impl IntoResponse for Started {
+    fn into_response(self) -> Response {
+        // Every id of a run can be a header and a part of an address.
+        let place = HeaderValue::try_from(format!("/api/v1/runs/{}", self.run));
+        let mut answer = (StatusCode::ACCEPTED, axum::Json(self)).into_response();
+        if let Ok(place) = place {
+            answer.headers_mut().insert(header::LOCATION, place);
+        }
+        answer
+    }
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -83,8 +114,9 @@ pub struct ListQuery {
 /// under the same key is refused.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", request_body = Start,
     params(("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
-    responses((status = 202, description = "started, or started before", body = Started),
-        (status = 200, description = "it has ended within `wait_ms`", body = RunDetail),
+    responses((status = 202, description = "started, or started before", body = Started,
+            headers(("Location" = String, description = "where the run is"))),
+        (status = 200, description = "it has ended within `wait_ms`", body = Ended),
         (status = 404, description = "there is no such definition", body = Problem),
         (status = 409, description = "the id or key was used for something else", body = Problem),
         (status = 422, description = "the input does not fit the definition", body = Problem)),
@@ -97,10 +129,16 @@ pub async fn start(
 ) -> Result<Response, Problem> {
     let Start { definition, version, input, id, wait_ms } = body;
     let id = run_id(id, key, &allowed.who)?;
+    if let Some(ms) = wait_ms.filter(|ms| *ms > WAIT_MS_MAX) {
+        let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {WAIT_MS_MAX}"));
+        return Err(problem.hint("GET /api/v1/runs/{run}/events tells when a run ends, however long it takes"));
+    }
     let (plan, number) = plan_of(&app, &definition, version).await?;
     let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
+    let slips = app.compiler.slips(&app.engine.program(&plan)?.plan, &input);
+    let warnings = slips.into_iter().map(|(message, hint)| Warning { message, hint }).collect();
     let handle = match app.engine.start(plan, input.clone(), options).await {
         Ok(handle) => handle,
         Err(RuntimeError::RunExists(_) | RuntimeError::Owned { .. }) if id.is_some() => {
@@ -109,12 +147,12 @@ pub async fn start(
         Err(error) => return Err(refused(error, &definition)),
     };
     if let Some(ms) = wait_ms {
-        return waited(app, handle, ms, number).await;
+        return waited(app, handle, ms, number, warnings).await;
     }
     let status = handle.ended().map_or("running", |report| report.status.as_str()).to_owned();
     let run = handle.run.to_string();
-    let started = Started { run, definition, version: Some(number), status, created: handle.created };
-    Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+    let started = Started { run, definition, version: Some(number), status, created: handle.created, warnings };
+    Ok(started.into_response())
 }
 
 /// The id that makes a repeated call one.
@@ -180,25 +218,32 @@ async fn same_run(
             return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
         }
         let status = row.status.as_str().to_owned();
-        let started = Started { run: id, definition, version: before, status, created: false };
-        Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+        let started = Started { run: id, definition, version: before, status, created: false, warnings: Vec::new() };
+        Ok(started.into_response())
     })
     .await
 }
 
-async fn waited(app: App, mut handle: RunHandle, ms: u64, version: u64) -> Result<Response, Problem> {
-    let most = Duration::from_millis(ms.min(WAIT_MS_MAX));
+async fn waited(
+    app: App,
+    mut handle: RunHandle,
+    ms: u64,
+    version: u64,
+    warnings: Vec<Warning>,
+) -> Result<Response, Problem> {
+    let most = Duration::from_millis(ms);
     let ended = tokio::time::timeout(most, handle.wait()).await.is_ok_and(|ended| ended.is_ok());
     if ended {
-        return Ok(axum::Json(detail_of(&app, handle.run.to_string()).await?).into_response());
+        let run = detail_of(&app, handle.run.to_string()).await?;
+        return Ok(axum::Json(Ended { run, warnings }).into_response());
     }
     let run = handle.run.to_string();
     let created = handle.created;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let status = row.status.as_str().to_owned();
-        let started = Started { run, definition: row.definition, version: Some(version), status, created };
-        Ok((StatusCode::ACCEPTED, axum::Json(started)).into_response())
+        let started = Started { run, definition: row.definition, version: Some(version), status, created, warnings };
+        Ok(started.into_response())
     })
     .await
 }

@@ -94,6 +94,8 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// What serde says, with the name that was probably meant.
 fn unfit(why: &str, what: &str) -> Problem {
+    // What the standard library says of a text that is no number.
+    let why = &why.replace("invalid digit found in string", "it must be a whole number");
     let problem = Problem::bad_request(format!("{what} does not fit: {why}"));
     let unknown = ["unknown field ", "unknown variant "].iter().find_map(|words| why.split_once(words));
     let Some((_, rest)) = unknown else { return problem };
@@ -241,7 +243,7 @@ mod tests {
     fn so_are_queries() {
         let refused = |text: &str| query::<Body>(&text.parse().expect("an address")).expect_err(text);
         assert_eq!(refused("/x?definition=a&inptu=1").hint.as_deref(), Some("did you mean `input`?"));
-        assert!(refused("/x?definition=a&input=b").detail.contains("invalid digit"));
+        assert!(refused("/x?definition=a&input=b").detail.contains("must be a whole number"));
         assert!(refused("/x").detail.contains("missing field `definition`"));
     }
 }

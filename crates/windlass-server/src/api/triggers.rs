@@ -248,6 +248,8 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
         let detail = format!("the definition has a trigger `{trigger}` already: choose another name for the schedule");
         return Err(refused(detail));
     }
+    // The zone's own sentence says what zones are.
+    Schedule::cron("0 0 * * *", schedule.time_zone.as_deref()).map_err(&refused)?;
     Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map(drop).map_err(|why| {
         refused(why).hint("five fields: minute, hour, day of the month, month, day of the week; such as `0 8 * * 1-5`")
     })

@@ -154,6 +154,10 @@ fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> 
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
         Err(Unproven::Unsigned) => Err(unsigned()),
+        Err(Unproven::Stale) => {
+            let problem = refused("the time of the signature is more than five minutes from ours");
+            Err(problem.hint("compare the clocks of both machines; a delivery that is sent again is signed again"))
+        }
     }
 }
 

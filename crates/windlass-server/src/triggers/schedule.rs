@@ -62,7 +62,8 @@ impl Schedule {
     /// A cron expression of five fields, or of six with seconds first.
     pub fn cron(text: &str, zone: Option<&str>) -> Result<Schedule, String> {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
-        let cron = parser.parse(text).map_err(|error| format!("`{text}` is no cron expression: {error}"))?;
+        // What the library says of it is about its own parts.
+        let cron = parser.parse(text).map_err(|_| format!("`{text}` is no cron expression"))?;
         Ok(Schedule::Cron { cron: Box::new(cron), zone: zone_of(zone)? })
     }
 

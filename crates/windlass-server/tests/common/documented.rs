@@ -19,6 +19,9 @@ pub fn complaint(method: &str, path: &str, status: u16, kind: &str, body: &[u8])
     let (template, operation) = operation(&method, path)?;
     let listed = &operation["responses"][status.to_string()];
     // Of no single route: what cannot be found, a method that is not there, a defect.
+    if listed.is_null() && !operation["responses"]["default"].is_null() {
+        return None;
+    }
     if listed.is_null() && matches!(status, 404 | 405 | 408 | 500) {
         return None;
     }

@@ -65,8 +65,8 @@ const VERSION: &str = "2023-06-01";
 pub(super) fn named<'a>(options: &'a ChatOptions, model: Option<&'a str>) -> Result<&'a str, ErrorInfo> {
     let given = |name: &&str| !name.trim().is_empty();
     model.filter(given).or(options.default_model.as_deref().filter(given)).map(str::trim).ok_or_else(|| {
-        let hint = "name one: --model provider/name, `model` of the agent, `model` under `[model]` in windlass.toml, or \
-                    WINDLASS_MODEL; --model scripted:FILE answers from a file, for trials";
+        let hint = "name one as provider/name: `model` of the agent, `model` under `[model]` in windlass.toml, \
+                    WINDLASS_MODEL, or --model of `windlass run`; scripted:FILE answers from a file, for trials";
         ErrorInfo::new("NoModel", "input", "no model is named, and the settings name none").hint(hint)
     })
 }
