@@ -68,7 +68,7 @@ impl Server {
         let told = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
         let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let address = text("address").trim_start_matches("http://").parse().map_err(|_| line.clone())?;
-        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
+        let token = std::fs::read_to_string(text("token_file")).map_err(|error| error.to_string())?.trim().to_owned();
         Ok(Server { child, address, token, store: store.to_owned() })
     }
 

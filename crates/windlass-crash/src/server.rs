@@ -43,7 +43,7 @@ impl Server {
         let told: Value = serde_json::from_str(&line)
             .unwrap_or_else(|_| panic!("it does not start: {line}{}", log_of(folder).join("\n")));
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
-        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
+        let token = std::fs::read_to_string(text("token_file")).unwrap_or_default().trim().to_owned();
         Server { child, address: text("address").trim_start_matches("http://").to_owned(), token }
     }
 

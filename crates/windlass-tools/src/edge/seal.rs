@@ -244,6 +244,7 @@ impl Gate for Seals {
             let Some(value) = parameter.default.as_ref().filter(|value| has_reference(value)) else { continue };
             match self.sealed(value, parameter.kind, Some(family)) {
                 Sealed::Good(sealed) => drop(defaults.insert(parameter.name.clone(), sealed)),
+                Sealed::Literal if self.lenient => {}
                 other => return Err(format!("the default of the parameter `{}` {}", parameter.name, other.problem())),
             }
         }
