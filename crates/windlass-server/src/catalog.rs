@@ -36,6 +36,8 @@ pub struct Definition {
     pub versions: u64,
     /// Whether its triggers may start runs.
     pub enabled: bool,
+    /// When they were last let do so again.
+    pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
     revision: u64,
 }
@@ -66,6 +68,8 @@ struct Kept {
     current: u64,
     versions: u64,
     enabled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    enabled_at: Option<Timestamp>,
     /// Names and kinds.
     triggers: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -270,15 +274,17 @@ impl Definitions {
                 current: version.version,
                 versions: versions.max(version.version),
                 enabled: before.as_ref().is_none_or(|before| before.enabled),
+                enabled_at: before.as_ref().and_then(|before| before.enabled_at),
                 triggers: triggers.clone(),
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
             changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
             if store.change_records(changes)? {
                 let revision = store.record(DEFINITION, &plan.name)?.map_or(0, |record| record.revision);
-                let Kept { versions, enabled, .. } = kept;
+                let Kept { versions, enabled, enabled_at, .. } = kept;
                 let name = plan.name.clone();
-                let definition = Definition { name, current: version, versions, enabled, triggers, revision };
+                let definition =
+                    Definition { name, current: version, versions, enabled, enabled_at, triggers, revision };
                 self.learn(definition.clone(), hash);
                 return Ok((definition, true));
             }
@@ -295,13 +301,16 @@ impl Definitions {
             let plan = definition.current.plan();
             if definition.enabled != enabled {
                 definition.enabled = enabled;
+                let now = real_now();
+                definition.enabled_at = Some(now).filter(|_| enabled).or(definition.enabled_at);
                 let kept = Kept {
                     current: definition.current.version,
                     versions: definition.versions,
                     enabled,
+                    enabled_at: definition.enabled_at,
                     triggers: definition.triggers.clone(),
                 };
-                let change = RecordChange::put(DEFINITION, name, json(&kept), real_now());
+                let change = RecordChange::put(DEFINITION, name, json(&kept), now);
                 if !store.change_records(vec![change.expecting(record.revision)])? {
                     continue;
                 }
@@ -378,6 +387,7 @@ fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, St
         current,
         versions: kept.versions,
         enabled: kept.enabled,
+        enabled_at: kept.enabled_at,
         triggers: kept.triggers,
         revision: record.revision,
     })

@@ -96,8 +96,7 @@ impl Asked {
 
     fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
         let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
-        let signed = (passed.declared() == Some(Declared::Signed))
-            .then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
+        let signed = passed.is_signed().then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
         Line {
             at: self.at,
             who: who.or(signed),

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use sha2::Sha256;
 use windlass_runtime::real_now;
 use windlass_server::triggers::Scheduler;
-use windlass_store::{MemoryStore, RunFilter, Store};
+use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
 use windlass_value::Timestamp;
 
 /// A variable that every test has; its value is the secret.
@@ -86,6 +86,7 @@ async fn whoever_knows_the_secret_starts_each_delivery_once() {
     let reply = world.send(github(HOOK, "d-1", body)).await;
     let started = reply.is(202);
     let run = started["runs"][0].as_str().expect("a run").to_owned();
+    assert!(run.len() <= 42, "short enough to be read: {run}");
     assert_eq!(reply.headers["location"], format!("/api/v1/runs/{run}"));
     assert_eq!(world.until_status(&run, "succeeded").await["steps"]["greet"]["output"], 7);
     let again = world.send(github(HOOK, "d-1", body)).await.is(202);
@@ -155,18 +156,26 @@ async fn a_delivery_is_what_the_trigger_says() {
 async fn settings_name_secrets_and_never_hold_them() {
     let world = World::new();
     world.register(ORDERS).await;
-    for secret in ["whsec_c2VjcmV0", "a secret with blanks", &"x".repeat(65)] {
+    for secret in ["whsec_c2VjcmV0", "a secret with blanks", &"x".repeat(65), "hunter2", "env:NO_SUCH_VARIABLE"] {
         let refused = put(&world, SETTINGS, json!({"secret": secret})).await.is(422);
-        assert!(!refused.to_string().contains(secret), "it is not repeated: {refused}");
+        assert!(!refused.to_string().contains(secret) && refused["hint"].is_string(), "it is not repeated: {refused}");
     }
     put(&world, SETTINGS, json!({"sceret": "env:X"})).await.is(400);
     put(&world, "/api/v1/definitions/shop%2Forders/triggers/old", json!({"enabled": true})).await.is(404);
     put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.is(404);
-    let facts = put(&world, SETTINGS, json!({"secret": "env:NO_SUCH_VARIABLE"})).await.is(200);
+    let facts = put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.is(200);
     assert_eq!((&facts["proof"], &facts["url"]), (&json!("signature"), &json!(HOOK)));
-    assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains("NO_SUCH_VARIABLE"));
-    let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
-    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("NO_SUCH_VARIABLE")), "{refused}");
+    assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
+    // The server was started without it: whoever calls hears neither its name nor that of an alias.
+    for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
+        let body = serde_json::to_vec(&json!({"secret": gone})).expect("JSON");
+        let change = RecordChange::put("trigger", "shop/orders\0new", body, real_now());
+        assert!(world.store.change_records(vec![change]).expect("writable"));
+        let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
+        assert!(!refused.to_string().to_lowercase().contains("no_such"), "{refused}");
+        assert!(!refused.to_string().contains(gone), "{refused}");
+        world.send(bare(HOOK, &[], "{}")).await.is(401);
+    }
 }
 
 /// The request is there beside the body, and a trigger says how it is called.
@@ -346,4 +355,48 @@ async fn any_definition_can_have_a_schedule_of_its_own() {
     let runs = runs(&world.store);
     assert_eq!(runs.len(), 1);
     world.until_status(&runs[0], "succeeded").await;
+}
+
+/// Whatever was due before somebody has set the schedule, or turned it on again, is no concern of it.
+#[tokio::test]
+async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
+    let first = World::new();
+    first.register(common::HELLO).await;
+    // Registered long ago.
+    let key = format!("hello\0{:010}", 1);
+    let row = first.store.record("version", &key).expect("readable").expect("a version");
+    let mut version: Json = serde_json::from_slice(&row.body).expect("JSON");
+    version["registered_at"] = json!(hours_from(real_now(), -999).0);
+    let long_ago = |kind: &str, key: &str, body: &Json| {
+        RecordChange::put(kind, key, serde_json::to_vec(body).expect("JSON"), real_now())
+    };
+    assert!(first.store.change_records(vec![long_ago("version", &key, &version)]).expect("writable"));
+    let world = World::on(first.store.clone());
+    let path = "/api/v1/definitions/hello/triggers/hourly";
+    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.is(200);
+    let now = real_now();
+    let scheduler = Scheduler::new(world.app.clone());
+    assert_eq!(scheduler.step(now).await, Some(hours_from(now, 1)));
+    for (off, on) in [
+        ((Method::PUT, path, Some(json!({"enabled": false}))), (Method::PUT, path, Some(json!({"enabled": true})))),
+        (
+            (Method::POST, "/api/v1/definitions/hello/disable", None),
+            (Method::POST, "/api/v1/definitions/hello/enable", None),
+        ),
+    ] {
+        world.ask(off.0, off.1, off.2).await.is(200);
+        // Nobody has looked while it was off.
+        let firing = json!({"due": hours_from(now, -99).0});
+        assert!(world.store.change_records(vec![long_ago("firing", "hello\0hourly", &firing)]).expect("writable"));
+        world.ask(on.0, on.1, on.2).await.is(200);
+        assert_eq!(scheduler.step(now).await, Some(hours_from(now, 1)));
+    }
+    assert_eq!(runs(&world.store), [""; 0]);
+
+    assert_eq!(put(&world, path, json!({"schedule": null})).await.status, 204);
+    assert_eq!(world.get("/api/v1/triggers").await.is(200)["items"], json!([]));
+    assert_eq!(scheduler.step(hours_from(now, 1)).await, None);
+    put(&world, path, json!({"schedule": null})).await.is(404);
+    world.register(&hourly("")).await;
+    put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"schedule": null})).await.is(422);
 }

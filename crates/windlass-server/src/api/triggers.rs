@@ -2,8 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::plan::Trigger;
+use windlass_runtime::real_now;
 
 use super::take::{self, Named, of_path};
 use crate::auth::{Admin, Allowed, Read};
@@ -68,9 +71,15 @@ pub struct TriggerSettings {
     /// What becomes of firings that were missed: `none`, `last` or `all`.
     #[serde(default)]
     catch_up: Option<CatchUp>,
-    /// Starts the definition by the clock, whatever its dialect.
-    #[serde(default)]
-    schedule: Option<CronSettings>,
+    /// Starts the definition by the clock, whatever its dialect. `null` takes the schedule away.
+    #[serde(default, deserialize_with = "said")]
+    #[schema(value_type = Option<CronSettings>)]
+    schedule: Option<Option<CronSettings>>,
+}
+
+/// Null is something that was said.
+fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<CronSettings>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// All triggers of all definitions.
@@ -155,7 +164,12 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     tag = "triggers",
     params(("name" = String, Path), ("trigger" = String, Path)),
     request_body = TriggerSettings,
-    responses((status = 200, body = TriggerFacts), (status = 404, body = Problem), (status = 422, body = Problem))
+    responses(
+        (status = 200, body = TriggerFacts),
+        (status = 204, description = "the schedule is taken away"),
+        (status = 404, body = Problem),
+        (status = 422, body = Problem)
+    )
 )]
 pub async fn change(
     _: Allowed<Admin>,
@@ -163,47 +177,72 @@ pub async fn change(
     Named(name): Named,
     OfTrigger(trigger): OfTrigger,
     take::Json(wanted): take::Json<TriggerSettings>,
-) -> Result<Json<TriggerFacts>, Problem> {
+) -> Result<Response, Problem> {
     let missing = |detail: String| Problem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
     let definition = app.definitions.get(&name).ok_or_else(|| missing(format!("there is no definition `{name}`")))?;
     let program = app.engine.program(&definition.current.plan())?;
     let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(&trigger));
     let before: Settings = settings::read(&*app.store, settings::TRIGGER, &name, &trigger)?;
-    if planned.is_none() && before.schedule.is_none() && wanted.schedule.is_none() {
+    if planned.is_none() && before.schedule.is_none() && !matches!(wanted.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
     }
     check(&wanted, planned, &trigger)?;
+    if matches!(wanted.schedule, Some(None)) {
+        settings::forget(&*app.store, &name, &trigger)?;
+        app.definitions.wake();
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let now = real_now();
     settings::change(&*app.store, &name, &trigger, |settings| {
         if let Some(secret) = &wanted.secret {
             settings.secret = Some(secret.clone()).filter(|secret| !secret.is_empty());
         }
         settings.scheme = wanted.scheme.unwrap_or(settings.scheme);
+        let turned_on = wanted.enabled == Some(true) && !settings.enabled;
+        if turned_on || wanted.schedule.as_ref().is_some_and(|schedule| *schedule != settings.schedule) {
+            settings.since = Some(now);
+        }
         settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
         settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
         settings.catch_up = wanted.catch_up.unwrap_or(settings.catch_up);
-        settings.schedule = wanted.schedule.clone().or_else(|| settings.schedule.take());
+        settings.schedule = wanted.schedule.clone().unwrap_or_else(|| settings.schedule.take());
     })?;
     app.definitions.wake();
     let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(&trigger);
     let found = facts(&app)?.into_iter().find(fits);
-    found.map(Json).ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
+    let found = found.map(|facts| Json(facts).into_response());
+    found.ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
 }
 
 fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> Result<(), Problem> {
-    let refused =
-        |detail: String| Problem::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+    let refused = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
     let called = planned.is_some_and(|planned| is_called(&planned.kind));
     if (wanted.secret.is_some() || wanted.scheme.is_some() || wanted.insecure.is_some()) && !called {
         return Err(refused(format!("nobody calls the trigger `{trigger}`: it needs no secret")));
     }
-    if let Some(secret) =
-        wanted.secret.as_deref().filter(|secret| !secret.is_empty() && !settings::is_reference(secret))
-    {
+    if let Some(secret) = wanted.secret.as_deref().filter(|secret| !secret.is_empty()) {
         // Not repeated: it may be the secret itself.
-        let detail = format!("the secret of {} letters is not a reference to one", secret.chars().count());
-        return Err(refused(detail).hint("write `env:NAME` for a variable of the server, or the alias of a credential"));
+        let unknown = match settings::is_reference(secret).then(|| settings::secret(secret)) {
+            None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
+            Some(Err(settings::NotAtHand::Unset)) => Some(match secret.starts_with("env:") {
+                true => "the server has no such variable".to_owned(),
+                false => "the server knows no credential with such an alias".to_owned(),
+            }),
+            Some(Err(settings::NotAtHand::Odd(why))) => Some(why.to_owned()),
+            Some(Ok(_)) => None,
+        };
+        if let Some(detail) = unknown {
+            let hint = "write `env:NAME` for a variable that the server was started with, or the alias of a credential \
+                        in its environment (`WINDLASS_AUTH_ALIAS`)";
+            return Err(refused(detail).hint(hint));
+        }
     }
     let Some(schedule) = &wanted.schedule else { return Ok(()) };
+    if let (None, Some(_)) = (schedule, planned) {
+        let detail = format!("the trigger `{trigger}` is the definition's own: it goes with a version without it");
+        return Err(refused(detail).hint("turn it off: {\"enabled\": false}"));
+    }
+    let Some(schedule) = schedule else { return Ok(()) };
     if planned.is_some() {
         let detail = format!("the definition has a trigger `{trigger}` already: choose another name for the schedule");
         return Err(refused(detail));

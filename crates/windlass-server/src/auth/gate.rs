@@ -24,6 +24,7 @@ struct Found {
     passed: AtomicBool,
     declared: OnceLock<Declared>,
     who: OnceLock<Arc<Identity>>,
+    signed: AtomicBool,
 }
 
 impl Passed {
@@ -33,6 +34,11 @@ impl Passed {
 
     pub(crate) fn declared(&self) -> Option<Declared> {
         self.0.declared.get().copied()
+    }
+
+    /// Whoever sent it knows the secret of what it was sent to.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.0.signed.load(Ordering::Relaxed)
     }
 
     /// Who asks, if they have said so, and whether or not they may.
@@ -61,6 +67,13 @@ pub(crate) fn pass_as(parts: &Parts, declared: Declared) {
 pub(crate) fn known(parts: &Parts, who: &Arc<Identity>) {
     if let Some(passed) = parts.extensions.get::<Passed>() {
         let _ = passed.0.who.set(who.clone());
+    }
+}
+
+/// The signature is right.
+pub(crate) fn signed(parts: &Parts) {
+    if let Some(passed) = parts.extensions.get::<Passed>() {
+        passed.0.signed.store(true, Ordering::Relaxed);
     }
 }
 

@@ -32,6 +32,9 @@ use crate::{App, Problem};
 /// How long a caller waits for a run's reply. The edge gives up a little later.
 const REPLY_WITHIN: Duration = Duration::from_secs(115);
 
+/// Of the hash of a delivery's name in the ids of its runs: 104 bits.
+const ID_LETTERS: usize = 26;
+
 /// Headers that belong to the connection, not to what is said: no definition sets them.
 const OF_THE_CONNECTION: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
@@ -85,7 +88,11 @@ impl FromRequest<App> for Signed {
             Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
                 signature::named(&parts.headers)
             }
-            Some(reference) => Some(proven(settings.scheme, &parts.headers, &body, reference).map_err(refused)?),
+            Some(reference) => {
+                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(refused)?;
+                gate::signed(&parts);
+                Some(id)
+            }
             None => signature::named(&parts.headers),
         };
         if !(definition.enabled && settings.enabled) {
@@ -103,18 +110,24 @@ fn may_run(who: Option<&Identity>) -> bool {
 }
 
 fn proven(scheme: Scheme, headers: &HeaderMap, body: &[u8], reference: &str) -> Result<String, Problem> {
-    let secret = settings::secret(reference).map_err(|why| {
-        let detail = format!("the secret of this trigger is not at hand: {why}");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
-    })?;
     let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, codes::SIGNATURE, detail);
+    let unsigned = || {
+        let detail = "the delivery is not signed in the way of this trigger";
+        refused(detail).hint(format!("send `{}`, or a token", scheme.header()))
+    };
+    if !headers.contains_key(scheme.header()) {
+        return Err(unsigned());
+    }
+    // Anybody may ask: nothing of what an administrator has written is told.
+    let secret = settings::secret(reference).map_err(|_| {
+        let problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the trigger's secret is not at hand");
+        problem.hint("an administrator sets its variable, or gives the trigger another secret")
+    })?;
     match signature::check(scheme, headers, body, &secret, real_now()) {
         Ok(proof) => Ok(proof.delivery),
         Err(Unproven::Wrong(why)) => Err(refused(why).hint("sign the bytes of the body as they are sent")),
-        Err(Unproven::Unsigned) => {
-            let detail = "the delivery is not signed in the way of this trigger";
-            Err(refused(detail).hint(format!("send `{}`, or a token", scheme.header())))
-        }
+        Err(Unproven::Unsigned) => Err(unsigned()),
     }
 }
 
@@ -213,7 +226,7 @@ impl Signed {
     async fn deliver(self) -> Result<Response, Problem> {
         let input = content(&self.headers, &self.body)?;
         let prefix = prefix(&self.definition.name, &self.trigger.name);
-        let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex().to_string());
+        let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_LETTERS].to_owned());
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
         if is_full(&*self.app.store, &self.definition.name, &self.trigger, Some(&delivery))? {
             let detail = "as many runs of this trigger are under way as there may be at once";

@@ -32,6 +32,8 @@ pub struct Listening {
     pub schedule: Result<Schedule, String>,
     pub enabled: bool,
     pub catch_up: CatchUp,
+    /// When an administrator last turned it on or set its schedule.
+    since: Option<Timestamp>,
     /// What its settings say.
     cron: Option<CronSettings>,
 }
@@ -55,7 +57,10 @@ impl Listening {
     }
 
     fn last(&self, firing: &Firing) -> Timestamp {
-        firing.due.unwrap_or(self.definition.current.registered_at)
+        // What the definition says holds from this version on; a schedule beside it does not change with the versions.
+        let registered = self.definition.current.registered_at;
+        let stated = self.planned.as_ref().map(|_| registered).max(self.since).max(self.definition.enabled_at);
+        firing.due.max(stated).unwrap_or(registered)
     }
 }
 
@@ -78,6 +83,7 @@ pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
                 schedule,
                 enabled: definition.enabled && settings.enabled,
                 catch_up: settings.catch_up,
+                since: settings.since,
                 cron: None,
                 definition: definition.clone(),
             });
@@ -92,6 +98,7 @@ pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
             schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()),
             enabled: definition.enabled && settings.enabled,
             catch_up: settings.catch_up,
+            since: settings.since,
             cron: settings.schedule.clone(),
             definition,
         });

@@ -31,6 +31,9 @@ pub struct Settings {
     /// Beside what the definition says; for definitions in dialects that have no schedules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<CronSettings>,
+    /// When it was last turned on, or its schedule was set: what was due before is no concern of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, utoipa::ToSchema)]
@@ -52,6 +55,7 @@ impl Default for Settings {
             enabled: true,
             catch_up: CatchUp::Last,
             schedule: None,
+            since: None,
         }
     }
 }
@@ -114,6 +118,13 @@ pub fn change(
     }
 }
 
+/// Nothing is known of the trigger any more.
+pub fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
+    let (key, now) = (key(definition, trigger), real_now());
+    let changes = [TRIGGER, FIRING].map(|kind| RecordChange::remove(kind, &key, now));
+    store.change_records(changes.into()).map(drop)
+}
+
 pub fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
     let body = serde_json::to_vec(firing).unwrap_or_default();
     store.change_records(vec![RecordChange::put(FIRING, &key(definition, trigger), body, real_now())]).map(drop)
@@ -143,21 +154,26 @@ pub fn is_reference(text: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain) && !text.starts_with("whsec_")
 }
 
-/// The secret behind a reference, at this moment. An error says which variable is missing, and nothing else.
-pub fn secret(reference: &str) -> Result<String, String> {
+/// Why there is no secret. It names nothing: what was taken for a name may be the secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotAtHand {
+    Unset,
+    Odd(&'static str),
+}
+
+/// The secret behind a reference, at this moment.
+pub fn secret(reference: &str) -> Result<String, NotAtHand> {
+    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(NotAtHand::Unset);
     if let Some(name) = reference.strip_prefix("env:") {
-        let found = std::env::var(name).ok().filter(|secret| !secret.is_empty());
-        return found.ok_or_else(|| format!("the variable {name} is not set"));
+        return set(name);
     }
-    let variable = auth_variable(reference);
-    let text = std::env::var(&variable).ok().filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| format!("the credential `{reference}` is not known: set {variable}"))?;
+    let text = set(&auth_variable(reference))?;
     if !text.trim_start().starts_with('{') {
         return Ok(text);
     }
     let facts: serde_json::Value =
-        serde_json::from_str(&text).map_err(|_| format!("the credential in {variable} is no JSON"))?;
+        serde_json::from_str(&text).map_err(|_| NotAtHand::Odd("the credential with this alias is no JSON"))?;
     let names = ["secret", "signing_secret", "token", "password"];
     let found = names.iter().find_map(|name| facts.get(name)?.as_str());
-    found.map(str::to_owned).ok_or_else(|| format!("the credential in {variable} has no `secret`"))
+    found.map(str::to_owned).ok_or(NotAtHand::Odd("the credential with this alias has no `secret`"))
 }

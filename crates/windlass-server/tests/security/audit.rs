@@ -84,7 +84,14 @@ async fn reading_is_not_noted_and_refusals_are_within_bounds() {
     }
     // One that is waited for comes after those that are not.
     assert_eq!(world.post("/api/v1/tokens", json!({ "name": "" , "scopes": [] })).await.status, 422);
+    // A delivery that proves nothing is nobody's.
+    assert_eq!(world.ask(asking("POST", "/hooks/nobody/new", None, body())).await.status, StatusCode::NOT_FOUND);
     let lines = lines(world.directory.path());
+    let last = lines.last().unwrap();
+    assert_eq!(
+        (&last["status"], last["path"]["trigger"].as_str(), &last["who"]),
+        (&json!(404), Some("new"), &Value::Null)
+    );
     assert_eq!((&lines[1]["status"], &lines[1]["who"]["name"]), (&json!(403), &json!("trial")));
     assert_eq!((&lines[2]["status"], &lines[2]["who"]), (&json!(401), &Value::Null));
     assert!((50..200).contains(&lines.len()), "{} lines", lines.len());
