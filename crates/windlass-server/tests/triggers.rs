@@ -168,7 +168,7 @@ async fn settings_name_secrets_and_never_hold_them() {
     assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
     // The server was started without it: whoever calls hears neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
-        let body = serde_json::to_vec(&json!({"secret": gone})).expect("JSON");
+        let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
         let change = RecordChange::put("trigger", "shop/orders\0new", body, real_now());
         assert!(world.store.change_records(vec![change]).expect("writable"));
         let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
