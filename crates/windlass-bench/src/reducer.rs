@@ -38,6 +38,7 @@ pub fn compute_with(program: &Program, payload: Value, mut seen: impl FnMut(&Sta
         origin: None,
         to: None,
         beside: Value::Null,
+        defaults: Value::Null,
     });
     while let Some(kind) = next.take() {
         let tick = Tick { at: Timestamp(state.ticks as i64), seed: state.ticks, kind, more: false };

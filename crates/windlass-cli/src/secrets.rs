@@ -107,8 +107,8 @@ mod tests {
         let about = std::fs::metadata(store.join(KEY_FILE)).expect("the file");
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
         let (first, none) = (Settings { store: Some(store), ..Settings::default() }, Settings::default());
-        assert_eq!(seals(&first).seal("a", "b"), seals(&first).seal("a", "b"));
-        assert!(seals(&first).seal("a", "b").is_some() && seals(&none).seal("a", "b").is_none());
+        assert_eq!(seals(&first).seal("r", "a", "b"), seals(&first).seal("r", "a", "b"));
+        assert!(seals(&first).seal("r", "a", "b").is_some() && seals(&none).seal("r", "a", "b").is_none());
         assert_eq!(from_hex("0g"), None);
     }
 }

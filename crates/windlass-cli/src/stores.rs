@@ -104,6 +104,12 @@ pub fn command(global: &Global, words: &str) -> String {
     }
 }
 
+/// The address of the server that takes up a run that nobody has, if one is there.
+pub fn server_for(global: &Global, row: &RunRow) -> Option<String> {
+    // The steps of a program are in that program alone.
+    if row.dialect == "rust" { None } else { crate::service::server_of(&directory(global)) }
+}
+
 /// How somebody goes on with a run that nobody has.
 pub fn way_on(global: &Global, row: &RunRow) -> String {
     match row.dialect.as_str() {

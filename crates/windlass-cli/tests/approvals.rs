@@ -2,6 +2,7 @@
 
 mod support;
 
+use rustix::process::Signal;
 use support::Place;
 
 const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
@@ -9,6 +10,49 @@ const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}
         "Ask": {"type": "approval", "inputs": {"title": "Go on with @{item()}?", "schema": {"type": "object",
             "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}}}}}},
     "outputs": {"answers": {"type": "array", "value": "@outputs('Each')"}}}}"#;
+
+/// The first answer counts, also while nobody has the run; one that says otherwise is no success.
+#[test]
+fn a_second_answer_must_be_the_same() {
+    let place = Place::new();
+    place.write("flow.json", ASKS.replace(r#"["a", "b"]"#, r#"["a"]"#));
+    let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
+    run.line();
+    place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
+    run.signal(Signal::INT);
+    run.finish().exits(130);
+    let approve = |set: &str| place.windlass(&["approve", "a1", "--set", set]);
+    approve("approved=true").exits(0).has("kept");
+    approve("approved=true").exits(0).has("once is enough");
+    approve("approved=false").exits(3).has("answered already");
+    place.windlass(&["resume", "a1"]).exits(0).has("Succeeded");
+}
+
+/// Beside a server nobody is told to go on by hand.
+#[test]
+fn a_server_takes_up_what_is_answered() {
+    let place = Place::new();
+    place.write("flow.json", ASKS.replace(r#"["a", "b"]"#, r#"["a"]"#));
+    let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
+    run.line();
+    place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
+    run.signal(Signal::INT);
+    run.finish().exits(130);
+    place.windlass(&["status", "a1"]).exits(0).has("nobody runs it now");
+    let mut server = place.start(&["serve", "--json", "--bind", "127.0.0.1:0"]);
+    let told: serde_json::Value = serde_json::from_str(&server.line()).expect("JSON");
+    let address = told["address"].as_str().expect("an address");
+    // Whether the server has taken it up already or not.
+    let shown = place.windlass(&["status", "a1"]);
+    assert!(!shown.exits(0).out.contains("nobody runs it now"), "{}", shown.out);
+    let approved = place.windlass(&["approve", "a1", "--set", "approved=true"]);
+    approved.exits(0);
+    assert!(approved.out.contains("delivered") || approved.out.contains(address), "{}", approved.out);
+    place.start(&["events", "a1", "--follow"]).finish().exits(0);
+    place.windlass(&["status", "a1"]).exits(0).has("Succeeded");
+    server.signal(Signal::TERM);
+    server.finish().exits(0);
+}
 
 #[test]
 fn people_answer_from_anywhere() {

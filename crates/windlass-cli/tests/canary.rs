@@ -391,3 +391,97 @@ fn no_secret_leaves_the_tool_that_it_was_meant_for() {
         assert_eq!(leaks, Vec::<&String>::new(), "a token");
     }
 }
+
+/// A reference is there for whoever may read the run: only the run that it was made for, its children and what is made from
+/// it have it opened, however it comes into another.
+#[test]
+fn a_reference_is_opened_in_its_own_family_alone() {
+    use base64::Engine;
+    let service = Echo::start();
+    let url = service.url();
+    let place = Place::new();
+    place.write("windlass.toml", settings(&url, service.port));
+    let server = start(&place);
+    let post = |path: &str, body: &str| json!({ "type": "Http", "inputs": { "method": "POST", "uri": format!("{url}{path}"), "body": body } });
+    let definition = |parameters: Value, actions: Value| {
+        let triggers = json!({ "manual": { "type": "Request", "kind": "Http" } });
+        json!({ "definition": { "parameters": parameters, "triggers": triggers, "actions": actions } }).to_string()
+    };
+    let key = json!({ "key": { "type": "SecureString" } });
+    let usual = json!({ "key": { "type": "SecureString", "defaultValue": { "$secret": "vault", "field": "token" } } });
+    let text = json!({ "type": "String", "defaultValue": "" });
+    let call = json!({ "type": "Workflow", "inputs": { "host": { "workflow": { "id": "child" } }, "body": { "key": "@parameters('key')" } } });
+    let note = json!({ "type": "InitializeVariable", "inputs": { "variables": [{ "name": "note", "type": "string", "value": "none" }] } });
+    let after = |mut action: Value, before: &str| {
+        action["runAfter"] = json!({ before: ["Succeeded"] });
+        action
+    };
+    server.register("child", &definition(key, json!({ "post": post("/refused", "@parameters('key')") })));
+    server.register("parent", &definition(usual.clone(), json!({ "call": call })));
+    server.register(
+        "own",
+        &definition(usual, json!({ "note": note, "post": after(post("/json", "@variables('note')"), "note") })),
+    );
+    let ways = [
+        "@concat(parameters('left'), parameters('right'))",
+        "@json(parameters('escaped'))",
+        "@base64ToString(parameters('coded'))",
+    ];
+    let ways = ways.iter().enumerate().map(|(at, way)| (format!("way{at}"), post("/json", way)));
+    let texts = json!({ "left": text, "right": text, "escaped": text, "coded": text });
+    server.register("relay", &definition(texts, Value::Object(ways.collect())));
+    server.register("hooked", &definition(json!({}), json!({ "post": post("/json", "@json(triggerBody()['text'])") })));
+
+    let heard_since = || {
+        let mut heard = service.heard.lock().expect("nobody panics here");
+        String::from_utf8_lossy(&std::mem::take(&mut *heard)).into_owned()
+    };
+    let ended = |run: &Value| loop {
+        let (_, now) = server.json("GET", &format!("/api/v1/runs/{}", run.as_str().expect("a run")), None);
+        if !matches!(now["status"].as_str(), Some("running" | "waiting" | "pending")) {
+            break now;
+        }
+    };
+    let victim = server.run("parent", &json!({ "key": { "$secret": "vault", "field": "token" } }));
+    assert!(heard_since().contains(planted(2)), "a child has it opened: {victim}");
+    let (status, retried) = server.json(
+        "POST",
+        &format!("/api/v1/runs/{}/retry", victim["run"].as_str().expect("a run")),
+        Some(&json!({})),
+    );
+    assert_eq!(status, 202, "{retried}");
+    ended(&retried["run"]);
+    assert!(heard_since().contains(planted(2)), "and so has what is made from it");
+    server.run("parent", &json!({}));
+    assert!(heard_since().contains(planted(2)), "a default is opened too");
+
+    let shown = victim["input"]["key"].as_str().expect("a reference").to_owned();
+    assert!(shown.starts_with("<secret:vault:token:"), "{shown}");
+    let escaped = format!("\"\\u003c{}\"", &shown[1..]);
+    let coded = base64::engine::general_purpose::STANDARD.encode(&shown);
+    let told =
+        server.run("relay", &json!({ "left": shown[..4], "right": shown[4..], "escaped": escaped, "coded": coded }));
+    let heard = heard_since();
+    assert!(heard.matches(&shown).count() == 3 && !heard.contains(planted(2)), "{heard} {told}");
+
+    server.ask("PUT", "/api/v1/definitions/hooked/triggers/manual", Some(&json!({ "insecure": true })));
+    let (_, hooked) = server.json("POST", "/hooks/hooked/manual", Some(&json!({ "text": escaped })));
+    ended(&hooked["runs"][0]);
+    let heard = heard_since();
+    assert!(heard.contains(&shown) && !heard.contains(planted(2)), "{heard}");
+
+    let own = server.run("own", &json!({ "key": { "$secret": "vault", "field": "token" } }));
+    let restart = json!({ "from": "post", "set": { "note": own["input"]["key"] } });
+    let path = format!("/api/v1/runs/{}/restart", own["run"].as_str().expect("a run"));
+    let (status, restarted) = server.json("POST", &path, Some(&restart));
+    assert_eq!(status, 202, "{restarted}");
+    ended(&restarted["run"]);
+    let heard = heard_since();
+    assert!(heard.contains("<secret :vault") && !heard.contains(planted(2)), "{heard}");
+
+    // The same call twice is one run, also with a secret.
+    let body = json!({ "definition": "own", "id": "twice", "input": { "key": { "$secret": "vault" } } });
+    let (_, first) = server.json("POST", "/api/v1/runs", Some(&body));
+    let (status, second) = server.json("POST", "/api/v1/runs", Some(&body));
+    assert_eq!((status, &first["created"], &second["created"]), (202, &json!(true), &json!(false)), "{second}");
+}

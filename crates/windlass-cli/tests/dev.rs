@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+/// What it says, in a file that it does not look at.
+const SAID: &str = ".said";
+
 struct Dev {
     child: Child,
     address: String,
@@ -23,10 +26,10 @@ impl Drop for Dev {
 
 impl Dev {
     fn start(folder: &Path) -> Dev {
+        let said = std::fs::File::create(folder.join(SAID)).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["dev", "--json", "--port", "0", "--store"]).arg(folder.join(".windlass")).arg(folder);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
@@ -103,4 +106,27 @@ fn files_are_registered_as_they_change() {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there").success());
     let mut dev = dev;
     assert!(dev.child.wait().expect("it ends").success(), "a polite stop is a good end");
+}
+
+#[test]
+fn what_has_not_changed_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let named = |word: &str| says(word).replacen('{', r#"{"name": "twice", "#, 1);
+    let warns =
+        r#"{"actions": {"a": {"type": "compose", "inputs": 1}, "b": {"type": "compose", "inputs": "@outputs('a')"}}}"#;
+    for (name, text) in [("warns.json", warns), ("one.json", &named("one")), ("two.json", &named("two"))] {
+        std::fs::write(path(name), text).expect("written");
+    }
+    let dev = Dev::start(folder.path());
+    dev.until("twice", Some((1, 0)));
+    std::fs::remove_file(path("one.json")).expect("removed");
+    dev.until("twice", Some((2, 0)));
+    std::fs::rename(path("two.json"), path("three.json")).expect("renamed");
+    std::fs::write(path("last.json"), says("last")).expect("written");
+    dev.until("last", Some((1, 0)));
+    drop(dev);
+    let said = std::fs::read_to_string(path(SAID)).expect("text");
+    assert_eq!(said.matches("WND-").count(), 1, "warnings of what has not changed are not repeated: {said}");
+    assert!(said.contains("registered twice, version 2 (") && !said.contains("is gone"), "{said}");
 }

@@ -129,6 +129,11 @@ async fn it_works_and_drains() {
     let mut run = server.start("a", "echo hello").await;
     let report = ended(&mut run).await;
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
+    // A result is brought at once: nothing waits for events that nobody tells.
+    let asked = std::time::Instant::now();
+    let mut run = server.start("at-once", "date").await;
+    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     // What it has begun it finishes, and takes nothing new.
     let (begun, go) = (place.path("begun"), place.path("go"));
     let command = format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done", begun.display(), go.display());

@@ -107,12 +107,18 @@ impl Program {
 
     /// The run's parameters from its input, or everything that is wrong with it.
     pub fn parameters(&self, input: &Value) -> Result<Value, Vec<String>> {
+        self.parameters_over(input, &Value::Null)
+    }
+
+    /// The same with other defaults than the plan's, for those that are named.
+    pub(crate) fn parameters_over(&self, input: &Value, defaults: &Value) -> Result<Value, Vec<String>> {
         let mut problems = Vec::new();
         let mut parameters = Map::new();
         for parameter in &self.plan.parameters {
-            let given = match (input.get(&parameter.name), &parameter.default) {
+            let default = defaults.get(&parameter.name).or(parameter.default.as_ref());
+            let given = match (input.get(&parameter.name), default) {
                 (Some(given), Some(default)) if parameter.merge => Some(laid_over(default, given)),
-                (given, default) => given.or(default.as_ref()).cloned(),
+                (given, default) => given.or(default).cloned(),
             };
             let Some(value) = given else {
                 if parameter.computed.is_some() {

@@ -53,6 +53,9 @@ pub enum TickKind {
         /// Of the start: what came with the payload, as an object, if a trigger was told of it.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         beside: Value,
+        /// Of the start: what stands in the place of the plan's defaults in this run, as an object.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        defaults: Value,
     },
     /// A worker has ended a task of its job.
     StepResult {

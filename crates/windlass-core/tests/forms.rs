@@ -40,6 +40,7 @@ fn to(sim: &mut Sim<'_>, address: &str, name: &str, payload: &str) {
         origin: None,
         to,
         beside: Value::Null,
+        defaults: Value::Null,
     })
     .settle();
 }

@@ -113,6 +113,7 @@ fn cancelled_runs_that_once_left_something() {
     for (seed, depth, tight, paused) in [
         // The root was called off in the moment in which it would have been tried again.
         (14403257627770050334, 2, false, false),
+        (14403257627770050334, 2, false, true),
     ] {
         cancelled_at_any_moment(seed, depth, tight, paused);
     }

@@ -163,7 +163,8 @@ fn a_start_without_a_parent_is_written_as_before() {
             request: None,
             origin: None,
             to: None,
-            beside: Value::Null
+            beside: Value::Null,
+            defaults: Value::Null
         },
         Tick::AddEvent { name: "start", payload: Value::Int(1), request: None }
     );

@@ -130,6 +130,7 @@ fn a_caller_chooses_whose_output_it_wants() {
             origin,
             to: None,
             beside: Value::Null,
+            defaults: Value::Null,
         });
         assert_eq!((sim.run().status(), sim.output()), (status, json(output)));
     }
@@ -150,6 +151,7 @@ fn a_child_knows_its_parent_and_where_all_this_began() {
             origin,
             to: None,
             beside: Value::Null,
+            defaults: Value::Null,
         });
         assert_eq!(sim.run().status(), Status::Succeeded);
         sim.output()

@@ -17,7 +17,16 @@ fn failure(sim: &Sim) -> ErrorInfo {
 
 fn outside(sim: &mut Sim, name: &str, payload: &str, to: Option<&str>) {
     let (name, payload, to) = (name.into(), json(payload), to.map(Into::into));
-    sim.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to, beside: Value::Null }).settle();
+    sim.tick(TickKind::AddEvent {
+        name,
+        payload,
+        request: None,
+        origin: None,
+        to,
+        beside: Value::Null,
+        defaults: Value::Null,
+    })
+    .settle();
 }
 
 // Who gets it.

@@ -395,6 +395,7 @@ fn an_impossible_tick_is_found_and_changes_nothing() {
         origin: None,
         to: None,
         beside: Value::Null,
+        defaults: Value::Null,
     };
     for kind in [TickKind::Restart, TickKind::TimerDue, early] {
         let tick = Tick { at: Timestamp(5), seed: 0, kind, more: false };
@@ -423,6 +424,7 @@ fn a_run_to_which_more_comes_is_not_idle_yet() {
         origin: None,
         to: None,
         beside: Value::Null,
+        defaults: Value::Null,
     };
     sim.reduce(Tick { at: sim.now, seed: 0, kind: start, more: true }).unwrap();
     assert_eq!((sim.state.is_idle(), sim.count("workflow.idle")), (true, 0));

@@ -41,8 +41,14 @@ pub fn has_reference(value: &Value) -> bool {
 
 /// Looks at what a run is started with.
 pub trait Gate: Send + Sync {
-    /// The input as it is kept, or a sentence that says what is wrong with it.
-    fn admit(&self, plan: &Plan, input: Value) -> Result<Value, String>;
+    /// The input as it is kept by a run of that family, or a sentence that says what is wrong with it.
+    fn admit(&self, plan: &Plan, family: &str, input: Value) -> Result<Value, String>;
+
+    /// What stands in the place of the plan's defaults in a run of that family, as an object; null if they are as they
+    /// are.
+    fn defaults(&self, _plan: &Plan, _family: &str) -> Result<Value, String> {
+        Ok(Value::Null)
+    }
 }
 
 #[cfg(test)]

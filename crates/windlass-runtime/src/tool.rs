@@ -36,7 +36,7 @@ pub struct CalledBy {
 
 impl CalledBy {
     /// Labels are texts in the plan's facts, under `labels`.
-    pub(crate) fn plan(plan: &Plan) -> CalledBy {
+    pub fn plan(plan: &Plan) -> CalledBy {
         let labels = plan.metadata.get("labels").and_then(Value::as_map);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
         let text = |value: &Value| value.as_str().map(Arc::from);
@@ -62,6 +62,9 @@ pub struct ToolCall {
     /// bring this about.
     pub goes_on: bool,
     pub run: Arc<str>,
+    /// The run that this one was made from or called by, or itself: references to secrets are opened in the family that
+    /// they were made for, and nowhere else.
+    pub family: Arc<str>,
     pub path: Arc<str>,
     /// How long the tool may take, if the task says so.
     pub timeout: Option<Duration>,
@@ -153,6 +156,7 @@ impl ToolCall {
             attempt: 1,
             goes_on: false,
             run: "run".into(),
+            family: "run".into(),
             path: "path".into(),
             timeout: None,
             at: None,

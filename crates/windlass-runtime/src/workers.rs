@@ -59,6 +59,7 @@ impl WorkerPool {
 pub struct RunWorkers {
     pool: WorkerPool,
     run: Arc<str>,
+    family: Arc<str>,
     definition: Arc<CalledBy>,
     reports: mpsc::UnboundedSender<TickKind>,
     /// What another run has done for this one already.
@@ -84,12 +85,21 @@ impl RunWorkers {
     pub fn new(pool: WorkerPool, run: Arc<str>, reports: mpsc::UnboundedSender<TickKind>) -> RunWorkers {
         let (definition, leases) = (Arc::default(), Arc::default());
         let (away, durable) = (BTreeMap::new(), Vec::new());
-        RunWorkers { pool, run, definition, reports, taken: None, leases, away, durable }
+        RunWorkers { pool, family: run.clone(), run, definition, reports, taken: None, leases, away, durable }
     }
 
     #[must_use]
     pub(crate) fn with(mut self, taken: Option<Arc<Taken>>) -> RunWorkers {
         self.taken = taken;
+        self
+    }
+
+    /// For a run that another one has made.
+    #[must_use]
+    pub(crate) fn of_family(mut self, family: Option<Arc<str>>) -> RunWorkers {
+        if let Some(family) = family {
+            self.family = family;
+        }
         self
     }
 
@@ -108,6 +118,12 @@ impl RunWorkers {
 
     pub fn in_flight(&self) -> usize {
         self.leases().len()
+    }
+
+    /// Whether somebody in this process is doing something. What others have, or wait for, is theirs also when the run
+    /// leaves it.
+    pub fn are_at_work(&self) -> bool {
+        self.leases().values().any(|lease| lease.alive_at.is_some())
     }
 
     fn leases(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Lease>> {
@@ -135,6 +151,7 @@ impl RunWorkers {
             attempt: job.attempt,
             goes_on: job.key.call > 0,
             run: self.run.clone(),
+            family: self.family.clone(),
             path: job.path,
             timeout: job.timeout,
             cancelled: cancelled.clone(),

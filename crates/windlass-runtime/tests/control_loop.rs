@@ -158,6 +158,7 @@ fn start() -> TickKind {
         origin: None,
         to: None,
         beside: Value::Null,
+        defaults: Value::Null,
     }
 }
 
@@ -338,6 +339,7 @@ async fn outside_input_does_not_multiply_the_ticks_of_a_long_computation() {
             origin: None,
             to: None,
             beside: Value::Null,
+            defaults: Value::Null,
         };
         mailbox.send(Mail::Tick(Box::new(signal))).expect("open");
     }

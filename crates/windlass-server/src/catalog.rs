@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass_core::Program;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, RuntimeError, real_now};
+use windlass_runtime::{CalledBy, Engine, RuntimeError, real_now};
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
 use windlass_syntax::{Report, Severity};
-use windlass_value::{BlobHash, Timestamp};
+use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use crate::api::take::{NAMES, is_name, is_part, shown};
 use crate::problem::codes;
@@ -213,6 +213,9 @@ impl Definitions {
     }
 
     /// Registers what the compiler makes of a draft. Blocking: compiles and writes.
+    ///
+    /// Labels are part of the plan: runs take them along, and other labels make another version. They come beside those
+    /// that the text has itself.
     pub fn register(
         &self,
         engine: &Engine,
@@ -227,20 +230,16 @@ impl Definitions {
         if !unfit.is_empty() {
             return Err(Unregistered::Invalid(unfit));
         }
-        let (hash, program) = engine.add_plan(compiled.plan)?;
-        let (definition, new) = self.keep(engine.store().as_ref(), &program.plan, hash, labels, by)?;
+        let (hash, program) = engine.add_plan(labelled(compiled.plan, labels))?;
+        let (definition, new) = self.keep(engine.store().as_ref(), &program.plan, hash, by)?;
         Ok(Registration { definition, program, warnings: compiled.warnings, new })
     }
 
     /// Makes a plan the one that starts of its name take. The same plan again is the same version.
-    fn keep(
-        &self,
-        store: &dyn Store,
-        plan: &Plan,
-        hash: BlobHash,
-        labels: BTreeMap<String, String>,
-        by: &str,
-    ) -> Result<(Definition, bool), StoreError> {
+    fn keep(&self, store: &dyn Store, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
+        let labels = CalledBy::plan(plan).labels;
+        let labels: BTreeMap<String, String> =
+            labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         for _ in 0..TRIES {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
@@ -437,6 +436,21 @@ fn version_of(store: &dyn Store, name: &str, version: u64) -> Result<Option<Vers
 fn unreadable(record: &RecordRow, why: &str) -> StoreError {
     let what = format!("the {} `{}` cannot be read: {why}", record.kind, record.key.replace('\0', " "));
     StoreError::new(StoreErrorKind::Damaged, what)
+}
+
+/// Where tools and workers find the labels of a definition.
+fn labelled(mut plan: Plan, labels: BTreeMap<String, String>) -> Plan {
+    if labels.is_empty() {
+        return plan;
+    }
+    let mut facts = plan.metadata.as_map().cloned().unwrap_or_default();
+    let mut all: Map = facts.get("labels").and_then(Value::as_map).cloned().unwrap_or_default();
+    for (name, value) in labels {
+        all.insert(name.as_str(), value);
+    }
+    facts.insert("labels", Value::map(all));
+    plan.metadata = Value::map(facts);
+    plan
 }
 
 fn version_key(name: &str, version: u64) -> String {

@@ -9,7 +9,7 @@ use windlass_value::BlobHash;
 /// A definition as somebody hands it in.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// The name to register it under, if it does not say so itself.
+    /// The name to register it under, whatever the text calls itself.
     pub name: Option<String>,
     pub dialect: Option<String>,
     pub text: String,

@@ -11,6 +11,7 @@ use axum::extract::{MatchedPath, RawPathParams, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
@@ -28,11 +29,20 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to be answered: longer than anything that waits on purpose. Streams are answered at once.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 
+/// When a server that stops may be back.
+const RETRY_AFTER_S: u64 = 5;
+
 /// Path parameters in the audit log.
 const PARAMETER_CHARS_MAX: usize = 300;
 
 /// How much of an answer that is no problem document is put into one.
 const REASON_BYTES_MAX: usize = 4 * 1024;
+
+const SSE: &str = "text/event-stream";
+
+/// The last thing in a stream that the server ends: whoever reads asks again.
+const CLOSING_SSE: &[u8] = b"event: closing\ndata: {\"type\":\"closing\"}\n\n";
+const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 
 /// The outermost layer.
 pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -89,6 +99,11 @@ impl Asked {
         !self.method.is_safe() || self.is_delivery()
     }
 
+    /// What a worker has done, or gives back: that makes a stop shorter, not longer.
+    fn brings_back(&self) -> bool {
+        matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/leave")
+    }
+
     fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
         let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
         let signed = passed.is_signed().then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
@@ -108,6 +123,11 @@ impl Asked {
 /// Before anything of the request is looked at.
 fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
     app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
+    if app.is_draining() && asked.may_change() && !asked.brings_back() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
+            .hint("nothing was done: ask again in a while")
+            .retry_after(RETRY_AFTER_S));
+    }
     if app.audit.is_broken() && asked.may_change() {
         let detail = "the audit log cannot be written: nothing is changed until it can";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail)
@@ -204,9 +224,7 @@ async fn noted(
 
 fn not_noted(status: StatusCode) -> Response {
     let detail = format!("it was answered with {status}, and could not be noted in the audit log");
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail)
-        .hint("look at the disk, then start the server again")
-        .into_response()
+    Problem::unavailable(detail).hint("look at the disk, then start the server again").into_response()
 }
 
 fn too_slow(detail: &str) -> Response {
@@ -219,7 +237,7 @@ fn kind(answer: &Response) -> &str {
 
 fn is_stream(answer: &Response) -> bool {
     let kind = kind(answer);
-    kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson")
+    kind.starts_with(SSE) || kind.starts_with("application/x-ndjson")
 }
 
 /// Streams are counted, and end when the server does.
@@ -228,8 +246,9 @@ fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
     let Some(counted) = bodies::Counted::new(&seat, app.options.streams_per_token_max, &app.metrics) else {
         return too_many("streams with this token", Duration::from_secs(5)).into_response();
     };
+    let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
     let draining = app.draining();
-    answer.map(|body| Body::new(Ending::new(body, draining, counted)))
+    answer.map(|body| Body::new(Ending::new(body, notice, draining, counted)))
 }
 
 /// Errors of the routes' crate are texts: they become problems as well.

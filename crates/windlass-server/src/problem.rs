@@ -187,9 +187,11 @@ impl From<RuntimeError> for Problem {
             RuntimeError::Closing | RuntimeError::Fenced | RuntimeError::MissingTools { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
             }
-            RuntimeError::Store(StoreError { kind: StoreErrorKind::Busy | StoreErrorKind::Full, .. }) => {
-                (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE)
-            }
+            // The disk, not the program: a full one shows itself as any of these.
+            RuntimeError::Store(StoreError {
+                kind: StoreErrorKind::Busy | StoreErrorKind::Full | StoreErrorKind::Io | StoreErrorKind::Stopped,
+                ..
+            }) => (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL),
         };
         let hint = match &error {

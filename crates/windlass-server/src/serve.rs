@@ -84,7 +84,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Takes no more requests, lets those under way end within the drain time, and lets go of all runs.
+    /// Takes no more work, lets requests under way end within the drain time, and lets go of all runs. Until then whoever
+    /// asks is told so.
     pub async fn stop(mut self) -> std::io::Result<()> {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -103,22 +104,22 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(Scheduler::new(app.clone()).run());
     let served = tokio::spawn(async move {
-        let connections = connections::Connections::new(app.clone());
-        let dispatcher = app.dispatcher.clone();
+        let connections = connections::Connections::new(app.clone(), listener);
+        let stopping = app.clone();
         let until_stopped = async move {
             // A dropped sender stops it too.
             let _ = stopped.await;
             // Workers that wait for jobs are answered: nobody waits for them.
-            dispatcher.close();
+            stopping.dispatcher.close();
+            stopping.drain();
         };
-        connections.accept(&listener, until_stopped).await;
-        drop(listener);
-        app.drain();
         let drain = app.options.drain;
         // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
         let at_work = drain.saturating_sub(LET_GO_WITHIN).max(drain / 2);
-        let let_go = tokio::time::timeout(drain, app.engine.drain(at_work));
-        let (_, _) = tokio::join!(connections.end(drain), let_go);
+        let let_go = async move {
+            let _ = tokio::time::timeout(drain, app.engine.drain(at_work)).await;
+        };
+        connections.serve(until_stopped, let_go).await;
     });
     Ok(Running { address, stop: Some(stop), served })
 }

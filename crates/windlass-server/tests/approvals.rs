@@ -52,6 +52,6 @@ async fn one_question_has_one_answer_that_fits() {
     world.post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}})).await.is(202);
     let ended = world.until_status("r1", "succeeded").await;
     assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));
-    world.post(path, json!({"data": {"approved": true}})).await.is(404);
+    world.post(path, json!({"data": {"approved": true}})).await.is(409);
     assert_eq!(asked(&world, 0).await["next"], Json::Null);
 }

@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{BROKEN, HELLO, World, counting};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_definition_is_registered_once_and_versions_count_up() {
     let world = World::new();
-    let first = world.post("/api/v1/definitions", json!({ "source": HELLO, "labels": { "team": "a" } })).await.is(201);
+    let first = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.is(201);
     assert_eq!((&first["name"], &first["version"], &first["new"]), (&json!("hello"), &json!(1), &json!(true)));
     let again = world.post("/api/v1/definitions", json!({ "source": HELLO })).await.is(200);
     assert_eq!((&again["version"], &again["new"], &again["hash"]), (&json!(1), &json!(false), &first["hash"]));
@@ -21,13 +23,40 @@ async fn a_definition_is_registered_once_and_versions_count_up() {
     assert_eq!(back["version"], 1);
     let newest = world.get("/api/v1/definitions/hello").await.is(200);
     assert_eq!((&newest["version"], &newest["versions"], &newest["source"]), (&json!(1), &json!(2), &json!(HELLO)));
-    assert_eq!(newest["labels"], json!({ "team": "a" }));
     let versions = world.get("/api/v1/definitions/hello/versions").await.is(200);
     let numbers: Vec<_> = versions["items"].as_array().expect("items").iter().map(|one| &one["version"]).collect();
     assert_eq!(numbers, [&json!(2), &json!(1)]);
     assert_eq!(world.get("/api/v1/definitions/hello/versions/2").await.is(200)["source"], other);
     world.get("/api/v1/definitions/hello/versions/3").await.is(404);
     world.get("/api/v1/definitions/hello/versions/x").await.is(404);
+}
+
+#[tokio::test]
+async fn labels_are_part_of_a_version() {
+    let world = World::new();
+    // (labels, version, whether starts took another before)
+    let table = [
+        (json!({}), 1, true),
+        (json!({ "gpu": "yes" }), 2, true),
+        (json!({ "gpu": "yes" }), 2, false),
+        (json!({ "gpu": "no", "zone": "eu" }), 3, true),
+        (json!({}), 1, true),
+    ];
+    for (labels, version, new) in table {
+        let status = if new { 201 } else { 200 };
+        let done = world.post("/api/v1/definitions", json!({ "source": HELLO, "labels": labels })).await.is(status);
+        assert_eq!((&done["version"], &done["new"]), (&json!(version), &json!(new)), "{labels}");
+        let newest = world.get("/api/v1/definitions/hello").await.is(200);
+        assert_eq!(newest["labels"], labels);
+        let hash = windlass_server::catalog::hash_of(done["hash"].as_str().expect("a hash")).expect("a hash");
+        let program = world.app.engine.program(&hash).expect("a program");
+        let asked: BTreeMap<String, String> = windlass_runtime::CalledBy::plan(&program.plan)
+            .labels
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        assert_eq!(json!(asked), labels, "what workers are asked for");
+    }
 }
 
 #[tokio::test]

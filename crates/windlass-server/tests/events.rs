@@ -186,3 +186,28 @@ async fn changes_of_runs_are_told_as_they_come() {
         ("run", &Json::from("r1"), &Json::from(1))
     );
 }
+
+#[tokio::test]
+async fn a_server_that_stops_says_so_in_every_stream() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let table = [
+        ("/api/v1/runs/r1/events?after=1000", SSE, "event: closing\ndata: {\"type\":\"closing\"}\n\n"),
+        ("/api/v1/runs/r1/events?after=1000", LINES, "{\"type\":\"closing\"}\n"),
+        ("/api/v1/runs/changes", SSE, "event: closing\ndata: {\"type\":\"closing\"}\n\n"),
+    ];
+    let mut bodies = Vec::new();
+    for (path, accept, _) in table {
+        bodies.push(world.stream(asking(path, accept)).await.2);
+    }
+    world.app.drain();
+    world.app.engine.close().await;
+    for (mut body, (path, _, expected)) in bodies.into_iter().zip(table) {
+        let mut told = String::new();
+        while let Some(more) = piece(&mut body).await {
+            told.push_str(&more);
+        }
+        assert!(told.ends_with(expected), "{path}: {told}");
+    }
+}

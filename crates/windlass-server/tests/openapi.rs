@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::World;
 use serde_json::Value as Json;
 
@@ -33,6 +35,7 @@ fn every_operation_is_described_in_full() {
     assert_eq!(document["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
     let schemas = &document["components"]["schemas"];
     let mut missing = Vec::new();
+    let mut ids = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             let what = format!("{method} {path}");
@@ -45,19 +48,38 @@ fn every_operation_is_described_in_full() {
             must(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "a summary");
             let responses = operation["responses"].as_object();
             must(responses.is_some_and(|all| all.keys().any(|status| status.starts_with('2'))), "a good answer");
+            for (status, response) in responses.into_iter().flatten() {
+                let response = match response["$ref"].as_str() {
+                    Some(_) => &document["components"]["responses"][last_of(response)],
+                    None => response,
+                };
+                let described = response["description"].as_str().is_some_and(|text| !text.is_empty());
+                must(described, &format!("what {status} means"));
+            }
+            let id = operation["operationId"].as_str().unwrap_or_default();
+            must(!id.is_empty() && ids.insert(id.to_owned()), "an operationId of its own");
+            let schemes = operation["security"].as_array().into_iter().flatten().filter_map(Json::as_object);
+            for scheme in schemes.flat_map(|one| one.keys()) {
+                must(!document["components"]["securitySchemes"][scheme].is_null(), &format!("the scheme {scheme}"));
+            }
             let named = path.split('{').skip(1).map(|rest| rest.split('}').next().unwrap_or_default());
             let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
             for name in named {
                 let given = parameters.iter().any(|given| given["name"] == name && given["in"] == "path");
                 must(given, &format!("the path's `{name}`"));
             }
-            for reference in references(operation) {
+            for reference in references(operation).iter().filter(|one| one.starts_with("#/components/schemas/")) {
                 let name = reference.rsplit('/').next().unwrap_or_default();
                 must(!schemas[name].is_null(), &format!("the schema {name}"));
             }
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// The name at the end of a reference.
+fn last_of(reference: &Json) -> &str {
+    reference["$ref"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default()
 }
 
 fn references(value: &Json) -> Vec<String> {

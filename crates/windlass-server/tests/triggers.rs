@@ -238,7 +238,9 @@ async fn a_run_answers_its_caller() {
     world
         .register(
             r#"{"name": "asked", "triggers": {"manual": {"type": "request"}}, "actions": {
-            "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close"},
+            "answer": {"type": "response", "inputs": {"statusCode": 201, "headers": {"x-shop": "open", "connection": "close",
+                    "Content-Type": "text/html", "Content-Security-Policy": "default-src *", "X-Content-Type-Options": "", "X-Frame-Options": "ALLOWALL",
+                    "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"},
                 "body": {"twice": "@mul(triggerBody()['n'], 2)"}}},
             "later": {"type": "activity", "inputs": {"activityName": "gate", "input": "gate"}, "runAfter": {"answer": ["Succeeded"]}}}}"#,
         )
@@ -247,6 +249,18 @@ async fn a_run_answers_its_caller() {
     let reply = in_time(world.send(bare("/hooks/asked/manual", &[("webhook-id", "m1")], r#"{"n": 21}"#))).await;
     assert_eq!((reply.status.as_u16(), reply.json()), (201, json!({"twice": 42})));
     assert_eq!((&reply.headers["x-shop"], reply.headers.get("connection")), (&"open".parse().expect("a value"), None));
+    // It comes from the origin of the page: the server says what browsers may do with it.
+    for (name, value) in [
+        ("content-type", Some("text/html")),
+        ("content-security-policy", Some("sandbox; default-src 'none'; frame-ancestors 'none'")),
+        ("x-content-type-options", Some("nosniff")),
+        ("x-frame-options", Some("DENY")),
+        ("set-cookie", None),
+        ("access-control-allow-origin", None),
+        ("cross-origin-resource-policy", None),
+    ] {
+        assert_eq!(reply.headers.get(name).map(|value| value.to_str().expect("text")), value, "{name}");
+    }
     let run = reply.headers["x-windlass-run"].to_str().expect("text").to_owned();
     assert_eq!(world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"], "running", "the run goes on");
     // The same delivery gets the same answer.

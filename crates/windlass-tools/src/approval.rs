@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use thiserror::Error;
-use windlass_runtime::{Answer, Request, RuntimeError, codec, request};
+use windlass_core::TickKind;
+use windlass_runtime::{Answer, Request, RuntimeError, codec, outside, request};
 use windlass_store::{OpenWait, Store};
 use windlass_value::{Timestamp, Value};
 
@@ -39,6 +40,8 @@ pub enum Refused {
     NotAsked(String, String),
     #[error("run `{0}` asks for `{1}` at several places: {2}")]
     Several(String, String, String),
+    #[error("`{1}` of run `{0}` is answered already, and not so: the first answer counts")]
+    Contradicts(String, String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
 }
@@ -95,7 +98,7 @@ impl Approval {
     }
 
     /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
-    /// often: a second one is `Repeated`. It never counts for a later question.
+    /// often: the same again is `Repeated`. It never counts for a later question.
     pub async fn answered(&self, data: Value) -> Result<(String, Request), Refused> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
@@ -104,7 +107,25 @@ impl Approval {
 
     /// Checks the answer and leaves it for whoever has the run.
     pub async fn answer(&self, store: &dyn Store, data: Value) -> Result<Answer, Refused> {
-        let (id, wish) = self.answered(data).await?;
-        Ok(request(store, &self.run, &id, wish)?)
+        let (id, wish) = self.answered(data.clone()).await?;
+        let answer = request(store, &self.run, &id, wish)?;
+        self.agrees(store, &id, &data, answer)
+    }
+
+    /// What became of an answer, unless there was another one before that says otherwise.
+    pub fn agrees(&self, store: &dyn Store, id: &str, data: &Value, answer: Answer) -> Result<Answer, Refused> {
+        if answer != Answer::Repeated {
+            return Ok(answer);
+        }
+        let waiting = store.inbox(&self.run, u32::MAX).map_err(RuntimeError::from)?;
+        let first = waiting.iter().find(|row| &*row.request_id == id);
+        let first = first.map(|row| codec::decode::<TickKind>(&row.body, "an answer")).transpose()?;
+        match first {
+            Some(TickKind::AddEvent { payload, .. }) if payload != outside(data.clone()) => {
+                Err(Refused::Contradicts(self.run.to_string(), self.path.to_string()))
+            }
+            // The same; or the run has it since, and what it was is no longer looked up.
+            _ => Ok(answer),
+        }
     }
 }

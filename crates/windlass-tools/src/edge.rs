@@ -57,7 +57,7 @@ impl Tool for Guarded {
         let inner = self.edge.0.clone();
         let mut opened = Opened::default();
         if has_reference(&call.input) && !self.tool.shows_alive(&call) {
-            match inner.open(&call.input, &mut opened) {
+            match inner.open(&call.input, &call.family, &mut opened) {
                 Ok(input) => call.input = input,
                 Err(error) => return Box::pin(std::future::ready(TaskOutcome::failure(error))),
             }
@@ -112,24 +112,24 @@ impl Inner {
         outside(self.known.value(&given.value(value)))
     }
 
-    /// The value with every reference that was made here opened.
-    fn open(&self, value: &Value, opened: &mut Opened) -> Result<Value, ErrorInfo> {
+    /// The value with every reference opened that was made here for this family of runs. Any other is a text.
+    fn open(&self, value: &Value, family: &str, opened: &mut Opened) -> Result<Value, ErrorInfo> {
         Ok(match value {
-            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, opened)?),
+            Value::Str(text) if text.contains(REFERENCE) => Value::from(self.open_text(text, family, opened)?),
             Value::List(items) => {
-                Value::list(items.iter().map(|item| self.open(item, opened)).collect::<Result<_, ErrorInfo>>()?)
+                Value::list(items.iter().map(|item| self.open(item, family, opened)).collect::<Result<_, ErrorInfo>>()?)
             }
             Value::Map(map) => {
-                let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, opened)?)));
+                let inner = map.iter().map(|(key, inner)| Ok((key.clone(), self.open(inner, family, opened)?)));
                 Value::map(inner.collect::<Result<Map, ErrorInfo>>()?)
             }
             other => other.clone(),
         })
     }
 
-    fn open_text(&self, text: &str, opened: &mut Opened) -> Result<String, ErrorInfo> {
+    fn open_text(&self, text: &str, family: &str, opened: &mut Opened) -> Result<String, ErrorInfo> {
         let mut whole = String::with_capacity(text.len());
-        for piece in self.seals.pieces(text) {
+        for piece in self.seals.pieces(family, text) {
             match piece {
                 seal::Piece::Plain(text) => whole.push_str(text),
                 seal::Piece::Sealed { seal, alias, field } => {

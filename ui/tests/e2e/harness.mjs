@@ -1,10 +1,10 @@
 // The real program, a real browser, and little else.
 
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, request as ask } from "node:http";
 import { tmpdir } from "node:os";
-import { extname, join } from "node:path";
+import { extname, join, resolve as resolvePath } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -34,7 +34,7 @@ export async function startServer(program, more = []) {
     child.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
     child.on("error", reject);
   });
-  const token = new URL(said.page).hash.replace("#token=", "");
+  const token = readFileSync(resolvePath(folder, said.token_file), "utf8").trim();
   const stop = async () => {
     const gone = new Promise((resolve) => child.on("exit", resolve));
     child.kill("SIGTERM");
@@ -43,7 +43,7 @@ export async function startServer(program, more = []) {
     clearTimeout(hard);
     rmSync(folder, { recursive: true, force: true });
   };
-  return { address: said.address, page: said.page, token, pid: child.pid, stop, errors: () => errors };
+  return { address: said.address, page: `${said.page}#token=${token}`, token, pid: child.pid, stop, errors: () => errors };
 }
 
 /** The page of `ui/dist` in front of a program that has an older one inside: for work on the page. */

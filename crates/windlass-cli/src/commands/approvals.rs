@@ -85,6 +85,7 @@ fn failure(refused: Refused) -> Failure {
         Refused::Unchecked(_) => {
             "correct the schema in the definition; this run can be answered with `windlass signal`"
         }
+        Refused::Contradicts(..) => "`windlass events RUN` tells when the run has taken the first one",
         Refused::NotAsked(..) => "`windlass approvals` lists what runs ask",
         Refused::Several(..) => "name one of them: windlass approve RUN PATH",
     };

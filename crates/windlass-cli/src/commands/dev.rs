@@ -13,7 +13,7 @@ use crate::dev::{Folder, Roots, Watcher};
 use crate::failure::{Exit, Failure};
 use crate::flow::Flow;
 use crate::host::{self, Interrupts};
-use crate::out::{self, Paint};
+use crate::out::Paint;
 use crate::served::CatalogCompiler;
 use crate::service::{self, Base, Log, Place, Plan, Service};
 use crate::stores;
@@ -47,11 +47,12 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let tools = crate::tools::trusted(&settings)?;
         let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new()))).await?;
-        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color));
+        let log = service.log;
+        let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color), log);
         let folder = looked(folder).await?;
         tell(global, &service, &folder)?;
         if args.open {
-            open(&service.page());
+            open(&service.page(true), log);
         }
         watched(folder, watcher, &mut interrupts).await?;
         service.stop(&mut interrupts).await
@@ -61,9 +62,10 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
 fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failure> {
     let (registered, broken) = folder.counts();
     if registered == 0 && broken == 0 {
-        out::note("there is no definition yet: a file that is put here is registered as soon as it is there");
+        let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
+        service.log.tell("empty", none);
     }
-    service.tell(global)
+    service.tell(global, true)
 }
 
 /// Until somebody wants it to stop.
@@ -86,7 +88,7 @@ async fn looked(mut folder: Folder) -> Result<Folder, Failure> {
 }
 
 /// With what the system opens addresses with. Whoever has none has the address on the screen.
-fn open(page: &str) {
+fn open(page: &str, log: Log) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened =
         Command::new(program).arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -95,6 +97,6 @@ fn open(page: &str) {
             // Somebody has to see it end.
             std::thread::spawn(move || child.wait());
         }
-        Err(error) => out::note(&format!("could not open the page with {program}: {error}")),
+        Err(error) => log.tell("page", &format!("could not open the page with {program}: {error}")),
     }
 }

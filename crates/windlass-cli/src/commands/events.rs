@@ -38,7 +38,10 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Store
             }
             if !warned && live_owner(store, &row)?.is_none() {
                 warned = true;
-                out::note(&format!("nobody runs it now: {}", stores::command(global, &format!("resume {run}"))));
+                out::note(&match stores::server_for(global, &row) {
+                    Some(address) => format!("the server on {address} has it"),
+                    None => format!("nobody runs it now: {}", stores::way_on(global, &row)),
+                });
             }
         }
         std::thread::sleep(POLL);

@@ -49,7 +49,15 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
 pub fn tell(global: &Global, row: &RunRow, id: &str, what: &str, answer: &Answer) -> Result<Exit, Failure> {
     let run = &row.run;
     let resume = stores::way_on(global, row);
+    let server = match answer {
+        Answer::Kept => stores::server_for(global, row),
+        _ => None,
+    };
     let (word, sentence) = match answer {
+        Answer::Kept if server.is_some() => {
+            let address = server.as_deref().unwrap_or_default();
+            ("kept", format!("{what}: kept; the server on {address} takes it up"))
+        }
         Answer::Delivered if what == "pause" => {
             ("delivered", format!("pause: delivered to the process that runs {run}; it goes on with\n  {resume}"))
         }

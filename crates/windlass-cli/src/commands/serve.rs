@@ -1,5 +1,6 @@
 //! `windlass serve`
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
         let base = Base::open(plan, &tools, &edge, gate)?;
         let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote))).await?;
         log.say("started", &[("address", Value::from(service.address.as_str()))]);
-        service.tell(global)?;
+        service.tell(global, !global.json && std::io::stdout().is_terminal())?;
         service.until_stopped(interrupts).await
     })
 }

@@ -137,9 +137,10 @@ impl<'a> View<'a> {
     fn who(&self, global: &Global) -> String {
         match &self.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
-            None => {
-                format!(" (nobody runs it now: {})", stores::way_on(global, &self.seen.row))
-            }
+            None => match stores::server_for(global, &self.seen.row) {
+                Some(address) => format!(" (the server on {address} has it)"),
+                None => format!(" (nobody runs it now: {})", stores::way_on(global, &self.seen.row)),
+            },
         }
     }
 

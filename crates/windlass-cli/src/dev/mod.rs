@@ -13,8 +13,9 @@ use windlass_syntax::{Diagnostics, Report, Source};
 
 use crate::config::Settings;
 use crate::definition;
-use crate::out::{self, Paint};
+use crate::out::Paint;
 use crate::project::Project;
+use crate::service::Log;
 pub use files::Roots;
 pub use watch::Watcher;
 
@@ -30,6 +31,7 @@ pub struct Folder {
     settings: Arc<Settings>,
     app: App,
     paint: Paint,
+    log: Log,
     known: BTreeMap<PathBuf, Known>,
 }
 
@@ -38,8 +40,9 @@ pub struct Folder {
 struct Known {
     /// The definition that it has become, if it ever was a good one.
     registered: Option<(Arc<str>, u64)>,
-    /// What is wrong with it now, as it was told.
+    /// What there is to say of it now, as it was told.
     told: String,
+    broken: bool,
 }
 
 /// What a look at a file has shown.
@@ -59,14 +62,14 @@ enum Looked {
 }
 
 impl Folder {
-    pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint) -> Folder {
-        Folder { roots, settings, app, paint, known: BTreeMap::new() }
+    pub fn new(roots: Roots, settings: Arc<Settings>, app: App, paint: Paint, log: Log) -> Folder {
+        Folder { roots, settings, app, paint, log, known: BTreeMap::new() }
     }
 
     /// How many definitions there are, and how many files are broken.
     pub fn counts(&self) -> (usize, usize) {
         let registered = self.known.values().filter(|known| known.registered.is_some()).count();
-        let broken = self.known.values().filter(|known| known.is_broken()).count();
+        let broken = self.known.values().filter(|known| known.broken).count();
         (registered, broken)
     }
 
@@ -84,7 +87,7 @@ impl Folder {
         }
         let gone: Vec<PathBuf> = self.known.keys().filter(|file| !files.contains(file)).cloned().collect();
         for file in gone {
-            self.tell_gone(&file);
+            self.tell_gone(&file, &names);
         }
     }
 
@@ -152,51 +155,47 @@ impl Folder {
             }
             Looked::Good { name, version, new, told } => {
                 self.app.definitions.tell_problems(&name, Vec::new());
-                let mended = before.as_ref().is_some_and(Known::is_broken);
+                let mended = before.as_ref().is_some_and(|before| before.broken);
                 if new || mended || was.as_ref() != Some(&(name.clone(), version)) {
-                    out::note(&format!("registered {name}, version {version} ({})", file.display()));
+                    let registered = format!("registered {name}, version {version} ({})", file.display());
+                    self.log.tell("registered", &registered);
                 }
-                if !told.is_empty() && before.as_ref().is_none_or(|before| before.told != told) {
-                    out::note(&told);
+                if !told.is_empty() && (new || before.as_ref().is_none_or(|before| before.told != told)) {
+                    self.log.tell("warnings", &told);
                 }
-                Known { registered: Some((name, version)), told: String::new() }
+                Known { registered: Some((name, version)), told, broken: false }
             }
             Looked::Broken { problems, told } => {
                 let name = was.as_ref().map_or_else(|| stem(file), |(name, _)| name.clone());
                 self.app.definitions.tell_problems(&name, problems);
                 if before.as_ref().is_none_or(|before| before.told != told) {
-                    out::note(&told);
+                    self.log.tell("broken", &told);
                     if let Some((name, version)) = &was {
-                        out::note(&format!("`{name}` stays as it was registered last, version {version}"));
+                        let stays = format!("`{name}` stays as it was registered last, version {version}");
+                        self.log.tell("stays", &stays);
                     }
                 }
-                Known { registered: was, told }
+                Known { registered: was, told, broken: true }
             }
         };
         self.known.insert(file.to_owned(), now);
     }
 
-    fn tell_gone(&mut self, file: &Path) {
+    fn tell_gone(&mut self, file: &Path, names: &BTreeMap<Arc<str>, PathBuf>) {
         let Some(known) = self.known.remove(file) else { return };
-        match known.registered {
+        let gone = match known.registered {
+            // Another file has the definition now: that it is registered was said.
+            Some((name, _)) if names.contains_key(&name) => return,
             Some((name, version)) => {
                 self.app.definitions.tell_problems(&name, Vec::new());
-                out::note(&format!(
-                    "{} is gone; `{name}` stays as it was registered last, version {version}",
-                    file.display()
-                ));
+                format!("{} is gone; `{name}` stays as it was registered last, version {version}", file.display())
             }
             None => {
                 self.app.definitions.tell_problems(&stem(file), Vec::new());
-                out::note(&format!("{} is gone", file.display()));
+                format!("{} is gone", file.display())
             }
-        }
-    }
-}
-
-impl Known {
-    fn is_broken(&self) -> bool {
-        !self.told.is_empty()
+        };
+        self.log.tell("gone", &gone);
     }
 }
 

@@ -142,7 +142,13 @@ impl CatalogCompiler {
 
 fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
     let span = Span::new(span.start as usize, span.end as usize);
-    let message = format!("this server does not run `{tool}` itself: the step waits until a worker takes it");
+    let message = match tool {
+        // Agents without a list may call every tool, and most call none: the step begins at once.
+        "agent_tool" => "this server does not run the tools of agents itself: if the model calls one, that call waits \
+                         until a worker takes it"
+            .to_owned(),
+        _ => format!("this server does not run `{tool}` itself: the step waits until a worker takes it"),
+    };
     Diagnostic::warning(NEEDS_WORKER, span, message).hint(format!(
         "start `windlass worker` on a machine that may; or put \"{tool}\" into `tools` under [server] in windlass.toml"
     ))

@@ -4,10 +4,26 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::failure::Failure;
 
 const FILE: &str = "server.lock";
+
+/// Whoever only looks holds it for a moment.
+const TRIES: u32 = 5;
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// The address of the server that has this store now, if one has.
+pub fn server_of(store: &Path) -> Option<String> {
+    let mut file = File::open(store.join(FILE)).ok()?;
+    if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+        return None;
+    }
+    let mut who = String::new();
+    file.read_to_string(&mut who).ok()?;
+    who.trim().split_once(" on ").map(|(_, address)| address.to_owned())
+}
 
 /// Held as long as the server lives: the system takes it from a process that dies.
 pub struct StoreLock {
@@ -21,7 +37,15 @@ impl StoreLock {
             |error: std::io::Error| Failure::usage(format!("could not make {}: {error}", path.display())).place(FILE);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        match file.try_lock() {
+        let mut taken = file.try_lock();
+        for _ in 1..TRIES {
+            if !matches!(taken, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(BETWEEN);
+            taken = file.try_lock();
+        }
+        match taken {
             Ok(()) => Ok(StoreLock { file }),
             Err(TryLockError::Error(error)) => Err(failed(error)),
             Err(TryLockError::WouldBlock) => {

@@ -24,6 +24,14 @@ impl Log {
         out::note(&self.line(event, fields, &real_now().to_string()));
     }
 
+    /// A sentence for people; programs get it as a line of the event.
+    pub fn tell(&self, event: &str, sentence: &str) {
+        match self.format {
+            LogFormat::Human => out::note(sentence),
+            LogFormat::Json => self.say(event, &[("message", Value::from(sentence))]),
+        }
+    }
+
     fn line(self, event: &str, fields: &[(&str, Value)], at: &str) -> String {
         match self.format {
             LogFormat::Json => {

@@ -5,6 +5,7 @@ mod log;
 mod traces;
 mod watch;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::failure::{Exit, Failure};
 use crate::host::Interrupts;
 use crate::{out, stores};
 use lock::StoreLock;
+pub use lock::server_of;
 pub use log::Log;
 
 /// A run that only waits leaves memory soon: a server has many of them.
@@ -133,16 +135,26 @@ impl Base {
             views: Default::default(),
         };
         let app = App::new(parts);
-        let traces = traces::start(&app)?;
+        let traces = traces::start(&app, log)?;
         let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
         tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
-        let address = format!("http://{}", running.address);
+        let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
             lock.tell(&address);
         }
         let token = token.map(|token| token.reveal().to_owned());
         Ok(Service { app, running, address, token, directory, drain, log, traces, _lock: lock })
     }
+}
+
+/// Where this machine finds it: nobody can go to the address that stands for all of them.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
 }
 
 fn token_failure(error: impl std::fmt::Display) -> Failure {
@@ -173,37 +185,47 @@ pub struct Service {
 }
 
 impl Service {
-    /// The page, with the token where no server sees it.
-    pub fn page(&self) -> String {
-        match &self.token {
+    /// The page; with the token where no server sees it, if that may be shown.
+    pub fn page(&self, reveals: bool) -> String {
+        match self.token.as_ref().filter(|_| reveals) {
             Some(token) => format!("{}/#token={token}", self.address),
             None => format!("{}/", self.address),
         }
     }
 
-    /// Where it is, on stdout; how to get in and how to stop it, beside.
-    pub fn tell(&self, global: &Global) -> Result<(), Failure> {
+    /// Where it is, on stdout; how to get in and how to stop it, beside. The token is shown to a person, and otherwise only
+    /// if it is kept nowhere: what is written to a file or a pipe is read by others, and stays.
+    pub fn tell(&self, global: &Global, to_a_person: bool) -> Result<(), Failure> {
         let file = self.directory.as_ref().map(|directory| directory.join(windlass_server::auth::FIRST_FILE));
         let file = file.filter(|_| self.token.is_some());
+        let bind = self.running.address;
+        if !bind.ip().is_loopback() {
+            let open = format!(
+                "warning: others reach it on {bind} without TLS, and tokens travel as they are: \
+                 let a proxy with TLS stand before it, or bind to 127.0.0.1"
+            );
+            self.log.tell("warning", &open);
+        }
+        let reveals = to_a_person || file.is_none();
         if global.json {
             let mut map = windlass_value::Map::new();
             map.insert("address", self.address.as_str());
-            map.insert("page", self.page());
+            map.insert("page", self.page(reveals));
             map.insert("token_file", Value::from(file.as_ref().map(|file| file.display().to_string()).as_deref()));
             map.insert("process", u64::from(std::process::id()));
             return out::print(&windlass_value::to_json(&Value::map(map)));
         }
-        out::print(&self.page())?;
-        match (&file, self.app.options.open) {
-            (Some(file), _) => {
-                out::note(&format!("the token is in {}; whoever has it may do everything", file.display()))
-            }
-            (None, true) => out::note("nobody is asked for a token (--no-auth): every program of this machine gets in"),
-            (None, false) if self.token.is_some() => out::note("the token is new with every start"),
-            (None, false) => out::note("the first token was revoked; `windlass token` makes others"),
-        }
+        out::print(&self.page(reveals))?;
+        let token = match (&file, self.app.options.open) {
+            (Some(file), _) => format!("the token is in {}; whoever has it may do everything", file.display()),
+            (None, true) => "nobody is asked for a token (--no-auth): every program of this machine gets in".to_owned(),
+            (None, false) if self.token.is_some() => "the token is new with every start".to_owned(),
+            (None, false) => "the first token was revoked; `windlass token` makes others".to_owned(),
+        };
+        self.log.tell("token", &token);
         let secs = self.drain.as_secs();
-        out::note(&format!("Ctrl-C stops it; what is at work has {secs} s to end, and runs go on at the next start"));
+        let stop = format!("Ctrl-C stops it; what is at work has {secs} s to end, and runs go on at the next start");
+        self.log.tell("ready", &stop);
         Ok(())
     }
 

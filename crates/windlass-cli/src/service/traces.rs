@@ -2,6 +2,7 @@
 
 use windlass_server::App;
 
+use super::Log;
 use crate::failure::Failure;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -20,15 +21,15 @@ impl Traces {
 }
 
 /// None: nobody wants them.
-pub fn start(app: &App) -> Result<Option<Traces>, Failure> {
+pub fn start(app: &App, log: Log) -> Result<Option<Traces>, Failure> {
     match std::env::var(ENDPOINT) {
-        Ok(endpoint) if !endpoint.is_empty() => begin(app, &endpoint),
+        Ok(endpoint) if !endpoint.is_empty() => begin(app, &endpoint, log),
         _ => Ok(None),
     }
 }
 
 #[cfg(feature = "otel")]
-fn begin(app: &App, endpoint: &str) -> Result<Option<Traces>, Failure> {
+fn begin(app: &App, endpoint: &str, _: Log) -> Result<Option<Traces>, Failure> {
     Traces::start(app, endpoint).map(Some).map_err(|error| {
         let hint = error.hint();
         Failure::usage(error.to_string()).hint(hint)
@@ -37,7 +38,8 @@ fn begin(app: &App, endpoint: &str) -> Result<Option<Traces>, Failure> {
 
 /// Whoever has set the variable for other programs is told, and served all the same.
 #[cfg(not(feature = "otel"))]
-fn begin(_: &App, _: &str) -> Result<Option<Traces>, Failure> {
-    crate::out::note(&format!("{ENDPOINT} is set, and this program was built without the feature `otel`: no traces"));
+fn begin(_: &App, _: &str, log: Log) -> Result<Option<Traces>, Failure> {
+    let none = format!("{ENDPOINT} is set, and this program was built without the feature `otel`: no traces");
+    log.tell("traces", &none);
     Ok(None)
 }

@@ -63,6 +63,7 @@ impl Worker {
             attempt: job.attempt,
             goes_on: job.goes_on,
             run: job.run.clone(),
+            family: job.family.clone().unwrap_or_else(|| job.run.clone()),
             path: job.path.clone(),
             timeout: job.timeout_ms.map(windlass_value::Duration::from_ms),
             at: job.at,
@@ -75,7 +76,8 @@ impl Worker {
         // In a task of its own: a defect of the tool ends that, not the worker.
         let mut running = Aborting(tokio::spawn(tool.call(call)));
         let mut cancelled = held.cancelled.clone();
-        let done = async {
+        // It owns the running task, which so ends with it.
+        let done = async move {
             tokio::select! {
                 biased;
                 outcome = &mut running.0 => outcome.unwrap_or_else(|_| {
@@ -86,18 +88,22 @@ impl Worker {
             }
         };
         let telling = self.tell(job, held, heard);
-        tokio::pin!(telling);
-        let outcome = tokio::select! {
-            outcome = done => outcome,
-            () = &mut telling => std::future::pending().await,
+        tokio::pin!(telling, done);
+        let mut told = false;
+        let outcome = loop {
+            tokio::select! {
+                outcome = &mut done => break outcome,
+                () = &mut telling, if !told => told = true,
+            }
         };
-        drop(running);
         // Nothing more is published: what is on its way goes before the result.
-        let _ = tokio::time::timeout(EVENTS_WITHIN, telling).await;
+        if !told {
+            let _ = tokio::time::timeout(EVENTS_WITHIN, telling).await;
+        }
         outcome
     }
 
-    /// Events of the task, one after the other.
+    /// Events of the task, one after the other, until it can publish no more.
     async fn tell(&self, job: &Job, held: &Held, mut heard: mpsc::UnboundedReceiver<TickKind>) {
         while let Some(tick) = heard.recv().await {
             let (kind, data) = match tick {
@@ -116,7 +122,6 @@ impl Worker {
             // They are for whoever looks on: none is worth more than the task.
             let _: Result<(), Trouble> = self.client.post("progress", &progress, SLACK).await;
         }
-        std::future::pending::<()>().await;
     }
 
     /// Brings the result to the server, however long that is away.

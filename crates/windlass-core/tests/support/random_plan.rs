@@ -304,7 +304,9 @@ impl Maker {
 
     fn wait(&mut self, around: &Around) -> NodeKind {
         let requires = Value::object([("k", self.rng.below(2))]);
-        let form = self.rng.chance(30).then(|| self.value(around));
+        // How much may be asked is a limit, and steady plans end the same with every limit.
+        let form =
+            self.rng.chance(30).then(|| if self.wild() { self.value(around) } else { self.b.value("on?".into()) });
         NodeKind::Wait(match self.rng.below(3) {
             0 => Wait::Delay(Amount::Fixed(Duration::from_ms(self.rng.below(3_000)))),
             1 if self.wild() => Wait::Until(self.value(around)),

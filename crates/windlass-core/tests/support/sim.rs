@@ -177,6 +177,7 @@ impl<'p> Sim<'p> {
             origin: None,
             to: None,
             beside: Value::Null,
+            defaults: Value::Null,
         })
     }
 
@@ -318,7 +319,15 @@ impl<'p> Sim<'p> {
             _ => Value::Int(7),
         };
         let name = name.clone();
-        self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to: None, beside: Value::Null });
+        self.tick(TickKind::AddEvent {
+            name,
+            payload,
+            request: None,
+            origin: None,
+            to: None,
+            beside: Value::Null,
+            defaults: Value::Null,
+        });
         true
     }
 
@@ -354,7 +363,15 @@ impl<'p> Sim<'p> {
                 let (name, to) =
                     *self.rng.pick(&[("left", Some("right")), ("done-left", Some("last")), ("left", Some("no"))]);
                 let (name, to) = (name.into(), to.map(Into::into));
-                self.tick(TickKind::AddEvent { name, payload, request: None, origin: None, to, beside: Value::Null });
+                self.tick(TickKind::AddEvent {
+                    name,
+                    payload,
+                    request: None,
+                    origin: None,
+                    to,
+                    beside: Value::Null,
+                    defaults: Value::Null,
+                });
             }
             _ => _ = self.tick(TickKind::TimerDue),
         }

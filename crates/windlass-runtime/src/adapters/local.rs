@@ -148,9 +148,9 @@ impl Local {
         }
     }
 
-    /// Nothing is at work, and all that was reported has been taken.
+    /// Nothing is at work here, and all that was reported has been taken.
     fn is_drained(&self) -> bool {
-        self.draining && self.workers.in_flight() == 0 && self.reports.is_empty()
+        self.draining && !self.workers.are_at_work() && self.reports.is_empty()
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Engine, Inner, Keep, RunHandle, RunOptions, new_run_id};
 use crate::blobs::BlobCache;
 use crate::clock::real_now;
 use crate::nearest::{distance, nearest};
+use crate::outside::outside;
 use crate::recovery::{RunImage, new_state, replay_each};
 use crate::taken::Taken;
 use crate::{RuntimeError, codec, recovery};
@@ -92,7 +93,7 @@ impl Engine {
         let mut state = old.state_before(from.at)?;
         let mut values = BlobCache::default();
         for (name, value) in &restart.set {
-            old.set(&mut state, &mut values, &from.path, name, value)?;
+            old.set(&mut state, &mut values, &from.path, name, &outside(value.clone()))?;
         }
         self.fork(old, state, values.take_fresh(), from, restart.id).await
     }
@@ -243,6 +244,7 @@ impl Old {
             trace: None,
             unkept: engine.inner.keep == Keep::Nothing,
             from: None,
+            family: Some(self.how.family(&self.row.run)),
         }
     }
 

@@ -213,6 +213,9 @@ pub struct RunOptions {
     /// The run that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Restarted>,
+    /// The first of the runs that it was made from or called by, if it is not the first itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<Arc<str>>,
 }
 
 pub struct RunHandle {
@@ -437,9 +440,14 @@ impl Engine {
 
 impl Inner {
     /// The input of a run that somebody outside starts, as it is kept.
-    fn admitted(&self, plan: &Plan, input: windlass_value::Value) -> Result<windlass_value::Value, RuntimeError> {
+    fn admitted(
+        &self,
+        plan: &Plan,
+        family: &str,
+        input: windlass_value::Value,
+    ) -> Result<windlass_value::Value, RuntimeError> {
         match &self.gate {
-            Some(gate) => gate.admit(plan, input).map_err(RuntimeError::Input),
+            Some(gate) => gate.admit(plan, family, input).map_err(RuntimeError::Input),
             None => Ok(outside(input)),
         }
     }

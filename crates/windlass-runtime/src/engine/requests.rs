@@ -61,11 +61,20 @@ pub fn request(store: &dyn StoreWrite, run: &str, request_id: &str, request: Req
                 origin: None,
                 to: None,
                 beside: Value::Null,
+                defaults: Value::Null,
             }
         }
         Request::SignalTo { place, name, payload } => {
             let (name, to, payload) = (name.into(), Some(place.into()), outside(payload));
-            TickKind::AddEvent { name, payload, request: Some(id.clone()), origin: None, to, beside: Value::Null }
+            TickKind::AddEvent {
+                name,
+                payload,
+                request: Some(id.clone()),
+                origin: None,
+                to,
+                beside: Value::Null,
+                defaults: Value::Null,
+            }
         }
     };
     let row = InboxRow { run: run.into(), request_id: id, body: codec::encode(&tick), at: real_now() };

@@ -33,6 +33,8 @@ pub(crate) struct Launch {
     pub create: Option<NewRun>,
     pub clock: Clock,
     pub parent: Option<(Arc<str>, u64)>,
+    /// The first of the runs that it was made from or called by, if it is not the first itself.
+    pub family: Option<Arc<str>>,
     /// What another run has done for it already.
     pub taken: Option<Arc<Taken>>,
 }
@@ -49,7 +51,7 @@ struct Loaded {
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, epoch, create, clock, parent, taken } = launch;
+        let Launch { run, program, image, first, epoch, create, clock, parent, family, taken } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let (events, feed) = {
@@ -63,7 +65,7 @@ impl Inner {
             (tracked.events.clone(), tracked.feed.clone())
         };
         let virtual_time = matches!(clock, Clock::Virtual { .. });
-        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone());
+        let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone()).of_family(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
         let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
         let local = local.feeding(feed).looking_first();
@@ -383,6 +385,7 @@ impl super::Engine {
         if depth > most {
             return Err(RuntimeError::CallDepth { definition: child.definition.to_string(), most });
         }
+        let family = Some(how.family(&parent));
         let trace = Some(how.trace.unwrap_or_else(|| parent.clone()));
         if let Some(old) = mends {
             let at = clock.now();
@@ -407,6 +410,7 @@ impl super::Engine {
             beside: Value::Null,
             trace,
             returns,
+            family,
         };
         self.start_from(plan, input, options, origin).await.map(drop)
     }

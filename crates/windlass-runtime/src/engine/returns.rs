@@ -103,6 +103,7 @@ impl Inner {
             create: None,
             clock,
             parent: how.parent,
+            family: how.family,
             taken,
         };
         let launched = self.launch(launch).await;

@@ -29,6 +29,8 @@ struct Carried {
     state: Vec<u8>,
     virtual_time: bool,
     input: BlobHash,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    family: Option<Arc<str>>,
     blobs: Vec<(BlobHash, Vec<u8>)>,
 }
 
@@ -50,7 +52,14 @@ impl Engine {
         };
         let plan = self.inner.store.plan(&row.plan)?.ok_or_else(|| RuntimeError::MissingBlob(row.plan.to_string()))?;
         let blobs = needed(&*self.inner.store, &state)?;
-        let carried = Carried { plan: plan.body, state, virtual_time: how.virtual_time, input: how.input, blobs };
+        let carried = Carried {
+            plan: plan.body,
+            state,
+            virtual_time: how.virtual_time,
+            input: how.input,
+            family: Some(how.family(&row.run)),
+            blobs,
+        };
         let mut bytes = MAGIC.to_vec();
         bytes.push(FORMAT);
         let body = codec::encode(&carried);
@@ -103,6 +112,7 @@ impl Engine {
             trace: None,
             unkept: self.inner.keep == Keep::Nothing,
             from: None,
+            family: carried.family,
         };
         let turn = self.inner.turn_to_return(&run).await;
         self.begin_with(Beginning { run, plan: row.hash, program, state, how, blobs: carried.blobs }, turn).await
@@ -155,6 +165,7 @@ impl Engine {
             create: None,
             clock,
             parent: how.parent,
+            family: how.family,
         };
         self.inner.launch(launch).await?;
         Ok(RunHandle { created: true, ..handle })

@@ -24,9 +24,16 @@ pub(crate) struct Origin {
     pub trace: Option<Arc<str>>,
     /// The step whose output its caller wants.
     pub returns: Option<Arc<str>>,
+    /// That of the run that calls it.
+    pub family: Option<Arc<str>>,
 }
 
 impl RunOptions {
+    /// Of the run that these are of.
+    pub(super) fn family(&self, run: &Arc<str>) -> Arc<str> {
+        self.family.clone().unwrap_or_else(|| run.clone())
+    }
+
     /// Whether two runs may be parts of one delivery: nothing is known of a run that was started by itself.
     pub(super) fn fits_delivery(&self, delivery: Option<BlobHash>) -> bool {
         self.delivery.is_none() || delivery.is_none() || self.delivery == delivery
@@ -41,15 +48,25 @@ impl Engine {
             plan,
             input,
             options,
-            Origin { clock, depth: 0, at: real_now(), delivery: None, beside: Value::Null, trace: None, returns: None },
+            Origin {
+                clock,
+                depth: 0,
+                at: real_now(),
+                delivery: None,
+                beside: Value::Null,
+                trace: None,
+                returns: None,
+                family: None,
+            },
         )
         .await
     }
 
-    /// What a run of this plan would keep of an input: the same for the same input, so that repeats are known again.
-    pub fn input_as_kept(&self, plan: &BlobHash, input: Value) -> Result<Value, RuntimeError> {
-        let program = self.inner.program(plan)?;
-        self.inner.admitted(&program.plan, input)
+    /// What a run would keep of an input: the same for the same input, so that repeats are known again.
+    pub fn input_as_kept(&self, row: &RunRow, input: Value) -> Result<Value, RuntimeError> {
+        let program = self.inner.program(&row.plan)?;
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        self.inner.admitted(&program.plan, &how.family(&row.run), input)
     }
 
     pub(super) async fn start_from(
@@ -60,13 +77,16 @@ impl Engine {
         origin: Origin,
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
+        let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
+        let family = origin.family.clone().unwrap_or_else(|| run.clone());
         // What a caller hands to its child is inside already, and so is what a delivery was looked at for.
         let input = match (&options.parent, &origin.delivery) {
-            (None, None) => self.inner.admitted(&program.plan, input)?,
+            (None, None) => self.inner.admitted(&program.plan, &family, input)?,
             _ => input,
         };
         program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
-        let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
+        let defaults = self.inner.gate.as_ref().map(|gate| gate.defaults(&program.plan, &family)).transpose();
+        let defaults = defaults.map_err(RuntimeError::Input)?.unwrap_or_default();
         let how = RunOptions {
             virtual_time: options.virtual_time,
             input: input_hash(&input),
@@ -76,6 +96,7 @@ impl Engine {
             trace: origin.trace.clone(),
             unkept: self.inner.keep == Keep::Nothing,
             from: None,
+            family: origin.family.clone(),
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -109,6 +130,7 @@ impl Engine {
             origin: above,
             to: None,
             beside: origin.beside,
+            defaults,
         }];
         let handle = self.inner.track(&run, options.watch);
         let name = program.plan.name.clone();
@@ -121,6 +143,7 @@ impl Engine {
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
+            family: origin.family,
             taken: None,
         };
         let run = handle.run.clone();

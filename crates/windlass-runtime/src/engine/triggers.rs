@@ -60,7 +60,8 @@ impl Engine {
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);
-                let origin = Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None };
+                let origin =
+                    Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None, family: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
                     Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch))),

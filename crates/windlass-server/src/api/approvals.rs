@@ -23,17 +23,17 @@ pub struct ApprovalFacts {
     name: String,
     /// Where in the run. No two of a run have the same.
     path: String,
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = serde_json::Value)]
     title: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = serde_json::Value)]
     message: Option<Value>,
     /// A JSON Schema of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     schema: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = serde_json::Value)]
     assignees: Option<Value>,
     /// RFC 3339
     since: String,
@@ -80,7 +80,7 @@ pub struct Wanted {
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     data: Value,
 }
 
@@ -96,7 +96,8 @@ impl<S: Send + Sync> FromRequestParts<S> for OfApproval {
 }
 
 /// What runs ask of people, in the order in which they began to.
-#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), responses((status = 200, body = ApprovalList)))]
+#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(Wanted), 
+    responses((status = 200, body = ApprovalList, description = "a page; `next` is the number for `after`")))]
 pub async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -109,7 +110,7 @@ pub async fn list(
     Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
 }
 
-/// Answers what a run asks. One question has one answer: a second one is `repeated`.
+/// Answers what a run asks. One question has one answer: the same again is `repeated`, another one is refused.
 #[utoipa::path(
     post,
     path = "/api/v1/runs/{run}/approvals/{name}",
@@ -117,9 +118,9 @@ pub async fn list(
     params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name")),
     request_body = ApprovalAnswer,
     responses(
-        (status = 202, body = Answered),
+        (status = 202, body = Answered, description = "the run has the answer, or had it before"),
         (status = 404, body = Problem, description = "the run does not ask for this"),
-        (status = 409, body = Problem, description = "several have this name, or the run has ended"),
+        (status = 409, body = Problem, description = "several have this name, it was answered otherwise, or the run has ended"),
         (status = 422, body = Problem, description = "the answer does not fit the schema")
     )
 )]
@@ -130,15 +131,20 @@ pub async fn answer(
     OfApproval(name): OfApproval,
     take::Json(given): take::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let found = approval::find(&*app.store, &run, Some(&name)).map_err(refused)?;
-    let (id, wish) = found.answered(given.data).await.map_err(refused)?;
-    let answer = match app.engine.request(&run, &id, wish)? {
+    let ended = || Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+    let found = match approval::find(&*app.store, &run, Some(&name)) {
+        Err(Refused::NotAsked(..)) if app.store.run(&run)?.is_some_and(|row| row.status.is_final()) => {
+            return Err(ended());
+        }
+        found => found.map_err(refused)?,
+    };
+    let (id, wish) = found.answered(given.data.clone()).await.map_err(refused)?;
+    let answer = app.engine.request(&run, &id, wish)?;
+    let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
         Answer::Delivered => "delivered",
         Answer::Kept => "kept",
         Answer::Repeated => "repeated",
-        Answer::Ended => {
-            return Err(Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended")));
-        }
+        Answer::Ended => return Err(ended()),
     };
     Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
 }
@@ -161,6 +167,9 @@ fn refused(refused: Refused) -> Problem {
         Refused::Unchecked(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
         Refused::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
+        Refused::Contradicts(..) => {
+            Problem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
+        }
         Refused::Several(..) => Problem::conflict(detail).hint("name one by its path"),
         Refused::Runtime(error) => error.into(),
     }

@@ -31,7 +31,8 @@ pub struct Lines {
 }
 
 /// What was changed, by whom, oldest first.
-#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(Asked), responses((status = 200, body = Lines)))]
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(Asked), 
+    responses((status = 200, body = Lines, description = "a page; `next` is the number for `after`")))]
 pub async fn lines(
     _: Allowed<Admin>,
     State(app): State<App>,

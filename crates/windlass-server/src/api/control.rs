@@ -47,7 +47,7 @@ pub struct Signal {
     /// What the run waits for.
     pub name: String,
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub data: Value,
     /// Only the step of this name hears it.
     pub place: Option<String>,
@@ -70,7 +70,7 @@ pub struct RestartBody {
     pub occurrence: Option<u64>,
     /// New values for variables that what begins there can see.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub set: BTreeMap<String, Value>,
     pub id: Option<String>,
 }

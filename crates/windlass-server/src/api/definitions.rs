@@ -126,7 +126,7 @@ impl DefinitionSummary {
 pub struct TriggerInfo {
     pub name: String,
     pub kind: String,
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub settings: Value,
 }
 

@@ -39,18 +39,18 @@ pub struct RunDetail {
     pub origin: Option<Origin>,
     /// Runs that it has called, newest first; the first so many.
     pub children: Vec<RunSummary>,
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub input: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub output: Option<Value>,
     /// What it has answered before it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub reply: Option<Value>,
     /// What it waits for somebody to tell it.
     pub waits: Vec<WaitInfo>,
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub usage: Value,
     pub ticks: u64,
     /// What goes on in it: a tree, as `windlass status --json` gives it.
@@ -94,7 +94,7 @@ pub struct WaitInfo {
     pub deadline: Option<String>,
     /// What somebody is asked: `title`, `message`, `schema` of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub form: Option<Value>,
 }
 

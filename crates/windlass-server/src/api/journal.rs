@@ -30,7 +30,7 @@ pub struct TickInfo {
     pub digest: String,
     /// The numbers of the events that it told.
     pub events: Vec<u64>,
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub body: TickKind,
 }
 
@@ -108,7 +108,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for Hash {
 /// Only what this run has written is given.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/values/{hash}", tag = "runs",
     params(("run" = String, Path), ("hash" = String, Path, description = "`key` of the reference")),
-    responses((status = 200, description = "the value", body = Object), (status = 404, description = "this run has written no such value", body = Problem)),
+    responses((status = 200, description = "the value", body = serde_json::Value), (status = 404, description = "this run has written no such value", body = Problem)),
     security(("token" = ["read"])))]
 pub async fn value(
     _: Allowed<Read>,

@@ -48,7 +48,7 @@ pub struct LoopInfo {
     pub live: Option<LoopLive>,
     /// What it has used, if it counts that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub cost: Option<Value>,
 }
 
@@ -60,7 +60,7 @@ pub struct LoopLive {
     /// The most turns there can be, if that is known.
     pub most: Option<u64>,
     /// As it is written.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub condition: Option<Value>,
 }
 

@@ -6,6 +6,7 @@ mod audit;
 pub mod control;
 pub mod definitions;
 pub mod detail;
+mod document;
 pub mod events;
 pub mod graph;
 pub mod journal;
@@ -19,11 +20,10 @@ mod triggers;
 mod workers;
 
 use utoipa::OpenApi;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::App;
-use crate::auth::guard::{self, SCHEME, routes};
+use crate::auth::guard::routes;
 
 #[derive(OpenApi)]
 #[openapi(info(title = "Windlass", description = "Durable workflows: start, watch, steer and mend them."))]
@@ -69,17 +69,7 @@ fn of_workers() -> OpenApiRouter<App> {
 
 /// The document that describes them.
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = routes().into_openapi();
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
-    // The document has no sign for the rest of a path.
-    document.paths.paths = std::mem::take(&mut document.paths.paths)
-        .into_iter()
-        .map(|(path, item)| (path.replace("{*", "{"), item))
-        .collect();
-    guard::tell_apart(&mut document.paths);
-    document
+    document::finish(routes().into_openapi())
 }
 
 fn of_definitions() -> OpenApiRouter<App> {

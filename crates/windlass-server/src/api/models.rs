@@ -17,7 +17,7 @@ use crate::App;
 pub struct Page<T> {
     pub items: Vec<T>,
     /// What to ask for the next page with; nothing when this is the last.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub next: Option<Value>,
 }
 
@@ -124,10 +124,10 @@ pub struct ParameterInfo {
     pub kind: &'static str,
     pub required: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub default: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
+    #[schema(value_type = Option<Vec<serde_json::Value>>)]
     pub allowed: Option<Vec<Value>>,
 }
 

@@ -63,7 +63,7 @@ pub async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl In
 }
 
 /// This document.
-#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1")))]
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub async fn openapi(_: Public) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], super::document().to_json().unwrap_or_default())
 }

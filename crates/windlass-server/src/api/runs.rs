@@ -35,7 +35,7 @@ pub struct Start {
     pub version: Option<u64>,
     /// Values for the definition's parameters.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     pub input: Value,
     /// What the run is to be called. The same id again is the same run.
     pub id: Option<String>,
@@ -174,7 +174,7 @@ async fn same_run(
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
         let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
         let same_version = version.is_none() || version == before;
-        let input = app.engine.input_as_kept(&row.plan, input)?;
+        let input = app.engine.input_as_kept(&row, input)?;
         if row.definition != definition || !same_version || how.input != input_hash(&input) {
             let detail = format!("the run `{id}` exists already, with another definition, version or input");
             return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));

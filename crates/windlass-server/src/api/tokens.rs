@@ -79,7 +79,8 @@ pub struct Revoked {
 }
 
 /// All tokens, oldest first.
-#[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", responses((status = 200, body = TokenList)))]
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
+    responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
 pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
     let mut all = tokens::all(&*app.store)?;
     all.sort_by_key(|(token, _)| token.created_at);
@@ -92,7 +93,10 @@ pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<Toke
     path = "/api/v1/tokens",
     tag = "tokens",
     request_body = NewToken,
-    responses((status = 201, body = MadeToken), (status = 422, body = Problem))
+    responses(
+        (status = 201, body = MadeToken, description = "made; it is shown this once"),
+        (status = 422, body = Problem, description = "it cannot be made so")
+    )
 )]
 pub async fn create(
     allowed: Allowed<Admin>,
@@ -113,7 +117,11 @@ pub async fn create(
     path = "/api/v1/tokens/{id}",
     tag = "tokens",
     params(("id" = String, Path, description = "its id, not the token itself")),
-    responses((status = 200, body = Revoked), (status = 404, body = Problem), (status = 409, body = Problem))
+    responses(
+        (status = 200, body = Revoked, description = "it is worth nothing from now on"),
+        (status = 404, body = Problem, description = "there is no such token"),
+        (status = 409, body = Problem, description = "others have changed it meanwhile")
+    )
 )]
 pub async fn revoke(
     _: Allowed<Admin>,

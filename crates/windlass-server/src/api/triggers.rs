@@ -34,7 +34,7 @@ pub struct TriggerFacts {
     scheme: Option<Scheme>,
     /// As the definition has it, or `{cron, timeZone}`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     schedule: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     catch_up: Option<CatchUp>,
@@ -83,7 +83,8 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Cron
 }
 
 /// All triggers of all definitions.
-#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", responses((status = 200, body = TriggerList)))]
+#[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
+    responses((status = 200, body = TriggerList, description = "all of them")))]
 pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
     Ok(Json(TriggerList { items: facts(&app)?, next: None }))
 }
@@ -173,10 +174,10 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     params(("name" = String, Path), ("trigger" = String, Path)),
     request_body = TriggerSettings,
     responses(
-        (status = 200, body = TriggerFacts),
+        (status = 200, body = TriggerFacts, description = "as it is from now on"),
         (status = 204, description = "the schedule is taken away"),
-        (status = 404, body = Problem),
-        (status = 422, body = Problem)
+        (status = 404, body = Problem, description = "there is no such definition or trigger"),
+        (status = 422, body = Problem, description = "the trigger cannot be so")
     )
 )]
 pub async fn change(

@@ -2,14 +2,15 @@
 //! says is what the document says.
 
 use axum::routing::MethodRouter;
-use utoipa::openapi::path::{Operation, PathItem, Paths};
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::Scope;
 
-/// The name of the one security scheme of the document.
+/// The names of the security schemes of the document.
 pub const SCHEME: &str = "token";
+pub const SIGNATURE: &str = "signature";
 
 /// Who may call a handler, as its first argument says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +110,7 @@ pub fn declare<S>(routes: UtoipaMethodRouter<S>, declared: Declared) -> UtoipaMe
         operations(item).for_each(|operation| {
             operation.security = Some(match declared {
                 Declared::Public => vec![SecurityRequirement::default()],
-                Declared::Signed => vec![SecurityRequirement::new("signature", Vec::<String>::new())],
+                Declared::Signed => vec![SecurityRequirement::new(SIGNATURE, Vec::<String>::new())],
                 Declared::Scope(scope) => vec![SecurityRequirement::new(SCHEME, [scope.as_str()])],
             });
         });
@@ -132,19 +133,6 @@ pub fn join<S: Clone + Send + Sync + 'static>(
     }
     let router: MethodRouter<S> = router.merge(other.2);
     (schemas, paths, router)
-}
-
-/// One handler may serve several methods; every operation has an id of its own.
-pub fn tell_apart(paths: &mut Paths) {
-    for item in paths.paths.values_mut() {
-        let PathItem { get, put, head, patch, delete, post, .. } = item;
-        let id = post.as_ref().and_then(|post| post.operation_id.clone());
-        for (method, other) in [("get", get), ("put", put), ("head", head), ("patch", patch), ("delete", delete)] {
-            if let Some(other) = other.as_mut().filter(|other| id.is_some() && other.operation_id == id) {
-                other.operation_id = id.as_ref().map(|id| format!("{id}_{method}"));
-            }
-        }
-    }
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -140,21 +140,23 @@ impl Drop for Counted {
 
 type Drained = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// A stream that ends when the server wants to.
+/// A stream that ends when the server wants to, and says so.
 pub struct Ending {
     inner: Body,
     drained: Drained,
+    /// None: it has been said.
+    notice: Option<Bytes>,
     _counted: Counted,
 }
 
 impl Ending {
-    pub fn new(inner: Body, mut draining: watch::Receiver<bool>, counted: Counted) -> Ending {
+    pub fn new(inner: Body, notice: Bytes, mut draining: watch::Receiver<bool>, counted: Counted) -> Ending {
         let drained: Drained = Box::pin(async move {
             if draining.wait_for(|draining| *draining).await.is_err() {
                 std::future::pending().await
             }
         });
-        Ending { inner, drained, _counted: counted }
+        Ending { inner, drained, notice: Some(notice), _counted: counted }
     }
 }
 
@@ -166,8 +168,14 @@ impl HttpBody for Ending {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.notice.is_none() {
+            return Poll::Ready(None);
+        }
         match Pin::new(&mut self.inner).poll_frame(context) {
-            Poll::Pending => self.drained.as_mut().poll(context).map(|()| None),
+            Poll::Pending => {
+                let drained = self.drained.as_mut().poll(context);
+                drained.map(|()| self.notice.take().map(|notice| Ok(Frame::data(notice))))
+            }
             ready => ready,
         }
     }

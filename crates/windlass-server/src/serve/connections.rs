@@ -44,35 +44,52 @@ const FULL: &[u8] =
 /// After an error that has nothing to do with one connection, such as too many open files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// What somebody who has come late may take to hear that it is too late.
+const LATE_WITHIN: Duration = Duration::from_millis(200);
+
 pub struct Connections {
     app: App,
     routes: Router,
     slots: Arc<Semaphore>,
-    graceful: GracefulShutdown,
+    listener: TcpListener,
 }
 
 impl Connections {
-    pub fn new(app: App) -> Connections {
+    pub fn new(app: App, listener: TcpListener) -> Connections {
         let slots = Arc::new(Semaphore::new(app.options.connections_max));
-        Connections { routes: router(app.clone()), app, slots, graceful: GracefulShutdown::new() }
+        Connections { routes: router(app.clone()), app, slots, listener }
     }
 
-    pub async fn accept(&self, listener: &TcpListener, stopped: impl Future<Output = ()>) {
-        let mut stopped = std::pin::pin!(stopped);
+    /// Takes connections until it is stopped, then lets them end while `last` is done. Requests under way are answered;
+    /// connections without one end at once. Whoever comes by then is answered, too: the door says that it closes.
+    pub async fn serve(self, stopped: impl Future<Output = ()>, last: impl Future<Output = ()>) {
+        let (early, late) = (GracefulShutdown::new(), GracefulShutdown::new());
+        tokio::select! {
+            () = self.accept(&early, true) => {}
+            () = stopped => {}
+        }
+        let end = async {
+            let _ = tokio::time::timeout(self.app.options.drain, early.shutdown()).await;
+        };
+        tokio::select! {
+            () = self.accept(&late, false) => {}
+            ((), ()) = async { tokio::join!(end, last) } => {}
+        }
+        drop(self.listener);
+        let _ = tokio::time::timeout(LATE_WITHIN, late.shutdown()).await;
+    }
+
+    async fn accept(&self, graceful: &GracefulShutdown, keep_alive: bool) {
         loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = &mut stopped => return,
-            };
-            match accepted {
-                Ok((stream, peer)) => self.begin(stream, peer),
+            match self.listener.accept().await {
+                Ok((stream, peer)) => self.begin(stream, peer, graceful, keep_alive),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             }
         }
     }
 
-    fn begin(&self, stream: TcpStream, peer: SocketAddr) {
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown, keep_alive: bool) {
         let Ok(slot) = self.slots.clone().try_acquire_owned() else {
             self.app.metrics.connection_refused();
             // Nobody waits for it: what the system does not take at once is not said.
@@ -89,12 +106,13 @@ impl Connections {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
+            .keep_alive(keep_alive)
             .header_read_timeout(HEAD_WITHIN)
             .max_headers(HEADERS_MAX)
             .max_header_size(HEAD_BYTES_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(Patient::new(stream)), service);
-        let watched = self.graceful.watch(connection);
+        let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
         metrics.connected();
         tokio::spawn(async move {
@@ -103,11 +121,6 @@ impl Connections {
             metrics.disconnected();
             drop(slot);
         });
-    }
-
-    /// Requests under way are answered; connections without one end now.
-    pub async fn end(self, within: Duration) {
-        let _ = tokio::time::timeout(within, self.graceful.shutdown()).await;
     }
 }
 

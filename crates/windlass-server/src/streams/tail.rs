@@ -106,6 +106,8 @@ impl Source for Tail {
                     Ok(None) | Err(_) => return None,
                 },
                 Ahead::Over(Over::Ended) => return self.end().await,
+                // Whatever ends all streams says so in this one, too.
+                Ahead::Over(Over::Lost) if self.app.is_draining() => std::future::pending().await,
                 Ahead::Over(Over::Lost) => return None,
                 Ahead::Nothing => {
                     if tokio::time::timeout(self.app.options.heartbeat, moved).await.is_err() {

@@ -46,7 +46,7 @@ pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) 
     }
     let newest = times.last().copied();
     let kept = match rule {
-        CatchUp::None => times.into_iter().filter(|time| now.0 - time.0 <= GRACE).next_back().into_iter().collect(),
+        CatchUp::None => times.into_iter().rfind(|time| now.0 - time.0 <= GRACE).into_iter().collect(),
         CatchUp::Last => newest.into_iter().collect(),
         CatchUp::All => times.split_off(times.len().saturating_sub(ALL_MAX)),
     };

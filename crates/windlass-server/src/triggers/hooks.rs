@@ -41,6 +41,32 @@ const ID_LETTERS: usize = 26;
 const OF_THE_CONNECTION: [&str; 8] =
     ["connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
+/// A reply comes from the origin of the page: it is no document of it, whatever the definition says.
+const POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+
+/// What a reply has no say in: what browsers let it do, keep, or give to others.
+const OF_THE_SERVER: [&str; 13] = [
+    "alt-svc",
+    "clear-site-data",
+    "content-security-policy",
+    "content-security-policy-report-only",
+    "permissions-policy",
+    "referrer-policy",
+    "refresh",
+    "service-worker-allowed",
+    "set-cookie",
+    "strict-transport-security",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-windlass-run",
+];
+
+fn is_for_a_reply(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let of_origins = name.starts_with("access-control-") || name.starts_with("cross-origin-");
+    !of_origins && !OF_THE_CONNECTION.contains(&name) && !OF_THE_SERVER.contains(&name)
+}
+
 /// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
 pub struct Signed {
     app: App,
@@ -189,7 +215,7 @@ pub struct Delivered {
     repeated: bool,
     /// The condition that keeps it from starting anything.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
 }
 
@@ -376,10 +402,12 @@ fn as_answer(reply: &Value, run: &str) -> Response {
     for (name, value) in given {
         let text = value.as_str().map_or_else(|| windlass_value::to_json(value), str::to_owned);
         let pair = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(&text).ok());
-        if let Some((name, value)) = pair.filter(|(name, _)| !OF_THE_CONNECTION.contains(&name.as_str())) {
+        if let Some((name, value)) = pair.filter(|(name, _)| is_for_a_reply(name)) {
             answer.headers_mut().insert(name, value);
         }
     }
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answer.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(run) = HeaderValue::from_str(run) {
         answer.headers_mut().insert("x-windlass-run", run);
     }

@@ -221,6 +221,7 @@ impl Dispatcher {
         let offer = Offer { id: id.clone(), epoch: call.epoch, result: given, changed: changed.clone() };
         let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = Job {
+            family: (call.family != call.run).then_some(call.family),
             run: call.run,
             job: call.job,
             epoch: call.epoch,

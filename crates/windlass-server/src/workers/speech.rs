@@ -160,7 +160,9 @@ impl Dispatcher {
             entry.job.epoch == epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
         });
         if !its {
-            return state.said_before(who, id, epoch).ok_or(Refused::Stale);
+            // While all runs are let go of, a job that is not there is nobody else's either.
+            let refused = if state.closing { Refused::Leaving } else { Refused::Stale };
+            return state.said_before(who, id, epoch).ok_or(refused);
         }
         let entry = state.jobs.remove(id).ok_or(Refused::Stale)?;
         let (Some(away), Some(result)) = (entry.away, entry.result) else { return Err(Refused::Stale) };

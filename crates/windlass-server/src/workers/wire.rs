@@ -21,7 +21,7 @@ pub struct Job {
     pub epoch: u32,
     #[schema(value_type = String)]
     pub tool: Arc<str>,
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub input: Value,
     /// The same on every repeat of the same effect.
     #[schema(value_type = String)]
@@ -37,6 +37,10 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
+    /// The run whose references to secrets are opened, if it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub family: Option<Arc<str>>,
     /// The input is one that the tool has given itself, as `again`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
@@ -157,7 +161,7 @@ pub struct Progress {
     #[serde(default)]
     pub r#type: Option<String>,
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub data: Value,
 }
 
@@ -171,15 +175,15 @@ pub struct Complete {
     pub job: u64,
     pub epoch: u32,
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub output: Value,
     /// What the tool wants known of it, such as durations and usage.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub meta: Value,
     /// What rules can look at besides.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub facts: Value,
     /// The operation is not finished: the tool wants to be called again, so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,13 +210,13 @@ pub struct Fail {
     pub error: Failure,
     /// The reply of a service that refused.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub output: Value,
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub meta: Value,
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     pub facts: Value,
 }
 

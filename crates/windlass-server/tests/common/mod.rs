@@ -1,6 +1,8 @@
 //! A server to ask: definitions in Loom, tools that can be held, a store in memory.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+mod documented;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -81,6 +83,9 @@ impl Compiler for Loom {
             ..Default::default()
         };
         let mut compiled = windlass_loom::compile(&source, &options).map_err(|found| found.reports(&source))?;
+        if let Some(name) = &draft.name {
+            compiled.plan.name = name.as_str().into();
+        }
         let mut found = Diagnostics::new();
         for (name, span) in compiled.calls {
             match catalog.newest(&name) {
@@ -159,10 +164,15 @@ impl World {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reply {
-        let what = format!("{} {}", request.method(), request.uri());
+        let (method, path) = (request.method().to_string(), request.uri().to_string());
         let answer = self.router.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = answer.into_parts();
         let body = in_time(body.collect()).await.expect("a body").to_bytes().to_vec();
+        let what = format!("{method} {path}");
+        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if let Some(complaint) = documented::complaint(&method, &path, parts.status.as_u16(), kind, &body) {
+            panic!("{what}: {complaint}: {}", String::from_utf8_lossy(&body));
+        }
         Reply { what, status: parts.status, headers: parts.headers, body }
     }
 

@@ -1,5 +1,6 @@
 //! Connections: what one may cost. Time is virtual where something takes too long.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +21,11 @@ async fn running(options: ServerOptions) -> (World, Running) {
 
 /// Sends all of it, and reads until the other end has closed.
 async fn exchange(running: &Running, sent: &str) -> String {
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    exchange_at(running.address, sent).await
+}
+
+async fn exchange_at(address: SocketAddr, sent: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     // A connection that is broken off has said what it had to say.
@@ -119,4 +124,40 @@ async fn who_asks_is_in_the_audit_log() {
     let log = std::fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
     assert!(log.contains("\"from\":\"127.0.0.1:"), "{log}");
     running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_it_stops_whoever_comes_is_told() {
+    let (world, running) = running(ServerOptions { drain: Duration::from_secs(30), ..anywhere() }).await;
+    let (address, body) = (running.address, r#"{"name":"x","scopes":["read"]}"#);
+    let post = format!(
+        "POST /api/v1/tokens HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n",
+        world.first,
+        body.len()
+    );
+    // A request is under way: somebody wants its body.
+    let mut under_way = TcpStream::connect(address).await.unwrap();
+    under_way.write_all(format!("{post}expect: 100-continue\r\n\r\n").as_bytes()).await.unwrap();
+    let mut begin = [0u8; 12];
+    under_way.read_exact(&mut begin).await.unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 100");
+    let stopped = tokio::spawn(running.stop());
+    world.app.draining().wait_for(|draining| *draining).await.unwrap();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let table = [
+        (get("/healthz"), "HTTP/1.1 200", "\"ok\""),
+        (get("/readyz"), "HTTP/1.1 503", "about to stop"),
+        (format!("{post}\r\n{body}"), "HTTP/1.1 503", "retry-after: 5"),
+    ];
+    for (sent, status, part) in table {
+        let answer = exchange_at(address, &sent).await;
+        assert!(answer.starts_with(status) && answer.contains(part), "{sent}: {answer}");
+    }
+    under_way.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    under_way.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.contains("HTTP/1.1 201"), "{answer}");
+    stopped.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{LEASE, REJOINED, one, plan, server, succeeded};
+use crate::support::{LEASE, REJOINED, TOKEN, one, plan, server, succeeded};
 
 #[tokio::test(start_paused = true)]
 async fn who_was_at_it_goes_on_under_the_new_epoch() {
@@ -98,4 +98,21 @@ async fn a_server_that_stops_tells_nobody_to_stop() {
     assert_eq!(heard["lost"], json!([]), "it will be asked for again");
     assert_eq!(worker.beat(&[&job], 0).await["lost"], json!([]));
     assert!(begun.elapsed() < LEASE / 10, "nobody is kept waiting: {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_waits_only_for_what_is_at_work_there() {
+    let server = server();
+    let _held = server.start("held", one("p")).await;
+    let job = server.worker("w").job().await;
+    let _queued = server.start("queued", one("q")).await;
+    let begun = tokio::time::Instant::now();
+    server.app.dispatcher.close();
+    server.app.engine.drain(LEASE).await;
+    assert!(begun.elapsed() < LEASE / 10, "a job for a worker is no reason to stay: {:?}", begun.elapsed());
+    // Whoever has it keeps its result for the next server.
+    let report = json!({"worker": "w", "run": job["run"], "job": job["job"], "epoch": job["epoch"], "output": 1});
+    let (status, problem) = server.ask("POST", "/worker/complete", TOKEN, &report).await;
+    assert_eq!((status.as_u16(), &problem["code"]), (503, &json!("WND-3012")), "{problem}");
+    assert_eq!(server.worker("w").beat(&[&job], 0).await["lost"], json!([]));
 }

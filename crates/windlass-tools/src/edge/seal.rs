@@ -1,11 +1,13 @@
 //! References to secrets that travel through a run as texts: `<secret:alias:field:proof>`. The proof is made with a key
-//! of the machine that runs the engine, so that no text from elsewhere becomes one.
+//! of the machine that runs the engine, so that no text from elsewhere becomes one, and for one family of runs: references
+//! are shown to whoever may read a run, and one that is brought into another run is a text there. A definition's default
+//! has none, `<secret:alias:field:>`; each run that takes it gets one of its own.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use windlass_core::plan::{Plan, VariableKind};
-use windlass_runtime::{Gate, REFERENCE, outside};
+use windlass_runtime::{Gate, REFERENCE, has_reference, outside};
 use windlass_value::{Map, Value};
 
 use crate::http::uri::{escape, is_unreserved, unescape};
@@ -51,26 +53,30 @@ impl Seals {
         Seals { lenient: true, ..self }
     }
 
-    fn proof(&self, alias: &str, field: &str) -> Option<String> {
+    fn proof(&self, family: &str, alias: &str, field: &str) -> Option<String> {
         let key = (*self.key.get_or_init(|| (self.make)()))?;
-        let mut hash = blake3::keyed_hash(&key, format!("{alias}\0{field}").as_bytes()).to_hex().to_string();
+        let mut hasher = blake3::Hasher::new_keyed(&key);
+        for part in [family, alias, field] {
+            // Where one part ends is said, so that no two lists of parts look the same.
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        let mut hash = hasher.finalize().to_hex().to_string();
         hash.truncate(PROOF_CHARS);
         Some(hash)
     }
 
-    /// The reference to a field of a credential; none without a key.
-    pub fn seal(&self, alias: &str, field: &str) -> Option<String> {
-        let (shown_alias, shown_field) = (escape(alias, is_unreserved), escape(field, is_unreserved));
-        Some(format!("{REFERENCE}{shown_alias}:{shown_field}:{}{END}", self.proof(alias, field)?))
+    /// The reference to a field of a credential, for a family of runs; none without a key.
+    pub fn seal(&self, family: &str, alias: &str, field: &str) -> Option<String> {
+        Some(reference(alias, field, &self.proof(family, alias, field)?))
     }
 
-    /// The text in pieces: references that were made here, and what is between them.
-    pub(super) fn pieces<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
+    /// The text in pieces: references that were made here for this family, and what is between them.
+    pub(super) fn pieces<'a>(&self, family: &str, text: &'a str) -> Vec<Piece<'a>> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(REFERENCE) {
             let (plain, from) = rest.split_at(at);
-            match self.read(from) {
-                Some((seal, alias, field)) => {
+            match read(from).filter(|read| read.is_proven(self, family)) {
+                Some(Read { seal, alias, field, .. }) => {
                     pieces.extend([Piece::Plain(plain), Piece::Sealed { seal, alias, field }]);
                     rest = &from[seal.len()..];
                 }
@@ -84,18 +90,16 @@ impl Seals {
         pieces
     }
 
-    fn read<'a>(&self, from: &'a str) -> Option<(&'a str, String, String)> {
-        let seal = &from[..=from.find(END)?];
-        let mut parts = seal.strip_prefix(REFERENCE)?.strip_suffix(END)?.split(':');
-        let (alias, field, proof) = (unescape(parts.next()?), unescape(parts.next()?), parts.next()?);
-        (parts.next().is_none() && self.proof(&alias, &field)? == proof).then_some((seal, alias, field))
-    }
-
-    /// The value of a secure parameter with references in the place of what names secrets.
-    pub fn sealed(&self, value: &Value, kind: VariableKind) -> Sealed {
+    /// The value of a secure parameter with references in the place of what names secrets. Without a family they are for
+    /// none yet.
+    pub fn sealed(&self, value: &Value, kind: VariableKind, family: Option<&str>) -> Sealed {
+        let made = |(alias, field): (String, String)| match family {
+            Some(family) => self.seal(family, &alias, &field),
+            None => Some(reference(&alias, &field, "")),
+        };
         match value {
             Value::Null => Sealed::Good(Value::Null),
-            Value::Map(map) if map.contains_key(NAMED) => match (kind, self.named(map)) {
+            Value::Map(map) if map.contains_key(NAMED) => match (kind, named(map).and_then(made)) {
                 (VariableKind::String | VariableKind::Any, Some(seal)) => Sealed::Good(Value::from(seal)),
                 (_, None) => Sealed::Unusable,
                 _ => Sealed::NotWhole,
@@ -104,45 +108,86 @@ impl Seals {
             Value::Map(map) if kind == VariableKind::Object => {
                 let mut sealed = Map::new();
                 for (key, inner) in map.iter() {
-                    match inner {
-                        Value::Map(named) if named.contains_key(NAMED) => match self.named(named) {
-                            Some(seal) => drop(sealed.insert(key.clone(), seal)),
-                            None => return Sealed::Unusable,
-                        },
+                    let secret = match inner {
+                        Value::Map(map) if map.contains_key(NAMED) => named(map),
+                        Value::Str(text) if has_form(text) => named_in(text),
                         _ => return Sealed::Literal,
+                    };
+                    match secret.and_then(made) {
+                        Some(seal) => drop(sealed.insert(key.clone(), seal)),
+                        None => return Sealed::Unusable,
                     }
                 }
                 Sealed::Good(Value::map(sealed))
             }
-            Value::Str(text) if self.is_own(text) => Sealed::Good(value.clone()),
+            // As another run shows it, or a default: here it names the secret and proves nothing.
+            Value::Str(text) if has_form(text) => match named_in(text).and_then(made) {
+                Some(seal) => Sealed::Good(Value::from(seal)),
+                None => Sealed::Unusable,
+            },
             _ => Sealed::Literal,
         }
     }
 
-    fn named(&self, map: &Map) -> Option<String> {
-        let alias = map.get(NAMED).and_then(Value::as_str)?;
-        let field = map.get(FIELD).map_or(Some(""), Value::as_str)?;
-        let others = map.keys().any(|key| !matches!(&**key, NAMED | FIELD));
-        if others { None } else { self.seal(alias, field) }
-    }
-
-    /// Nothing but one reference, and one that was made here.
-    fn is_own(&self, text: &str) -> bool {
-        self.read(text).is_some_and(|(seal, ..)| seal.len() == text.len())
-    }
-
-    /// The defaults of secure parameters become references. Those that are written down as they are, are named.
+    /// The defaults of secure parameters become references for no family yet. Those that are written down as they are, are
+    /// named.
     pub fn seal_defaults(&self, plan: &mut Plan) -> Vec<(Arc<str>, Sealed)> {
         let mut literal = Vec::new();
         for parameter in plan.parameters.iter_mut().filter(|parameter| parameter.secure) {
             let Some(value) = &parameter.default else { continue };
-            match self.sealed(value, parameter.kind) {
+            match self.sealed(value, parameter.kind, None) {
                 Sealed::Good(sealed) => parameter.default = Some(sealed),
                 other => literal.push((parameter.name.clone(), other)),
             }
         }
         literal
     }
+}
+
+/// A text that has the form of a reference.
+struct Read<'a> {
+    seal: &'a str,
+    alias: String,
+    field: String,
+    proof: &'a str,
+}
+
+impl Read<'_> {
+    fn is_proven(&self, seals: &Seals, family: &str) -> bool {
+        seals.proof(family, &self.alias, &self.field).is_some_and(|proof| proof == self.proof)
+    }
+}
+
+/// The reference that the text begins with.
+fn read(from: &str) -> Option<Read<'_>> {
+    let seal = &from[..=from.find(END)?];
+    let mut parts = seal.strip_prefix(REFERENCE)?.strip_suffix(END)?.split(':');
+    let (alias, field, proof) = (unescape(parts.next()?), unescape(parts.next()?), parts.next()?);
+    parts.next().is_none().then_some(Read { seal, alias, field, proof })
+}
+
+fn reference(alias: &str, field: &str, proof: &str) -> String {
+    format!("{REFERENCE}{}:{}:{proof}{END}", escape(alias, is_unreserved), escape(field, is_unreserved))
+}
+
+/// Nothing but one reference.
+fn has_form(text: &str) -> bool {
+    read(text).is_some_and(|read| {
+        let whole = read.proof.is_empty() || read.proof.len() == PROOF_CHARS;
+        whole && read.seal.len() == text.len()
+    })
+}
+
+fn named_in(text: &str) -> Option<(String, String)> {
+    read(text).map(|read| (read.alias, read.field))
+}
+
+/// Whose which field it is.
+fn named(map: &Map) -> Option<(String, String)> {
+    let alias = map.get(NAMED).and_then(Value::as_str)?;
+    let field = map.get(FIELD).map_or(Some(""), Value::as_str)?;
+    let others = map.keys().any(|key| !matches!(&**key, NAMED | FIELD));
+    (!others).then(|| (alias.to_owned(), field.to_owned()))
 }
 
 /// What came of sealing a value.
@@ -175,14 +220,14 @@ impl Sealed {
 
 /// Secure parameters come as references; all else from outside holds none.
 impl Gate for Seals {
-    fn admit(&self, plan: &Plan, input: Value) -> Result<Value, String> {
+    fn admit(&self, plan: &Plan, family: &str, input: Value) -> Result<Value, String> {
         let Value::Map(map) = &input else { return Ok(outside(input)) };
         let mut admitted = Map::new();
         for (name, value) in map.iter() {
             let secure = plan.parameters.iter().find(|parameter| parameter.secure && *parameter.name == **name);
             let value = match secure {
                 None => outside(value.clone()),
-                Some(parameter) => match self.sealed(value, parameter.kind) {
+                Some(parameter) => match self.sealed(value, parameter.kind, Some(family)) {
                     Sealed::Good(sealed) => sealed,
                     Sealed::Literal if self.lenient => outside(value.clone()),
                     other => return Err(format!("the parameter `{name}` {}", other.problem())),
@@ -191,5 +236,17 @@ impl Gate for Seals {
             admitted.insert(name.clone(), value);
         }
         Ok(Value::map(admitted))
+    }
+
+    fn defaults(&self, plan: &Plan, family: &str) -> Result<Value, String> {
+        let mut defaults = Map::new();
+        for parameter in plan.parameters.iter().filter(|parameter| parameter.secure) {
+            let Some(value) = parameter.default.as_ref().filter(|value| has_reference(value)) else { continue };
+            match self.sealed(value, parameter.kind, Some(family)) {
+                Sealed::Good(sealed) => drop(defaults.insert(parameter.name.clone(), sealed)),
+                other => return Err(format!("the default of the parameter `{}` {}", parameter.name, other.problem())),
+            }
+        }
+        Ok(if defaults.is_empty() { Value::Null } else { Value::map(defaults) })
     }
 }

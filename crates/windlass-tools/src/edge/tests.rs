@@ -43,7 +43,7 @@ async fn through(edge: &Edge, input: &Value) -> (String, TaskOutcome, String) {
 
 #[tokio::test]
 async fn references_are_opened_going_in_and_struck_coming_out() {
-    let seal = seals().seal("api", "token").unwrap();
+    let seal = seals().seal("run", "api", "token").unwrap();
     let input = Value::object([("h", Value::from(format!("Bearer {seal}"))), ("n", Value::from(1i64))]);
     let (saw, outcome, event) = through(&edge(&[]), &input).await;
     assert_eq!(saw, format!(r#"{{"h":"Bearer {SECRET}","n":1}}"#));
@@ -55,10 +55,13 @@ async fn references_are_opened_going_in_and_struck_coming_out() {
 
 #[tokio::test]
 async fn what_was_not_made_here_is_not_opened() {
-    let own = seals().seal("api", "token").unwrap();
-    let other = Seals::new(|| Some([8; 32])).seal("api", "token").unwrap();
+    let own = seals().seal("run", "api", "token").unwrap();
+    let other = Seals::new(|| Some([8; 32])).seal("run", "api", "token").unwrap();
     for text in [
         other.as_str(),
+        // Of another run, and of none.
+        &seals().seal("other", "api", "token").unwrap(),
+        &seals().seal("", "api", "token").unwrap(),
         "<secret:api:token:>",
         "<secret:api:token>",
         "<secret:",
@@ -78,7 +81,7 @@ async fn what_was_not_made_here_is_not_opened() {
     });
     let outcome = edge(&[]).around(tools).get("t").unwrap().call(ToolCall::alone(Value::Null)).await;
     assert!(!has_reference(&outcome.output), "{outcome:?}");
-    let missing = seals().seal("nobody", "").unwrap();
+    let missing = seals().seal("run", "nobody", "").unwrap();
     let outcome = through(&edge(&[]), &Value::from(missing)).await.1;
     assert_eq!(&*outcome.error.unwrap().code, "UnknownCredential");
 }
@@ -133,8 +136,9 @@ fn empty_plan() -> windlass_core::plan::Plan {
 
 #[test]
 fn secure_parameters_come_as_references() {
-    let seal = |field: &str| seals().seal("api", field).unwrap();
+    let seal = |field: &str| seals().seal("run", "api", field).unwrap();
     let own = format!(r#"{{"text": "{}"}}"#, seal("token"));
+    let shown = format!(r#"{{"text": "{}"}}"#, seals().seal("other", "api", "token").unwrap());
     for (given, kept) in [
         (r#"{"text": {"$secret": "api"}}"#, Ok(format!(r#"{{"text":"{}"}}"#, seal("")))),
         (r#"{"text": {"$secret": "api", "field": "token"}}"#, Ok(format!(r#"{{"text":"{}"}}"#, seal("token")))),
@@ -143,6 +147,8 @@ fn secure_parameters_come_as_references() {
             Ok(format!(r#"{{"login":{{"user":"{}","password":"{}"}}}}"#, seal("user"), seal(""))),
         ),
         (own.as_str(), Ok(own.replace(": ", ":"))),
+        // Another run shows it so: it names the secret, and becomes this run's own.
+        (shown.as_str(), Ok(own.replace(": ", ":"))),
         (
             r#"{"open": "<secret:api:token:0>", "text": null}"#,
             Ok(r#"{"open":"<secret :api:token:0>","text":null}"#.to_owned()),
@@ -156,7 +162,7 @@ fn secure_parameters_come_as_references() {
         (r#"{"login": "hunter2"}"#, Err("is secure")),
         (r#"{"text": "<secret:api:token:0>"}"#, Err("is secure")),
     ] {
-        let admitted = seals().admit(&plan(), parse_json(given).unwrap()).map(|input| to_json(&input));
+        let admitted = seals().admit(&plan(), "run", parse_json(given).unwrap()).map(|input| to_json(&input));
         match kept {
             Ok(kept) => assert_eq!(admitted, Ok(kept), "{given}"),
             Err(why) => {
@@ -166,5 +172,21 @@ fn secure_parameters_come_as_references() {
         }
     }
     let without = Seals::new(|| None);
-    assert!(without.admit(&plan(), parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
+    assert!(without.admit(&plan(), "run", parse_json(r#"{"text": {"$secret": "api"}}"#).unwrap()).is_err());
+}
+
+#[test]
+fn a_default_is_a_reference_of_each_run() {
+    let mut plan = plan();
+    plan.parameters[0].default = Some(parse_json(r#"{"$secret": "api", "field": "token"}"#).unwrap());
+    plan.parameters[1].default = Some(parse_json(r#"{"password": {"$secret": "api"}}"#).unwrap());
+    assert!(seals().seal_defaults(&mut plan).is_empty());
+    assert_eq!(plan.parameters[0].default, Some(Value::from("<secret:api:token:>")));
+    for family in ["one", "other"] {
+        let seal = |field: &str| Value::from(seals().seal(family, "api", field).unwrap());
+        let login = Value::object([("password", seal(""))]);
+        let expected = Value::object([("text", seal("token")), ("login", login)]);
+        assert_eq!(seals().defaults(&plan, family), Ok(expected));
+    }
+    assert!(Seals::new(|| None).defaults(&plan, "one").is_err());
 }

@@ -22,10 +22,10 @@ impl Reducer<'_> {
         payload: &Value,
         origin: Option<&Origin>,
         to: Option<&Arc<str>>,
-        beside: &Value,
+        (beside, defaults): (&Value, &Value),
     ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
-            (Phase::Created, true) => self.start(payload, origin, beside),
+            (Phase::Created, true) => self.start(payload, origin, beside, defaults),
             (Phase::Created, false) => {
                 let why = "the run has not started".to_owned();
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
@@ -40,7 +40,7 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value) {
+    fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());
@@ -55,7 +55,7 @@ impl Reducer<'_> {
             fields.extend([("parent", Value::Str(parent)), ("trace", Value::Str(trace))]);
         }
         self.publish("".into(), "playbook.execution_requested", fields);
-        match self.program.parameters(input) {
+        match self.program.parameters_over(input, defaults) {
             Ok(parameters) => {
                 self.state.run.parameters = self.slim_merged(parameters);
                 self.publish("".into(), "workflow.started", [("definition", definition)]);

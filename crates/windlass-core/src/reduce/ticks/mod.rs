@@ -27,8 +27,8 @@ impl Reducer<'_> {
             return Ok(());
         }
         match kind {
-            TickKind::AddEvent { name, payload, origin, to, beside, .. } => {
-                self.add_event(name, payload, origin.as_deref(), to.as_ref(), beside)?;
+            TickKind::AddEvent { name, payload, origin, to, beside, defaults, .. } => {
+                self.add_event(name, payload, origin.as_deref(), to.as_ref(), (beside, defaults))?;
             }
             TickKind::StepResult { job, dispatch, outcome } => self.step_result(*job, *dispatch, outcome),
             TickKind::LeaseLost { job, dispatch } => self.lease_lost(*job, *dispatch),

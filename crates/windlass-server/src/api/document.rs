@@ -1,0 +1,120 @@
+//! What the routes do not say themselves: ids that nothing else has, refusals that can meet every call, and how callers
+//! prove who they are.
+
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::request_body::RequestBody;
+use utoipa::openapi::schema::empty;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, Content, OpenApi, Ref, RefOr, Response};
+
+use crate::auth::guard::{SCHEME, SIGNATURE};
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// Refusals that are no single route's: status, name and meaning.
+const REFUSALS: [(&str, &str, &str); 8] = [
+    ("400", "BadRequest", "the body, the query or a header does not fit"),
+    ("401", "Unauthenticated", "there is no such token, or no proof"),
+    ("403", "Forbidden", "the token has not the scope, or a page of another site asks"),
+    ("413", "TooLarge", "the body is too large"),
+    ("415", "MediaType", "the body is not of a type that this route takes"),
+    ("421", "Misdirected", "sent to a name that is not this server's"),
+    ("429", "TooMany", "too many requests; `Retry-After` says when to come again"),
+    ("503", "Unavailable", "not now: the server stops, or its store is busy or full"),
+];
+
+/// Makes one document of what the routes have said.
+pub fn finish(mut document: OpenApi) -> OpenApi {
+    let components = document.components.get_or_insert_default();
+    declare_schemes(components);
+    for (_, name, meaning) in REFUSALS {
+        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+        let mut response = Response::new(meaning);
+        response.content.insert(PROBLEM.to_owned(), problem.into());
+        components.responses.insert(name.to_owned(), response.into());
+    }
+    // The document has no sign for the rest of a path.
+    document.paths.paths = std::mem::take(&mut document.paths.paths)
+        .into_iter()
+        .map(|(path, item)| (path.replace("{*", "{"), item))
+        .collect();
+    for item in document.paths.paths.values_mut() {
+        let several = methods(item).filter(|(_, operation)| operation.is_some()).count() > 1;
+        for (method, operation) in methods(item) {
+            if let Some(operation) = operation {
+                complete(operation, method, several);
+            }
+        }
+    }
+    document
+}
+
+fn declare_schemes(components: &mut Components) {
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
+    components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
+    let about = "HMAC-SHA256 over the body by the trigger's secret. `webhook-signature` and `X-Hub-Signature-256` are taken \
+                 as well, and so is a token with the scope `run`.";
+    let header = ApiKeyValue::with_description("X-Windlass-Signature", about);
+    components.add_security_scheme(SIGNATURE, SecurityScheme::ApiKey(ApiKey::Header(header)));
+}
+
+fn complete(operation: &mut Operation, method: &str, several: bool) {
+    let signed = asks_for(operation, SIGNATURE);
+    let tag = operation.tags.iter().flatten().next().cloned().unwrap_or_default();
+    let id = operation.operation_id.take().unwrap_or_default();
+    // One handler of a hook serves several methods.
+    operation.operation_id = Some(match several && signed {
+        true => format!("{tag}_{id}_{method}"),
+        false => format!("{tag}_{id}"),
+    });
+    if signed && matches!(method, "post" | "put" | "patch") {
+        operation.request_body = Some(RefOr::T(delivery()));
+    }
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        if status.starts_with(['4', '5'])
+            && let Some(content) = response.content.shift_remove(JSON)
+        {
+            response.content.insert(PROBLEM.to_owned(), content);
+        }
+    }
+    let has_body = operation.request_body.is_some();
+    let takes = has_body || operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
+    let guarded = signed || asks_for(operation, SCHEME);
+    for (status, name, _) in REFUSALS {
+        let can_be = match status {
+            "400" => takes,
+            "413" => has_body,
+            // A delivery may be of any type.
+            "415" => has_body && !signed,
+            "421" => true,
+            _ => guarded,
+        };
+        if can_be {
+            let refusal = RefOr::Ref(Ref::from_response_name(name));
+            operation.responses.responses.entry(status.to_owned()).or_insert(refusal);
+        }
+    }
+}
+
+fn asks_for(operation: &Operation, scheme: &str) -> bool {
+    let all = operation.security.iter().flatten();
+    all.filter_map(|one| serde_json::to_value(one).ok()).any(|one| one.get(scheme).is_some())
+}
+
+/// What somebody sends to a trigger.
+fn delivery() -> RequestBody {
+    let mut body = RequestBody::new();
+    body.description = Some("JSON as data, text as text, anything else as `{$content-type, $content}`".to_owned());
+    for kind in [JSON, "text/*", "*/*"] {
+        body.content.insert(kind.to_owned(), Content::new(Some(empty())).into());
+    }
+    body
+}
+
+fn methods(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Option<Operation>)> {
+    let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
+    let names = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+    names.into_iter().zip([get, put, post, delete, options, head, patch, trace])
+}
