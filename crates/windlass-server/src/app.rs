@@ -46,8 +46,10 @@ pub struct Parts {
 /// What watches over requests, made from the options.
 pub(crate) struct Watch {
     pub hosts: Hosts,
-    /// Webhooks, by their paths.
+    /// Webhooks, by the names of definition and trigger.
     pub deliveries: Strangers,
+    /// Whoever calls them and proves nothing, by address.
+    pub unproven: Strangers,
     pub refusals_noted: Bucket,
     draining: watch::Sender<bool>,
     /// When the store was last tried, and why it could not be written.
@@ -62,6 +64,7 @@ impl App {
         let watch = Watch {
             hosts: Hosts::of(&parts.options),
             deliveries: Strangers::default(),
+            unproven: Strangers::default(),
             refusals_noted: Bucket::default(),
             draining: watch::channel(false).0,
             writable: tokio::sync::Mutex::default(),

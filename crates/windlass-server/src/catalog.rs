@@ -12,9 +12,12 @@ use windlass_core::Program;
 use windlass_core::plan::Plan;
 use windlass_runtime::{CalledBy, Engine, RuntimeError, real_now};
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
-use windlass_syntax::Report;
+use windlass_syntax::{Report, Severity};
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
+use crate::api::take::{NAMES, is_name, is_part, shown};
+use crate::problem::codes;
+use crate::triggers::schedule::{NEVER, Schedule};
 use crate::{Catalog, Compiler, Draft, Registered};
 
 pub const DEFINITION: &str = "definition";
@@ -223,6 +226,10 @@ impl Definitions {
     ) -> Result<Registration, Unregistered> {
         let view = View { definitions: self, engine };
         let compiled = compiler.compile(draft, &view).map_err(Unregistered::Invalid)?;
+        let unfit = unfit(&compiled.plan);
+        if !unfit.is_empty() {
+            return Err(Unregistered::Invalid(unfit));
+        }
         let (hash, program) = engine.add_plan(labelled(compiled.plan, labels))?;
         let (definition, new) = self.keep(engine.store().as_ref(), &program.plan, hash, by)?;
         Ok(Registration { definition, program, warnings: compiled.warnings, new })
@@ -337,6 +344,35 @@ impl Definitions {
     pub fn catalog<'a>(&'a self, engine: &'a Engine) -> impl Catalog + 'a {
         View { definitions: self, engine }
     }
+}
+
+/// What a server cannot do with a plan that could run: names that no address and no key can hold, times that never come.
+fn unfit(plan: &Plan) -> Vec<Report> {
+    let report = |message: String, hint: &str| Report {
+        code: codes::INVALID_DEFINITION,
+        severity: Severity::Error,
+        message,
+        file: shown(&plan.name),
+        line: 1,
+        column: 1,
+        end_line: 1,
+        end_column: 1,
+        hint: Some(hint.to_owned()),
+    };
+    let mut found = Vec::new();
+    if !is_name(&plan.name) {
+        found.push(report(format!("{:?} cannot be the name of a definition", shown(&plan.name)), NAMES));
+    }
+    for trigger in &plan.triggers {
+        if !is_part(&trigger.name) {
+            found.push(report(format!("{:?} cannot be the name of a trigger", shown(&trigger.name)), NAMES));
+        }
+        if Schedule::of(trigger, real_now()).is_ok_and(|schedule| schedule.is_some_and(|schedule| !schedule.comes())) {
+            let message = format!("the trigger `{}`: {NEVER}", shown(&trigger.name));
+            found.push(report(message, "look at the interval and the days of its recurrence"));
+        }
+    }
+    found
 }
 
 struct View<'a> {

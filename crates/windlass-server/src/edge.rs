@@ -19,7 +19,7 @@ use crate::audit::{BodyFacts, Line, Noted, Who};
 use crate::auth::gate::Passed;
 use crate::auth::{Declared, Peer, Scope};
 use crate::problem::codes;
-use crate::rate::{DELIVERIES, REFUSALS_NOTED, too_many};
+use crate::rate::{REFUSALS_NOTED, too_many};
 use crate::{App, Problem};
 use bodies::{AtEnd, Ending, Watched};
 
@@ -104,11 +104,6 @@ impl Asked {
         matches!(self.route(), "/api/v1/worker/complete" | "/api/v1/worker/fail" | "/api/v1/worker/leave")
     }
 
-    /// The definition and the trigger, without what comes behind them.
-    fn webhook(&self) -> String {
-        self.parameters.iter().take(2).map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("\0")
-    }
-
     fn line(&self, passed: &Passed, status: Option<StatusCode>, body: Option<BodyFacts>) -> Line {
         let who = passed.who().map(|who| Who { id: who.id.clone(), name: who.name.clone() });
         let signed = passed.is_signed().then(|| Who { id: "signature".to_owned(), name: "signature".to_owned() });
@@ -128,10 +123,6 @@ impl Asked {
 /// Before anything of the request is looked at.
 fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
     app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
-    if asked.is_delivery() {
-        let taken = app.watch().deliveries.take(asked.webhook(), DELIVERIES);
-        taken.map_err(|wait| too_many("deliveries to this webhook", wait))?;
-    }
     if app.is_draining() && asked.may_change() && !asked.brings_back() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
             .hint("nothing was done: ask again in a while")

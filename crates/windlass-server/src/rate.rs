@@ -14,7 +14,10 @@ use crate::problem::codes;
 /// Failed authentications of one address.
 pub const FAILURES: Rate = Rate::new(1, 20);
 
-/// Deliveries to one webhook.
+/// Deliveries from one address that prove nothing.
+pub const UNPROVEN: Rate = Rate::new(5, 50);
+
+/// Deliveries to one webhook, of those who have proven that they may make them.
 pub const DELIVERIES: Rate = Rate::new(100, 200);
 
 /// Refused calls that are noted in the audit log.

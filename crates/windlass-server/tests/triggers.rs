@@ -168,7 +168,7 @@ async fn settings_name_secrets_and_never_hold_them() {
     assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
     // The server was started without it: whoever calls hears neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
-        let body = serde_json::to_vec(&json!({"secret": gone})).expect("JSON");
+        let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
         let change = RecordChange::put("trigger", "shop/orders\0new", body, real_now());
         assert!(world.store.change_records(vec![change]).expect("writable"));
         let refused = world.send(bare(HOOK, &[("x-hub-signature-256", "sha256=00")], "{}")).await.is(503);
@@ -413,4 +413,93 @@ async fn a_schedule_counts_from_when_it_was_set_or_turned_on() {
     put(&world, path, json!({"schedule": null})).await.is(404);
     world.register(&hourly("")).await;
     put(&world, "/api/v1/definitions/tidy/triggers/tick", json!({"schedule": null})).await.is(422);
+}
+
+#[tokio::test]
+async fn whoever_is_slow_to_answer_keeps_no_schedule_waiting() {
+    let world = World::new();
+    let asks = hourly("").replace("tidy", "asks").replace(
+        r#""type": "recurrence","#,
+        r#""type": "http", "inputs": {"method": "GET", "uri": "http://127.0.0.1:9/"},"#,
+    );
+    world.register(&asks).await;
+    world.register(&hourly("")).await;
+    let scheduler = Scheduler::new(world.app.clone());
+    for hour in 1..4 {
+        in_time(scheduler.step(hours_from(real_now(), hour))).await;
+    }
+    assert_eq!(runs(&world.store).len(), 3);
+}
+
+#[tokio::test]
+async fn what_never_comes_is_refused() {
+    let world = World::new();
+    world.register(common::HELLO).await;
+    let path = "/api/v1/definitions/hello/triggers/never";
+    for cron in ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"] {
+        let refused = put(&world, path, json!({"schedule": {"cron": cron}})).await.is(422);
+        assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("never")), "{cron}: {refused}");
+    }
+    put(&world, path, json!({"schedule": {"cron": "0 0 29 2 *"}})).await.is(200);
+    let every = r#""frequency": "Hour", "interval": 1"#;
+    for never in [
+        r#""frequency": "Day", "interval": 9223372036854775807"#,
+        r#""frequency": "Second", "interval": 9223372036854775807"#,
+    ] {
+        let source = hourly("").replace(every, never);
+        assert_ne!(source, hourly(""));
+        let refused = world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+        assert!(refused.to_string().contains("tick"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_such_as_addresses_and_keys_can_hold() {
+    let world = World::new();
+    let long = "x".repeat(257);
+    for name in ["a\u{0}b", "a\nb", &long, ".", "..", "check"] {
+        let source = ORDERS.replace(r#""shop/orders""#, &json!(name).to_string());
+        let refused = world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+        assert!(refused["problems"][0]["hint"].is_string() || refused["hint"].is_string(), "{name:?}: {refused}");
+    }
+    let source = ORDERS.replace(r#""new""#, r#""pub\u0000hook""#);
+    world.ask(Method::POST, "/api/v1/definitions", Some(json!({"source": source}))).await.is(422);
+    world.register(ORDERS).await;
+    let path = "/api/v1/definitions/shop%2Forders/triggers/a%00b";
+    put(&world, path, json!({"schedule": {"cron": "0 * * * *"}})).await.is(422);
+    for id in ["changes", ".", ".."] {
+        let body = json!({"definition": "shop/orders", "id": id});
+        let reply = world.ask(Method::POST, "/api/v1/runs", Some(body)).await;
+        assert!(reply.status.is_client_error(), "{id}");
+    }
+}
+
+/// Whoever proves nothing uses up what their own address may ask for, and nothing of the webhook's.
+#[tokio::test]
+async fn strangers_close_no_webhook() {
+    let world = secured(ORDERS).await;
+    let from = |mut request: Request<Body>, address: &str| {
+        let peer = std::net::SocketAddr::new(address.parse().expect("an address"), 4_000);
+        request.extensions_mut().insert(windlass_server::auth::Peer(peer));
+        request
+    };
+    let wrong = |at: &str, address: &str| from(bare(at, &[("x-hub-signature-256", "sha256=00")], "{}"), address);
+    let mut seen = std::collections::BTreeSet::new();
+    for turn in 0..400 {
+        let at = if turn % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
+        seen.insert(world.send(wrong(at, "10.0.0.1")).await.status.as_u16());
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [401, 429]);
+    world.send(wrong(HOOK, "10.0.0.2")).await.is(401);
+    world.send(from(github(HOOK, "d-1", r#"{"n": 1}"#), "10.0.0.2")).await.is(202);
+    // Those who may call it share what it takes, however they write its address.
+    let mut last = 202;
+    for turn in 0..2_000 {
+        let at = if turn % 2 == 0 { HOOK } else { "/hooks/shop%2forders/%6eew" };
+        last = world.send(github(at, "d-2", r#"{"n": 0}"#)).await.status.as_u16();
+        if last == 429 {
+            break;
+        }
+    }
+    assert_eq!(last, 429);
 }

@@ -560,7 +560,7 @@ impl Inner {
 /// the newest run.
 pub fn is_run_id(id: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-    !id.is_empty() && id.len() <= 128 && id != "last" && id.chars().all(plain)
+    !id.is_empty() && id.len() <= 128 && !matches!(id, "last" | "changes" | "." | "..") && id.chars().all(plain)
 }
 
 /// Sorts by time of making; unique without asking anybody.

@@ -171,12 +171,22 @@ pub async fn of_path<S: Send + Sync>(parts: &mut Parts, state: &S, wanted: &str)
     found.ok_or_else(|| Problem::not_found(format!("the path has no `{wanted}`")))
 }
 
+/// Of a definition: what has a route of its own is none.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+    is_part(name) && name != "check"
 }
 
+/// What may be a part of an address and of a record's key.
+pub fn is_part(name: &str) -> bool {
+    let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
+    fits && !matches!(name, "." | "..")
+}
+
+/// What is said of names that are none.
+pub const NAMES: &str = "a name has 1 to 256 bytes, no line ends or control letters, and is not `.`, `..` or `check`";
+
 /// What somebody has written, as far as it can be repeated to them.
-fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(80).collect()
 }
 

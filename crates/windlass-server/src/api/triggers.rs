@@ -11,7 +11,7 @@ use windlass_runtime::real_now;
 use super::take::{self, Named, of_path};
 use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
-use crate::triggers::schedule::Schedule;
+use crate::triggers::schedule::{NEVER, Schedule};
 use crate::triggers::settings::{self, CronSettings, Firing, Settings};
 use crate::triggers::signature::Scheme;
 use crate::triggers::{CatchUp, is_called, listening};
@@ -154,7 +154,15 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for OfTrigger {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<OfTrigger, Problem> {
-        of_path(parts, state, "trigger").await.map(OfTrigger)
+        let name = of_path(parts, state, "trigger").await?;
+        match take::is_part(&name) {
+            true => Ok(OfTrigger(name)),
+            false => {
+                let detail = "this cannot be the name of a trigger";
+                let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail);
+                Err(problem.hint(take::NAMES))
+            }
+        }
     }
 }
 
@@ -198,11 +206,11 @@ pub async fn change(
         if let Some(secret) = &wanted.secret {
             settings.secret = Some(secret.clone()).filter(|secret| !secret.is_empty());
         }
+        settings.scheme = wanted.scheme.unwrap_or(settings.scheme);
         let turned_on = wanted.enabled == Some(true) && !settings.enabled;
         if turned_on || wanted.schedule.as_ref().is_some_and(|schedule| *schedule != settings.schedule) {
             settings.since = Some(now);
         }
-        settings.scheme = wanted.scheme.unwrap_or(settings.scheme);
         settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
         settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
         settings.catch_up = wanted.catch_up.unwrap_or(settings.catch_up);
@@ -250,7 +258,9 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
     }
     // The zone's own sentence says what zones are.
     Schedule::cron("0 0 * * *", schedule.time_zone.as_deref()).map_err(&refused)?;
-    Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map(drop).map_err(|why| {
+    let schedule = Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map_err(|why| {
         refused(why).hint("five fields: minute, hour, day of the month, month, day of the week; such as `0 8 * * 1-5`")
-    })
+    })?;
+    let next = schedule.coming().ok().and_then(|schedule| schedule.next(real_now()));
+    next.map(drop).ok_or_else(|| refused(NEVER.to_owned()).hint("look at the day, the month and the year"))
 }

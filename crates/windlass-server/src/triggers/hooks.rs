@@ -8,6 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,9 +24,10 @@ use super::settings::{self, Settings};
 use super::signature::{self, Scheme, Unproven};
 use super::{is_called, is_full, prefix, replies, was_made};
 use crate::api::take::of_path;
-use crate::auth::{Authority, Declared, Identity, Scope, gate, identify};
+use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
 use crate::problem::codes;
+use crate::rate::{DELIVERIES, UNPROVEN, neighbourhood, too_many};
 use crate::serve::BODY_BYTES_MAX;
 use crate::{App, Problem};
 
@@ -109,18 +111,30 @@ impl FromRequest<App> for Signed {
         if settings.secret.is_none() && !open {
             return Err(refused(closed(&definition.name, &trigger.name)));
         }
+        let from = stranger(&parts).filter(|_| !open);
+        if let Some(wait) = from.and_then(|from| app.watch().unproven.wait(from, UNPROVEN)) {
+            return Err(refused(too_many("deliveries that prove nothing, from this address", wait)));
+        }
+        let unproven = |problem: Problem| {
+            // That this one was too many is seen by the next.
+            let _ = from.map(|from| app.watch().unproven.take(from, UNPROVEN));
+            refused(problem)
+        };
         let body = whole(body).await?;
         let id = match &settings.secret {
             Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
                 signature::named(&parts.headers)
             }
             Some(reference) => {
-                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(refused)?;
+                let id = proven(settings.scheme, &parts.headers, &body, reference).map_err(unproven)?;
                 gate::signed(&parts);
                 Some(id)
             }
             None => signature::named(&parts.headers),
         };
+        // After the proof: strangers close no webhook to those who may call it.
+        let taken = app.watch().deliveries.take((&*definition.name, &*trigger.name), DELIVERIES);
+        taken.map_err(|wait| refused(too_many("deliveries to this webhook", wait)))?;
         if !(definition.enabled && settings.enabled) {
             let detail = format!("the trigger `{}` of `{}` is turned off", trigger.name, definition.name);
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, detail);
@@ -129,6 +143,12 @@ impl FromRequest<App> for Signed {
         let beside = request::beside(&trigger, &parts).map_err(refused)?;
         Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, beside, body, id })
     }
+}
+
+/// By whose refusals others of the same address are measured. A proxy on this machine brings everybody's.
+fn stranger(parts: &Parts) -> Option<[u8; 8]> {
+    let peer = parts.extensions.get::<Peer>()?.0.ip().to_canonical();
+    (!peer.is_loopback()).then(|| neighbourhood(peer))
 }
 
 fn may_run(who: Option<&Identity>) -> bool {

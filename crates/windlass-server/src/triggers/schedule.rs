@@ -17,6 +17,12 @@ use windlass_value::{Timestamp, Value};
 /// How far ahead it is looked for a day that fits.
 const DAYS_MAX: i32 = 366 * 30;
 
+/// Days of the week and of the year come together in every way within so many years.
+const CYCLE: std::ops::Range<i16> = 2024..2052;
+
+/// What is said of a schedule whose time is never there.
+pub const NEVER: &str = "the time of this schedule never comes";
+
 #[derive(Clone, Debug)]
 pub enum Schedule {
     Every(Box<Recurrence>),
@@ -90,9 +96,10 @@ impl Schedule {
         let empty = Value::Null;
         let schedule = settings.get("schedule").unwrap_or(&empty);
         let list = |name: &str| schedule.get(name).and_then(Value::as_list).unwrap_or_default();
-        let numbers = |name: &str| -> Vec<i8> {
+        let numbers = |name: &str| -> Result<Vec<i8>, String> {
             let small = |value: &Value| value.as_int().and_then(|number| i8::try_from(number).ok());
-            list(name).iter().filter_map(small).collect()
+            let odd = || format!("`{name}` of the schedule has something that is no small number");
+            list(name).iter().map(|value| small(value).ok_or_else(odd)).collect()
         };
         let week_days = list("weekDays").iter().filter_map(Value::as_str).map(week_day).collect::<Result<_, _>>()?;
         let occurrence = |value: &Value| -> Result<(Weekday, i8), String> {
@@ -109,12 +116,25 @@ impl Schedule {
             anchor,
             from_anchor: start.is_some(),
             end: end.map(|end| Timestamp(end.timestamp().as_microsecond())),
-            hours: numbers("hours"),
-            minutes: numbers("minutes"),
+            hours: numbers("hours")?,
+            minutes: numbers("minutes")?,
             week_days,
-            month_days: numbers("monthDays"),
+            month_days: numbers("monthDays")?,
             occurrences,
         })))
+    }
+
+    /// Whether there is any time that fits. Asked before a search: one that finds nothing takes very long.
+    pub fn comes(&self) -> bool {
+        match self {
+            Schedule::Every(recurrence) => recurrence.comes(),
+            Schedule::Cron { cron, .. } => has_a_day(cron),
+        }
+    }
+
+    /// The schedule, if its time ever comes.
+    pub fn coming(self) -> Result<Schedule, String> {
+        if self.comes() { Ok(self) } else { Err(NEVER.to_owned()) }
     }
 
     /// The first time after this one.
@@ -129,7 +149,29 @@ impl Schedule {
     }
 }
 
+fn has_a_day(cron: &Cron) -> bool {
+    use croner::Weekday::{Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
+    const DAYS: [croner::Weekday; 7] = [Sunday, Monday, Tuesday, Wednesday, Thursday, Friday, Saturday];
+    let fits = |date: Date| {
+        let (year, month, day) = (i32::from(date.year()), date.month().unsigned_abs(), date.day().unsigned_abs());
+        let week_day = DAYS[usize::from(date.weekday().to_sunday_zero_offset().unsigned_abs()) % 7];
+        cron.pattern.day_match(year, month.into(), day.into(), week_day).unwrap_or(false)
+    };
+    let months =
+        || (1..=12_i8).filter(|month| cron.pattern.month_match((*month).unsigned_abs().into()).unwrap_or(false));
+    let days = |year: i16, month: i8| (1..=31_i8).filter_map(move |day| Date::new(year, month, day).ok());
+    CYCLE.flat_map(|year| months().map(move |month| (year, month))).any(|(year, month)| days(year, month).any(fits))
+}
+
 impl Recurrence {
+    /// Apart from its end: one that is over has come.
+    fn comes(&self) -> bool {
+        let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
+        let far = Timestamp(anchor.0.saturating_add(i64::from(DAYS_MAX) * 86_400 * 1_000_000));
+        let endless = Recurrence { end: None, ..self.clone() };
+        endless.next(anchor).is_some_and(|next| next <= far)
+    }
+
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let anchor = Timestamp(self.anchor.timestamp().as_microsecond());
         // One that begins at a given time fires at that time as well.

@@ -1,6 +1,7 @@
 //! Looks at all schedules and fires what is due. The time is given: trials give any they like.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::plan::Trigger;
@@ -18,8 +19,29 @@ use crate::catalog::Definition;
 /// Schedules that another server has changed are seen this late at most.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// Triggers that ask somebody at the same time. The others wait for the next look.
+const ASKING_MAX: usize = 16;
+
+/// How long somebody may take to answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+#[derive(Clone)]
 pub struct Scheduler {
     app: App,
+    /// Those that ask just now, by their definitions and names.
+    asking: Arc<Mutex<BTreeSet<(Arc<str>, Arc<str>)>>>,
+}
+
+/// One that asks. Dropped, it does no longer.
+struct Asking {
+    scheduler: Scheduler,
+    who: (Arc<str>, Arc<str>),
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.scheduler.asking.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.who);
+    }
 }
 
 /// A trigger with a schedule.
@@ -76,6 +98,7 @@ pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
         for trigger in program.plan.triggers.iter().filter(|trigger| fires(&trigger.kind)) {
             let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
             let Some(schedule) = Schedule::of(trigger, definition.current.registered_at).transpose() else { continue };
+            let schedule = schedule.and_then(Schedule::coming);
             found.push(Listening {
                 trigger: trigger.name.clone(),
                 kind: trigger.kind.clone(),
@@ -95,7 +118,7 @@ pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
             trigger: trigger.into(),
             kind: "schedule".into(),
             planned: None,
-            schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()),
+            schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()).and_then(Schedule::coming),
             enabled: definition.enabled && settings.enabled,
             catch_up: settings.catch_up,
             since: settings.since,
@@ -121,7 +144,7 @@ enum Fired {
 
 impl Scheduler {
     pub fn new(app: App) -> Scheduler {
-        Scheduler { app }
+        Scheduler { app, asking: Arc::default() }
     }
 
     /// Until the server stops.
@@ -145,11 +168,46 @@ impl Scheduler {
         // What cannot be read now is looked at again soon.
         let listening = listening(&self.app).unwrap_or_default();
         let mut next: Option<Timestamp> = None;
-        for one in &listening {
-            let due = self.look(one, now).await.unwrap_or_default();
+        for one in listening {
+            // Whoever is slow to answer keeps nobody else waiting.
+            if &*one.kind == "http" && self.is_due(&one, now) {
+                self.look_apart(one, now);
+                continue;
+            }
+            let due = self.look(&one, now).await.unwrap_or_default();
             next = next.into_iter().chain(due).min();
         }
         next
+    }
+
+    fn is_due(&self, one: &Listening, now: Timestamp) -> bool {
+        let firing = settings::read(&*self.app.store, settings::FIRING, &one.definition.name, &one.trigger);
+        firing.is_ok_and(|firing| one.next(&firing).is_some_and(|next| next <= now))
+    }
+
+    /// In a task of its own, unless it is at it already or too many others are.
+    fn look_apart(&self, one: Listening, now: Timestamp) {
+        let who = (one.definition.name.clone(), one.trigger.clone());
+        {
+            let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+            if asking.len() >= ASKING_MAX || !asking.insert(who.clone()) {
+                return;
+            }
+        }
+        let asking = Asking { scheduler: self.clone(), who };
+        tokio::spawn(async move {
+            let app = asking.scheduler.app.clone();
+            let mut draining = app.draining();
+            let looked = tokio::select! {
+                _ = draining.wait_for(|draining| *draining) => return,
+                looked = asking.scheduler.look(&one, now) => looked,
+            };
+            drop(asking);
+            // What could not be noted is asked again at the next look.
+            if looked.is_ok() {
+                app.definitions.wake();
+            }
+        });
     }
 
     async fn look(&self, one: &Listening, now: Timestamp) -> Result<Option<Timestamp>, RuntimeError> {
@@ -204,7 +262,10 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Fired, RuntimeError> {
         let inputs = one.planned.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
-        match poll::ask(self.app.engine.tools(), &inputs.unwrap_or_default(), firing.ask_at.as_deref(), now).await {
+        let inputs = inputs.unwrap_or_default();
+        let asked = poll::ask(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now);
+        let late = || Asked::Failed(format!("there was no answer within {} s", ANSWERS_WITHIN.as_secs()));
+        match tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or_else(|_| late()) {
             Asked::Fires { body, beside } => self.fire(one, due, body, beside).await,
             Asked::Later { not_before, at } => Ok(Fired::Later { not_before, at }),
             Asked::Failed(why) => Ok(Fired::Failed(why)),

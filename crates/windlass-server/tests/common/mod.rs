@@ -267,6 +267,8 @@ fn tools(gates: &watch::Sender<BTreeSet<String>>) -> Tools {
     let gates = gates.clone();
     Tools::new()
         .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
+        // Whoever is asked never answers.
+        .with_fn("http", |_| std::future::pending())
         .with_fn("echo", |call| async move { TaskOutcome::success(call.input) })
         .with_fn("fail", |_| async {
             TaskOutcome::failure(ErrorInfo::new("503", "http", "not now").hint("look at `windlass events RUN`"))

@@ -153,21 +153,6 @@ async fn whoever_guesses_is_slowed_down_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_called_so_often_and_no_more() {
-    let world = with_routes(ServerOptions::default());
-    let deliver = |trigger: &str| asking("POST", &format!("/api/v1/hooks/sync/{trigger}"), None, Some(json!({})));
-    let mut last = StatusCode::OK;
-    for _ in 0..2_000 {
-        last = world.ask(deliver("a")).await.status;
-        if last == StatusCode::TOO_MANY_REQUESTS {
-            break;
-        }
-    }
-    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(world.ask(deliver("b")).await.status, StatusCode::OK);
-}
-
-#[tokio::test]
 async fn errors_of_the_routes_are_problems() {
     let world = with_routes(ServerOptions::default());
     let take = |kind: &str, body: Body| {
