@@ -12,7 +12,9 @@ pub fn ui(rest: &[String]) -> bool {
         return false;
     }
     let folder = folder();
-    let ready = npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]) && npm(&["run", "types"]);
+    // Packages come over a network, which may fail once.
+    let installed = (0..3).any(|_| npm(&["ci", "--ignore-scripts", "--no-audit", "--no-fund"]));
+    let ready = installed && npm(&["run", "types"]);
     match (ready, check) {
         (false, _) => false,
         (true, false) => npm(&["run", "build"]),
