@@ -22,7 +22,7 @@ const TINY: &str = r#"{"actions": {"say": {"type": "compose", "inputs": "hello"}
 
 /// One effect a turn, done at once.
 const BUSY: &str = r#"{"type": "until", "name": "busy", "condition": "@greaterOrEquals(variables('loopIndex'), TURNS)",
-    "limit": {"count": 100000, "timeout": "PT1H"}, "actions": {"work": {"type": "noop", "inputs": "@variables('loopIndex')"}}}"#;
+    "limit": {"count": 100000, "timeout": "PT1H"}, "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}"#;
 
 /// In the middle of a loop, waiting for its time, and at a call that takes long.
 const ACTIVE: [(&str, &str); 3] = [
@@ -30,7 +30,7 @@ const ACTIVE: [(&str, &str); 3] = [
     (
         "loops",
         r#"{"type": "until", "name": "polls", "condition": "@equals(1, 2)", "delay": "PT10S",
-        "limit": {"count": 100000, "timeout": "P1D"}, "actions": {"look": {"type": "noop", "inputs": 1}}}"#,
+        "limit": {"count": 100000, "timeout": "PT6H"}, "actions": {"look": {"type": "activity", "inputs": {"activityName": "noop", "input": 1}}}}"#,
     ),
     ("calls", r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"}}}}"#),
 ];
@@ -56,7 +56,7 @@ impl Server {
         let program =
             program.filter(|program| program.exists()).ok_or("the program is not built: cargo build --release")?;
         let settings = store.with_extension("toml");
-        let rules = "[server]\nrate = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
+        let rules = "[limits]\nloop_turns_max = 1000000\n[server]\nrate = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
         std::fs::write(&settings, rules).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         command.args(["serve", "--json", "--bind", "127.0.0.1:0", "--store"]).arg(store).arg("--config").arg(settings);
@@ -68,7 +68,7 @@ impl Server {
         let told = parse_json(&line).map_err(|_| format!("it does not start: {line}"))?;
         let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let address = text("address").trim_start_matches("http://").parse().map_err(|_| line.clone())?;
-        let token = std::fs::read_to_string(text("token_file")).map_err(|error| error.to_string())?.trim().to_owned();
+        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
         Ok(Server { child, address, token, store: store.to_owned() })
     }
 
@@ -240,7 +240,6 @@ pub fn readers() -> Vec<String> {
 }
 
 async fn read_while_running(server: &Arc<Server>, readers: usize, turns: u64) -> Result<(f64, u64), String> {
-    // Paused before it begins: the readers are there when it does.
     let run = format!("busy-{readers}");
     let input = format!(r#","id":"{run}""#);
     let begun = Instant::now();
