@@ -17,7 +17,9 @@ if (!program) {
 const out = fileURLToPath(new URL("out", import.meta.url));
 /** What is promised holds for a machine that has nothing else to do: where many wait for each core, everybody waits longer. */
 const busy = Math.max(1, loadavg()[0] / availableParallelism());
-const limits = { loop_ms: Math.round(Number(process.env.WINDLASS_LOOP_MS ?? 200) * busy) };
+/** The promise is that of an optimised program; one that was built for debugging is several times slower in the server. */
+const build = /[\\/]debug[\\/]/.test(program) ? 4 : 1;
+const limits = { loop_ms: Math.round(Number(process.env.WINDLASS_LOOP_MS ?? 200) * busy * build) };
 
 const started = await startServer(program);
 const server = process.env.WINDLASS_FRESH_PAGE ? await withFreshPage(started) : started;
