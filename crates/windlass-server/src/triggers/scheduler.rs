@@ -25,11 +25,14 @@ const ASKING_MAX: usize = 16;
 /// How long somebody may take to answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
+/// Triggers, by their definition and their name.
+type Askers = BTreeSet<(Arc<str>, Arc<str>)>;
+
 #[derive(Clone)]
 pub struct Scheduler {
     app: App,
     /// Those that ask just now, by their definitions and names.
-    asking: Arc<Mutex<BTreeSet<(Arc<str>, Arc<str>)>>>,
+    asking: Arc<Mutex<Askers>>,
 }
 
 /// One that asks. Dropped, it does no longer.
