@@ -211,7 +211,7 @@ fn what_a_server_runs_itself() {
     let text = format!("{PLAYBOOK}workflow: [{{step: start, tool: {{kind: shell, cmds: [ls]}}}}]\n");
     let (_, warnings) = compiled("own", &text, "").expect("a playbook");
     assert!(warnings[0].starts_with("WND-1297:") && warnings[0].contains("windlass worker"), "{warnings:?}");
-    let agent = "name: own\nagents: {a: {description: d, prompt: x, model: anthropic/claude-sonnet-4-6}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
+    let agent = "name: own\nagents: {a: {description: d, prompt: x, model: ollama/llama3}}\nsteps: [{id: s, agent: a, instructions: y}]\n";
     let (_, warnings) = compiled("own", agent, "").expect("a workflow");
     assert!(warnings[0].contains("if the model calls one") && !warnings[0].contains("the step waits"), "{warnings:?}");
     let (_, warnings) = compiled("own", &text, "[server]\ntools = [\"shell\"]\n").expect("a playbook");
