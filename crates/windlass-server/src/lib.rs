@@ -9,8 +9,6 @@
 //! What is absent here: dialects, files of users, the terminal. No handler answers unless an authorisation type was taken
 //! (`auth::gate`). No changing call is answered before what it changed is durable.
 
-#![allow(clippy::result_large_err, reason = "a problem is made once a request, when it ends")]
-
 pub mod api;
 mod app;
 pub mod audit;

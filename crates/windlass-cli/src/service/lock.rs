@@ -71,3 +71,10 @@ impl StoreLock {
             .and_then(|_| self.file.write_all(text.as_bytes()));
     }
 }
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is just being started has the file open too until it is another program.
+        let _ = self.file.unlock();
+    }
+}

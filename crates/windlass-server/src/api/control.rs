@@ -95,8 +95,7 @@ pub struct Restarted {
 
 /// Stops a run between two tasks.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
 pub async fn pause(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -110,8 +109,7 @@ pub async fn pause(
 
 /// Goes on with a run that was paused, or that nobody runs.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/resume", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
 pub async fn resume(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -133,8 +131,7 @@ pub async fn resume(
 
 /// Ends a run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/cancel", tag = "control", request_body = Option<Cancel>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
 pub async fn cancel(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -150,8 +147,7 @@ pub async fn cancel(
 
 /// Tells a run what it waits for, or will wait for.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
-    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
 pub async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -176,8 +172,7 @@ pub async fn signal(
 ///
 /// What had gone well is taken over, as long as it is asked for the same.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/retry", tag = "control", request_body = Option<RetryBody>, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = Retried), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "the new run is started", body = Retried), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has not ended, or nothing in it has failed", body = Problem)))]
 pub async fn retry(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -193,8 +188,7 @@ pub async fn retry(
 
 /// Does a run again from a step or a turn on, as a new run.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/restart", tag = "control", request_body = RestartBody, params(("run" = String, Path)),
-    responses((status = 202, description = "the new run is started", body = Restarted), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 202, description = "the new run is started", body = Restarted), (status = 404, description = "there is no such run", body = Problem), (status = 422, description = "nothing has begun there, or it sees no such variable", body = Problem)))]
 pub async fn restart(
     _: Allowed<Control>,
     State(app): State<App>,

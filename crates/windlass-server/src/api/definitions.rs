@@ -201,8 +201,7 @@ pub struct GraphQuery {
 /// version. Runs that have begun go on with the version they have.
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = Register,
     responses((status = 201, description = "registered", body = Registered), (status = 200, description = "nothing new", body = Registered),
-        (status = 422, description = "it has problems; each is in `problems`", body = Problem)),
-    security(("token" = ["admin"])))]
+        (status = 422, description = "it has problems; each is in `problems`", body = Problem)))]
 pub async fn register(
     allowed: Allowed<Admin>,
     State(app): State<App>,
@@ -223,8 +222,7 @@ pub async fn register(
 
 /// Looks at a definition without registering it.
 #[utoipa::path(post, path = "/api/v1/definitions/check", tag = "definitions", request_body = Check,
-    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = Checked)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "what is wrong with it, and its graph if nothing is", body = Checked)))]
 pub async fn check(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -249,8 +247,7 @@ pub async fn check(
 
 /// All definitions, by name.
 #[utoipa::path(get, path = "/api/v1/definitions", tag = "definitions", params(ListQuery),
-    responses((status = 200, description = "a page; `next` is the name for `after`", body = Page<DefinitionSummary>)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "a page; `next` is the name for `after`", body = Page<DefinitionSummary>)))]
 pub async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -279,8 +276,7 @@ pub async fn list(
 /// A definition as starts take it.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}", tag = "definitions",
     params(("name" = String, Path, description = "a `/` in it is written `%2F`")),
-    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "its current version", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
 pub async fn get(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -291,8 +287,7 @@ pub async fn get(
 
 /// The versions of a definition, newest first.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions", tag = "definitions", params(("name" = String, Path), VersionsQuery),
-    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<VersionSummary>), (status = 404, description = "there is no such definition", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "a page; `next` is the number for `before`", body = Page<VersionSummary>), (status = 404, description = "there is no such definition", body = Problem)))]
 pub async fn versions(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -324,8 +319,7 @@ pub async fn versions(
 /// One version of a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/versions/{version}", tag = "definitions",
     params(("name" = String, Path), ("version" = u64, Path)),
-    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "as it was registered", body = DefinitionDetail), (status = 404, description = "there is none", body = Problem)))]
 pub async fn version(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -337,8 +331,7 @@ pub async fn version(
 
 /// What can happen in a definition.
 #[utoipa::path(get, path = "/api/v1/definitions/{name}/graph", tag = "definitions", params(("name" = String, Path), GraphQuery),
-    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "nodes and edges", body = Object), (status = 404, description = "there is none", body = Problem)))]
 pub async fn graph(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -354,8 +347,7 @@ pub async fn graph(
 
 /// Lets the triggers of a definition start runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/enable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may", body = Enabled), (status = 404, description = "there is none", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 200, description = "they may", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
 pub async fn enable(
     _: Allowed<Control>,
     State(app): State<App>,
@@ -366,8 +358,7 @@ pub async fn enable(
 
 /// Keeps the triggers of a definition from starting runs.
 #[utoipa::path(post, path = "/api/v1/definitions/{name}/disable", tag = "definitions", params(("name" = String, Path)),
-    responses((status = 200, description = "they may not", body = Enabled), (status = 404, description = "there is none", body = Problem)),
-    security(("token" = ["control"])))]
+    responses((status = 200, description = "they may not", body = Enabled), (status = 404, description = "there is none", body = Problem)))]
 pub async fn disable(
     _: Allowed<Control>,
     State(app): State<App>,

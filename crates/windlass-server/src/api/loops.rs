@@ -138,8 +138,7 @@ pub struct StripQuery {
 
 /// The loops of a run.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/loops", tag = "loops", params(("run" = String, Path), LoopsQuery),
-    responses((status = 200, description = "a page; `next` is the path for `after`", body = Page<LoopInfo>), (status = 404, description = "there is no such run", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "a page; `next` is the path for `after`", body = Page<LoopInfo>), (status = 404, description = "there is no such run", body = Problem)))]
 pub async fn list(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -216,8 +215,7 @@ fn infos(app: &App, row: &RunRow, paths: Vec<String>, live: &[Live]) -> Result<V
 
 /// The turns of a loop.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/turns", tag = "loops", params(("run" = String, Path), TurnsQuery),
-    responses((status = 200, description = "a page; `next` is the turn for `from`", body = Turns), (status = 404, description = "there is no such run or loop", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "a page; `next` is the turn for `from`", body = Turns), (status = 404, description = "there is no such run or loop", body = Problem)))]
 pub async fn turns(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -249,8 +247,7 @@ pub async fn turns(
 
 /// All turns of a loop at a glance.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/strip", tag = "loops", params(("run" = String, Path), StripQuery),
-    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = Problem)),
-    security(("token" = ["read"])))]
+    responses((status = 200, description = "cells of equal size, one a turn if there is room", body = Strip), (status = 404, description = "there is no such run or loop", body = Problem)))]
 pub async fn strip(
     _: Allowed<Read>,
     State(app): State<App>,

@@ -90,7 +90,7 @@ pub(super) struct Log {
     next: u64,
     last_hash: [u8; 32],
     buffer: Vec<u8>,
-    _lock: File,
+    lock: File,
 }
 
 impl Log {
@@ -138,7 +138,7 @@ impl Log {
             next: number + 1,
             last_hash,
             buffer: Vec::new(),
-            _lock: lock,
+            lock,
         };
         Ok((log, cut))
     }
@@ -179,6 +179,13 @@ impl Log {
         sync_directory(&self.directory)?;
         (self.bytes, self.first) = (0, self.next);
         Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is just being started has the file open too until it is another program.
+        let _ = self.lock.unlock();
     }
 }
 
