@@ -9,8 +9,10 @@ mod durable;
 mod engine;
 mod expressions;
 mod http;
+mod peers;
 mod playbooks;
 mod program;
+mod readers;
 mod reducer;
 mod served;
 mod steps;
@@ -22,7 +24,7 @@ struct Figure {
     measure: fn() -> Vec<String>,
 }
 
-const FIGURES: [Figure; 24] = [
+const FIGURES: [Figure; 25] = [
     Figure {
         key: "a",
         what: "turns of a compute-only until loop, one core",
@@ -149,13 +151,19 @@ const FIGURES: [Figure; 24] = [
         key: "u",
         what: "one busy run with readers of its events",
         target: "the same rate with 1,000",
-        measure: served::readers,
+        measure: readers::readers,
     },
     Figure {
         key: "v",
         what: "kill -9 of a server with 1,000 active runs, and its return",
         target: "ready within 5 s",
         measure: served::recovery,
+    },
+    Figure {
+        key: "w",
+        what: "the same asked of a peer on this machine, if one is installed",
+        target: "faster than it",
+        measure: peers::restate,
     },
 ];
 
@@ -167,6 +175,12 @@ fn main() {
     {
         if let Some(figure) = FIGURES.iter().find(|figure| figure.key == key) {
             (figure.measure)().iter().for_each(|line| println!("    {line}"));
+        }
+        return;
+    }
+    if let Some(("--readers", rest)) = arguments.split_first().map(|(flag, rest)| (flag.as_str(), rest)) {
+        if let Err(why) = readers::child(rest) {
+            eprintln!("{why}");
         }
         return;
     }

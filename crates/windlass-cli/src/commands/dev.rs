@@ -31,7 +31,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         dev: true,
         ..usual
     };
-    service::runtime()?.block_on(async {
+    service::on_threads(async |front| {
         let mut interrupts = Interrupts::listen()?;
         let plan = Plan {
             settings: &settings,
@@ -46,7 +46,7 @@ pub fn dev(global: &Global, args: &args::Dev) -> Result<Exit, Failure> {
         let gate = Arc::new(crate::secrets::seals(&settings).lenient());
         let tools = crate::tools::trusted(&settings)?;
         let base = Base::open(plan, &tools, &crate::secrets::edge(&settings)?, gate)?;
-        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new()))).await?;
+        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), Vec::new())), &front).await?;
         let log = service.log;
         let folder = Folder::new(roots, settings.clone(), service.app.clone(), Paint::stderr(global.no_color), log);
         let folder = looked(folder).await?;

@@ -22,7 +22,7 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
     }
     let settings = Arc::new(Settings::load(global)?);
     let options = options(args, &settings);
-    service::runtime()?.block_on(async {
+    service::on_threads(async |front| {
         // Listened for from the beginning: whoever stops a server while it starts means it.
         let interrupts = Interrupts::listen()?;
         let log = Log::new(args.log);
@@ -36,7 +36,7 @@ pub fn serve(global: &Global, args: &args::Serve) -> Result<Exit, Failure> {
         };
         let ServerTools { tools, remote, edge, gate } = server_tools(&settings)?;
         let base = Base::open(plan, &tools, &edge, gate)?;
-        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote))).await?;
+        let service = base.serve(Arc::new(CatalogCompiler::new(settings.clone(), remote)), &front).await?;
         log.say("started", &[("address", Value::from(service.address.as_str()))]);
         service.tell(global, !global.json && std::io::stdout().is_terminal())?;
         service.until_stopped(interrupts).await

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use windlass_runtime::{Engine, EngineOptions, Gate, Tools};
 use windlass_server::auth::tokens::Secret;
 use windlass_server::auth::{Keys, first_token};
@@ -36,10 +36,21 @@ const RELEASE_AFTER: Duration = Duration::from_secs(10);
 /// What a collector has not taken by then is let go of.
 const TRACES_WITHIN: Duration = Duration::from_secs(2);
 
+/// Runs a server. Runs turn on threads of their own, and whoever asks is answered on others, so that a thousand who read
+/// do not stand in line before the work they read about.
+pub fn on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, Failure>) -> Result<T, Failure> {
+    let front = threads("windlass-front")?;
+    let done = threads("windlass-runs")?.block_on(service(front.handle().clone()));
+    // Whoever still reads does not keep it from going.
+    front.shutdown_background();
+    done
+}
+
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
-pub fn runtime() -> Result<Runtime, Failure> {
+fn threads(name: &str) -> Result<Runtime, Failure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    let made =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
     made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))
 }
 
@@ -100,8 +111,8 @@ impl Base {
         Ok(Base { store, engine, dispatcher, lock, directory, options, limits, log })
     }
 
-    /// Lets others reach it.
-    pub async fn serve(self, compiler: Arc<dyn Compiler>) -> Result<Service, Failure> {
+    /// Lets others reach it, on threads of their own.
+    pub async fn serve(self, compiler: Arc<dyn Compiler>, front: &Handle) -> Result<Service, Failure> {
         let Base { store, engine, dispatcher, mut lock, directory, options, limits, log } = self;
         let token = match (&directory, options.open) {
             (_, true) => None,
@@ -136,7 +147,8 @@ impl Base {
         };
         let app = App::new(parts);
         let traces = traces::start(&app, log)?;
-        let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
+        let running = front.spawn(windlass_server::serve(app.clone())).await;
+        let running = running.map_err(|error| Failure::usage(error.to_string()))?.map_err(start_failure)?;
         tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, watch};
 use windlass_core::plan::Plan;
 use windlass_core::{Event, Limits, Program};
@@ -112,6 +113,8 @@ pub struct Engine {
 }
 
 pub(crate) struct Inner {
+    /// Where its runs turn.
+    runtime: Handle,
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
     pub owner: Owner,
@@ -249,12 +252,13 @@ impl RunHandle {
 }
 
 impl Engine {
-    /// Must be called inside a tokio runtime.
+    /// Must be called inside a tokio runtime: there its runs turn, whoever starts them from wherever.
     pub fn new(store: Arc<dyn Store>, options: EngineOptions) -> Result<Engine, RuntimeError> {
         let owner = store.open_owner()?;
         let write: Arc<dyn Store> = store.clone();
         let writer = GroupWriter::with(write, WriterLimits::default(), options.commit_hook)?;
         let inner = Arc::new(Inner {
+            runtime: Handle::current(),
             store,
             writer: Arc::new(writer),
             owner,

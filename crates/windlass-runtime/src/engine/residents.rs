@@ -142,7 +142,7 @@ impl Inner {
         };
         let looping = ControlLoop::new(program, state, blobs, hosted, first);
         let engine = self.clone();
-        let task = tokio::spawn(async move {
+        let task = self.runtime.spawn(async move {
             let exit = super::aside::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
             engine.left(&run, epoch, waiting, exit)
@@ -281,7 +281,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
 impl Inner {
     /// A child's id comes from its parent and its place there, so starting it twice starts it once.
     fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, mends: Option<String>) {
-        tokio::spawn(async move {
+        self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
             let engine = super::Engine { inner: self.clone() };
             let told = match engine.start_named(parent, child, clock, mends).await {

@@ -1,5 +1,7 @@
 //! Events as bytes, in both forms at once: a line of NDJSON is a part of the same event for SSE.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_runtime::show::{Piece, event_value};
 use windlass_value::Value;
@@ -9,7 +11,8 @@ use windlass_value::Value;
 pub struct Batch {
     pub last: u64,
     bytes: Bytes,
-    marks: Vec<Mark>,
+    /// Shared: every reader has a clone of the batch.
+    marks: Arc<[Mark]>,
 }
 
 /// Where an event is in the bytes.

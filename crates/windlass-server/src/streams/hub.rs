@@ -32,6 +32,14 @@ pub struct Hub {
     ring: Mutex<Ring>,
     moved: Notify,
     feeding: Mutex<Option<AbortHandle>>,
+    behind: tokio::sync::Mutex<Behind>,
+}
+
+/// What those who are behind were given last. Many fall behind together, and all of them ask for the same.
+#[derive(Default)]
+struct Behind {
+    batches: VecDeque<(u64, Batch)>,
+    bytes: usize,
 }
 
 struct Ring {
@@ -89,7 +97,7 @@ impl Hubs {
         }
         open.retain(|_, hub| hub.strong_count() > 0);
         let ring = Ring { batches: VecDeque::new(), bytes: 0, before: newest, newest, over: None };
-        let hub = Arc::new(Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() });
+        let hub = Arc::new(Hub::new(ring));
         open.insert(run.clone(), Arc::downgrade(&hub));
         drop(open);
         let task = tokio::spawn(feed(Arc::downgrade(&hub), run.clone(), reader));
@@ -132,6 +140,30 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
 }
 
 impl Hub {
+    fn new(ring: Ring) -> Hub {
+        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default(), behind: Default::default() }
+    }
+
+    /// What is in the store after a number: read by one, for all who want it at about the same time.
+    pub async fn behind<E>(
+        &self,
+        after: u64,
+        read: impl Future<Output = Result<Option<Batch>, E>>,
+    ) -> Result<Option<Batch>, E> {
+        let mut behind = self.behind.lock().await;
+        if let Some((_, batch)) = behind.batches.iter().find(|(from, _)| *from == after) {
+            return Ok(Some(batch.clone()));
+        }
+        let Some(batch) = read.await? else { return Ok(None) };
+        behind.bytes += batch.size();
+        behind.batches.push_back((after, batch.clone()));
+        while behind.bytes > RING_BYTES_MAX && behind.batches.len() > 1 {
+            let Some((_, oldest)) = behind.batches.pop_front() else { break };
+            behind.bytes -= oldest.size();
+        }
+        Ok(Some(batch))
+    }
+
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,8 +227,7 @@ mod tests {
     }
 
     fn hub(before: u64) -> Hub {
-        let ring = Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None };
-        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() }
+        Hub::new(Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None })
     }
 
     #[test]
@@ -216,6 +247,28 @@ mod tests {
         hub.end(Over::Ended);
         assert!(matches!(hub.after(8), Ahead::Over(Over::Ended)));
         assert!(matches!(hub.after(7), Ahead::Batch(_)), "what was told before the end is given first");
+    }
+
+    #[tokio::test]
+    async fn those_who_are_behind_read_the_store_once() {
+        let hub = hub(100);
+        let reads = std::cell::Cell::new(0);
+        let read = async |after: u64, bytes| {
+            reads.set(reads.get() + 1);
+            Ok::<_, Problem>((after < 90).then(|| batch(after + 1, after + 30, bytes)))
+        };
+        for _ in 0..5 {
+            for after in [0, 30, 60] {
+                let given = hub.behind(after, read(after, 10)).await.expect("read").expect("events");
+                assert_eq!(given.last, after + 30);
+            }
+        }
+        assert_eq!(reads.get(), 3);
+        assert!(hub.behind(90, read(90, 10)).await.expect("read").is_none());
+        for after in 0..20 {
+            hub.behind(after, read(after, RING_BYTES_MAX / 60)).await.expect("read").expect("events");
+        }
+        assert!(hub.behind.lock().await.bytes <= RING_BYTES_MAX);
     }
 
     #[test]

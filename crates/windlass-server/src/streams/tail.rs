@@ -44,11 +44,15 @@ impl Tail {
 
     async fn read_store(&mut self) -> Result<Option<Bytes>, Problem> {
         let (run, after) = (self.run.clone(), self.after);
-        let batch = self.app.at_store(move |app| {
+        let read = self.app.at_store(move |app| {
             let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
             Ok(Batch::of(&run, &pieces))
         });
-        Ok(batch.await?.map(|batch| self.take(&batch)))
+        let batch = match &self.hub {
+            Some(hub) => hub.behind(after, read).await?,
+            None => read.await?,
+        };
+        Ok(batch.map(|batch| self.take(&batch)))
     }
 
     fn take(&mut self, batch: &Batch) -> Bytes {

@@ -1,0 +1,161 @@
+//! Restate on the same machine and disk, asked for the same things in the same way. Its handlers are a process of Node.js,
+//! as its users write them; ours are in the definition.
+//!
+//! `npm install --prefix FOLDER @restatedev/restate-server @restatedev/restate-sdk`, then
+//! `WINDLASS_PEERS=FOLDER cargo xtask bench w`.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::disk::Folder;
+use crate::http::Connection;
+use crate::served::{Server, TINY, hammer_at, measured};
+
+/// A handler that says something at once, and one that loops over durable effects.
+const HANDLERS: &str = include_str!("restate.cjs");
+
+/// Turns of one loop, and of each when many run at once.
+const TURNS: u64 = 2_000;
+const MANY: u64 = 64;
+const TURNS_EACH: u64 = 100;
+
+/// The same loop as a definition.
+const LOOP: &str = r#"{"type": "until", "name": "turns", "parameters": {"turns": {"type": "int"}},
+    "condition": "@greaterOrEquals(variables('loopIndex'), parameters('turns'))", "limit": {"count": 100000, "timeout": "PT1H"},
+    "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}"#;
+
+pub fn restate() -> Vec<String> {
+    let Some(folder) = std::env::var_os("WINDLASS_PEERS").map(PathBuf::from) else {
+        return vec!["no peer is installed: CONTRIBUTING.md says how to compare with Restate".to_owned()];
+    };
+    measured("peers", async |server, place| {
+        let ours = figures_of_ours(&server).await?;
+        drop(server);
+        let theirs = figures_of_restate(&folder, place).await?;
+        let line = |what: &str, ours: f64, theirs: f64| {
+            format!("{what}: {ours:.0}/s, Restate {theirs:.0}/s: {:.1} times as many", ours / theirs)
+        };
+        Ok(vec![
+            line("durable starts over 64 connections", ours.starts, theirs.starts),
+            line("durable turns of one run", ours.turns, theirs.turns),
+            line("durable turns of 64 runs at once", ours.many, theirs.many),
+        ])
+    })
+}
+
+struct Figures {
+    starts: f64,
+    turns: f64,
+    many: f64,
+}
+
+/// A request that is answered when a loop of so many turns has ended.
+type Loop<'a> = &'a dyn Fn(u64) -> Vec<u8>;
+
+async fn figures(address: SocketAddr, start: Vec<u8>, looped: Loop<'_>) -> Result<Figures, String> {
+    // Everything has happened once before it is measured.
+    hammer_at(address, start.clone(), Duration::from_secs(2)).await?;
+    loops(address, 1, looped(100)).await?;
+    let mut best = Figures { starts: 0.0, turns: 0.0, many: 0.0 };
+    for _ in 0..3 {
+        best.turns = best.turns.max(TURNS as f64 / loops(address, 1, looped(TURNS)).await?);
+        best.many = best.many.max((MANY * TURNS_EACH) as f64 / loops(address, MANY, looped(TURNS_EACH)).await?);
+    }
+    for _ in 0..3 {
+        best.starts = best.starts.max(hammer_at(address, start.clone(), Duration::from_secs(4)).await?);
+    }
+    Ok(best)
+}
+
+/// How many seconds it takes until all of them are answered.
+async fn loops(address: SocketAddr, count: u64, request: Vec<u8>) -> Result<f64, String> {
+    let mut clients = JoinSet::new();
+    let begun = Instant::now();
+    for _ in 0..count {
+        let request = request.clone();
+        clients.spawn(async move {
+            let mut connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+            let answer = connection.call(&request).await.map_err(|error| error.to_string())?;
+            match answer.status {
+                200 => Ok(()),
+                status => Err(format!("{status} {}", String::from_utf8_lossy(&answer.body))),
+            }
+        });
+    }
+    let done: Result<Vec<()>, String> = clients.join_all().await.into_iter().collect();
+    done.map(|_| begun.elapsed().as_secs_f64())
+}
+
+async fn figures_of_ours(server: &Server) -> Result<Figures, String> {
+    server.register("tiny", TINY).await?;
+    server.register("turns", LOOP).await?;
+    let looped = |turns: u64| server.start_of("turns", &format!(r#","input":{{"turns":{turns}}},"wait_ms":60000"#));
+    figures(server.address, server.start_of("tiny", ""), &looped).await
+}
+
+/// A process that is killed when it is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, String> {
+    let [ingress, admin, node, handlers] = [free()?, free()?, free()?, free()?];
+    let script = place.path().join("restate.cjs");
+    std::fs::write(&script, HANDLERS).map_err(|error| error.to_string())?;
+    let started = |command: &mut Command| {
+        let child =
+            command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        child.map(Process).map_err(|error| format!("{command:?}: {error}"))
+    };
+    let _handlers = started(Command::new("node").arg(&script).arg(handlers.port().to_string()))?;
+    let _server = started(
+        Command::new(folder.join("node_modules/.bin/restate-server"))
+            .arg("--base-dir")
+            .arg(place.path().join("restate"))
+            .env("RESTATE_INGRESS__BIND_ADDRESS", ingress.to_string())
+            .env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string())
+            .env("RESTATE_BIND_ADDRESS", node.to_string())
+            .env("RESTATE_DISABLE_TELEMETRY", "true")
+            .env("RUST_LOG", "error"),
+    )?;
+    let deploy = post("/deployments", &format!(r#"{{"uri":"http://{handlers}"}}"#));
+    let looped = |turns: u64| post("/tiny/loop", &turns.to_string());
+    // Both need a while until they listen and know each other.
+    let begun = Instant::now();
+    loop {
+        let tried = async {
+            let answer = Connection::open(admin).await?.call(&deploy).await?;
+            let ready = matches!(answer.status, 200..300);
+            Ok::<_, std::io::Error>(ready && Connection::open(ingress).await?.call(&looped(1)).await?.status == 200)
+        };
+        match tokio::time::timeout(Duration::from_secs(5), tried).await {
+            Ok(Ok(true)) => break,
+            _ if begun.elapsed() > Duration::from_secs(60) => return Err("Restate does not start".to_owned()),
+            _ => tokio::time::sleep(Duration::from_millis(200)).await,
+        }
+    }
+    figures(ingress, post("/tiny/say/send", "null"), &looped).await
+}
+
+fn post(path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// An address that nobody uses now.
+fn free() -> Result<SocketAddr, String> {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    listener.map_err(|error| error.to_string())
+}

@@ -1,0 +1,150 @@
+//! Those who read the events of a busy run as they come. They are a process of their own with the lowest priority: in life
+//! they are other machines, and what their work costs there is not the server's.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use windlass_value::Value;
+
+use crate::http::{Connection, find};
+use crate::served::{Server, measured};
+
+const TURNS: u64 = 5_000;
+
+/// Once everybody listens: one effect a turn, done at once.
+const BUSY: &str = r#"{"actions": {
+    "go": {"type": "wait", "inputs": {"signal": {"name": "go"}}},
+    "busy": {"type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), TURNS)", "runAfter": {"go": ["Succeeded"]},
+        "limit": {"count": 100000, "timeout": "PT1H"},
+        "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
+
+/// One busy run, and more and more who read it.
+pub fn readers() -> Vec<String> {
+    measured("readers", async |server, _| {
+        server.register("busy", &BUSY.replace("TURNS", &TURNS.to_string())).await?;
+        // Nobody measures the first one.
+        read_while_running(&server, "first", 0).await?;
+        let mut lines = Vec::new();
+        for readers in [1_usize, 100, 1_000] {
+            // Right before and after: a shared machine is never the same for long.
+            let (before, _) = read_while_running(&server, &format!("before-{readers}"), 0).await?;
+            let (rate, read) = read_while_running(&server, &format!("read-{readers}"), readers).await?;
+            let (after, _) = read_while_running(&server, &format!("after-{readers}"), 0).await?;
+            let alone = (before + after) / 2.0;
+            lines.push(format!(
+                "{readers} readers: {rate:.0} turns/s = {:.2} of {alone:.0} without; {read}",
+                rate / alone
+            ));
+        }
+        Ok(lines)
+    })
+}
+
+/// The turns in a second, and what the readers say.
+async fn read_while_running(server: &Server, run: &str, readers: usize) -> Result<(f64, String), String> {
+    server.ask("POST", "/api/v1/runs", &format!(r#"{{"definition":"busy","id":"{run}"}}"#)).await?;
+    let begun = Instant::now();
+    let mut clients = (readers > 0).then(|| start(server, run, readers)).transpose()?;
+    // It waits until all of them listen.
+    if let Some(clients) = &mut clients {
+        said(clients).await?;
+    }
+    let go = r#"{"name":"go","data":{}}"#;
+    server.ask("POST", &format!("/api/v1/runs/{run}/signal"), go).await?;
+    loop {
+        let list = server.ask("GET", &format!("/api/v1/runs?search={run}&limit=1"), "").await?;
+        let item = list.get("items").and_then(Value::as_list).and_then(<[Value]>::first);
+        match item.and_then(|item| item.get("status")).and_then(Value::as_str) {
+            Some("succeeded") => break,
+            Some("failed") => return Err(format!("{run} fails")),
+            _ if begun.elapsed() > Duration::from_secs(300) => return Err(format!("{run} does not end")),
+            _ => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    let ended = Instant::now();
+    let read = match &mut clients {
+        Some(clients) => {
+            let read = said(clients).await?;
+            format!("{read}, the last {:.1} s after the end", ended.elapsed().as_secs_f64())
+        }
+        None => String::new(),
+    };
+    let steps = server.ask("GET", &format!("/api/v1/runs/{run}/steps"), "").await?;
+    let mut steps = steps.get("items").and_then(Value::as_list).unwrap_or_default().iter();
+    let busy = steps.find(|step| step.get("name").and_then(Value::as_str) == Some("busy")).ok_or("no loop")?;
+    let ms = busy.get("duration_ms").and_then(Value::as_int).unwrap_or(1).max(1);
+    Ok((TURNS as f64 * 1e3 / ms as f64, read))
+}
+
+fn start(server: &Server, run: &str, readers: usize) -> Result<Child, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(program).arg("--readers").arg(server.address.to_string());
+    command.arg(server.store.join("token")).arg(run).arg(readers.to_string());
+    command.stdout(Stdio::piped()).kill_on_drop(true).spawn().map_err(|error| format!("no readers: {error}"))
+}
+
+async fn said(clients: &mut Child) -> Result<String, String> {
+    let mut line = String::new();
+    let mut byte = BufReader::with_capacity(1, clients.stdout.as_mut().ok_or("they say nothing")?);
+    byte.read_line(&mut line).await.map_err(|error| error.to_string())?;
+    match line.trim() {
+        "" => Err("the readers have ended".to_owned()),
+        said => Ok(said.to_owned()),
+    }
+}
+
+/// The process of the readers: says when all of them listen, and what they got.
+pub fn child(arguments: &[String]) -> Result<(), String> {
+    let [address, token, run, count] = arguments else { return Err("ADDRESS TOKEN_FILE RUN COUNT".to_owned()) };
+    let address: SocketAddr = address.parse().map_err(|_| "no address".to_owned())?;
+    let token = std::fs::read_to_string(token).map_err(|error| error.to_string())?;
+    let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
+    let request = format!(
+        "GET /api/v1/runs/{run}/events HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\naccept: text/event-stream\r\n\r\n",
+        token.trim()
+    );
+    crate::engine::runtime().block_on(async {
+        let (listens, mut listening) = tokio::sync::mpsc::channel(count);
+        let mut clients = JoinSet::new();
+        for _ in 0..count {
+            clients.spawn(read(address, request.clone(), listens.clone()));
+        }
+        drop(listens);
+        for _ in 0..count {
+            listening.recv().await.ok_or("a reader could not listen")?;
+        }
+        println!("all listen");
+        let counts: Result<Vec<u64>, String> = clients.join_all().await.into_iter().collect();
+        let counts = counts?;
+        match (counts.iter().min(), counts.iter().max()) {
+            (Some(least), Some(most)) if least == most => println!("each got all {most} events"),
+            (least, most) => println!("they got {least:?} to {most:?} events"),
+        }
+        Ok(())
+    })
+}
+
+/// How many events one reader gets until the run has ended.
+async fn read(address: SocketAddr, request: String, listens: tokio::sync::mpsc::Sender<()>) -> Result<u64, String> {
+    let connection = Connection::open(address).await.map_err(|error| error.to_string())?;
+    let (mut count, mut rest, mut listens) = (0_u64, Vec::new(), Some(listens));
+    let seen = |piece: &[u8]| {
+        if let Some(listens) = listens.take() {
+            let _ = listens.try_send(());
+        }
+        rest.extend_from_slice(piece);
+        let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = &rest[..whole];
+        count += lines.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"id:")).count() as u64;
+        let ended = find(lines, b"event: end").is_some();
+        rest.drain(..whole);
+        ended
+    };
+    connection.stream(request.as_bytes(), seen).await.map_err(|error| error.to_string())?;
+    Ok(count)
+}
