@@ -122,9 +122,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
         {
             pieces.push(Piece::Event(event));
         }
-        if let Some(batch) = Batch::of(&run, &pieces) {
-            hub.push(batch);
-        }
+        hub.push(Batch::all(&run, &pieces));
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
         drop(hub);
         tokio::time::sleep(PACE_PER_READER.saturating_mul(readers).min(PACE_MAX)).await;
@@ -140,11 +138,13 @@ impl Hub {
         self.ring().over.is_some()
     }
 
-    fn push(&self, batch: Batch) {
+    fn push(&self, batches: Vec<Batch>) {
         let mut ring = self.ring();
-        ring.newest = batch.last;
-        ring.bytes += batch.size();
-        ring.batches.push_back(batch);
+        for batch in batches {
+            ring.newest = batch.last;
+            ring.bytes += batch.size();
+            ring.batches.push_back(batch);
+        }
         while ring.bytes > RING_BYTES_MAX && ring.batches.len() > 1 {
             let Some(oldest) = ring.batches.pop_front() else { break };
             ring.bytes -= oldest.size();
@@ -184,14 +184,15 @@ mod tests {
     use windlass_core::Event;
     use windlass_value::{Timestamp, Value};
 
+    use super::super::frame::BATCH_BYTES_MAX;
     use super::*;
 
-    fn batch(from: u64, to: u64, bytes: usize) -> Batch {
+    fn batches(from: u64, to: u64, bytes: usize) -> Vec<Batch> {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
             Piece::Event(Event { seq, at: Timestamp(0), kind: "note\nid: 9".into(), path: "a".into(), data })
         };
-        Batch::of("r", &(from..=to).map(piece).collect::<Vec<_>>()).expect("events")
+        Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }
 
     fn hub(before: u64) -> Hub {
@@ -202,8 +203,8 @@ mod tests {
     #[test]
     fn a_reader_is_given_what_it_has_not_seen() {
         let hub = hub(4);
-        hub.push(batch(5, 7, 10));
-        hub.push(batch(8, 8, 10));
+        hub.push(batches(5, 7, 10));
+        hub.push(batches(8, 8, 10));
         assert!(matches!(hub.after(3), Ahead::InStore));
         for after in 4..8 {
             let Ahead::Batch(batch) = hub.after(after) else { panic!("nothing after {after}") };
@@ -218,17 +219,34 @@ mod tests {
         assert!(matches!(hub.after(7), Ahead::Batch(_)), "what was told before the end is given first");
     }
 
+    /// Whoever does not read keeps one batch, so none is large because there is much to tell.
+    #[test]
+    fn a_batch_is_small_unless_an_event_is_large() {
+        for (events, bytes) in [(1, 10), (100, 1_000), (100, BATCH_BYTES_MAX / 2), (3, BATCH_BYTES_MAX * 2)] {
+            let all = batches(1, events, bytes);
+            let largest = all.iter().map(Batch::size).max().unwrap_or_default();
+            assert!(largest <= BATCH_BYTES_MAX.max(bytes + 200), "{events} of {bytes}: {largest}");
+            let mut after = 0;
+            for batch in all {
+                let lines = String::from_utf8(batch.lines_after(after).to_vec()).expect("text");
+                assert_eq!(lines.lines().count() as u64, batch.last - after, "{events} of {bytes}");
+                after = batch.last;
+            }
+            assert_eq!(after, events, "nothing is lost");
+        }
+    }
+
     #[test]
     fn what_is_kept_for_readers_is_bounded() {
         let hub = hub(0);
         for at in 0..20 {
-            hub.push(batch(at + 1, at + 1, RING_BYTES_MAX / 4));
+            hub.push(batches(at + 1, at + 1, RING_BYTES_MAX / 4));
         }
         assert!(hub.ring().bytes <= RING_BYTES_MAX);
         assert!(matches!(hub.after(0), Ahead::InStore), "whoever is too slow reads the store");
         assert!(matches!(hub.after(19), Ahead::Batch(_)));
         // One that is larger than all is kept all the same: it is the newest.
-        hub.push(batch(21, 21, RING_BYTES_MAX * 2));
+        hub.push(batches(21, 21, RING_BYTES_MAX * 2));
         assert!(matches!(hub.after(20), Ahead::Batch(_)));
     }
 }
