@@ -27,6 +27,11 @@ pub trait Compiler: Send + Sync {
     /// Every problem at once, if there is one.
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>>;
 
+    /// The dialects there are. None are told: any name may be one.
+    fn dialects(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// What is given to a start and never read, each with a hint: most likely a slip.
     fn slips(&self, _plan: &Plan, _input: &Value) -> Vec<(String, String)> {
         Vec::new()

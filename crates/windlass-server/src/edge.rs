@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::RequestExt;
 use axum::body::Body;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use crate::auth::gate::Passed;
 use crate::auth::{Declared, Peer, Scope};
 use crate::problem::codes;
 use crate::rate::{REFUSALS_NOTED, too_many};
-use crate::{App, Problem};
+use crate::{App, Problem, proxies};
 use bodies::{AtEnd, Ending, Watched};
 
 /// How long a request may take to arrive.
@@ -47,7 +47,8 @@ const CLOSING_LINE: &[u8] = b"{\"type\":\"closing\"}\n";
 /// The outermost layer.
 pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let asked = Arc::new(Asked::of(&mut request).await);
+    let asked = Arc::new(Asked::of(&app, &mut request).await);
+    let in_chunks = request.headers().contains_key(header::TRANSFER_ENCODING);
     let answer = match admit(&app, &request, &asked) {
         Ok(()) => answer(&app, &asked, request, next).await,
         Err(problem) => problem.into_response(),
@@ -55,6 +56,11 @@ pub async fn edge(State(app): State<App>, mut request: Request, next: Next) -> R
     let mut answer = as_problem(answer).await;
     app.metrics.answered(asked.route(), &asked.method, answer.status(), began.elapsed());
     add_headers(&mut answer);
+    if in_chunks {
+        // A length beside the chunks is dropped before anybody here sees it. Whoever passes requests on may have gone by
+        // the length: what follows on this connection could be a part of the body to him and a request to us.
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     answer
 }
 
@@ -65,10 +71,18 @@ struct Asked {
     route: Option<MatchedPath>,
     parameters: Vec<(String, String)>,
     from: Option<Peer>,
+    /// The proxy that says so.
+    via: Option<Peer>,
 }
 
 impl Asked {
-    async fn of(request: &mut Request) -> Asked {
+    async fn of(app: &App, request: &mut Request) -> Asked {
+        let peer = request.extensions().get::<Peer>().copied();
+        let client = peer.and_then(|peer| proxies::client(&app.options.proxies, peer.0.ip(), request.headers()));
+        if let Some(client) = client {
+            // Limits, the log and all others mean whoever asks.
+            request.extensions_mut().insert(Peer(client));
+        }
         let parameters = match request.extract_parts::<RawPathParams>().await {
             Ok(parameters) => parameters
                 .iter()
@@ -81,7 +95,8 @@ impl Asked {
             method: request.method().clone(),
             route: request.extensions().get::<MatchedPath>().cloned(),
             parameters,
-            from: request.extensions().get::<Peer>().copied(),
+            from: client.map(Peer).or(peer),
+            via: peer.filter(|_| client.is_some()),
         }
     }
 
@@ -110,7 +125,8 @@ impl Asked {
         Line {
             at: self.at,
             who: who.or(signed),
-            from: self.from.map(|peer| peer.0.to_string()),
+            from: self.from.map(|peer| peer.to_string()),
+            via: self.via.map(|peer| peer.to_string()),
             method: self.method.to_string(),
             route: self.route().to_owned(),
             path: self.parameters.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
@@ -122,6 +138,10 @@ impl Asked {
 
 /// Before anything of the request is looked at.
 fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
+    check_framing(request.headers())?;
+    if request.version() == Version::HTTP_11 && !request.headers().contains_key(header::HOST) {
+        return Err(Problem::bad_request("there is no `Host`").hint("say whom you ask: `Host: NAME`"));
+    }
     app.watch().hosts.check(request.method(), request.uri(), request.headers())?;
     if app.is_draining() && asked.may_change() && !asked.brings_back() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "the server is about to stop")
@@ -134,6 +154,17 @@ fn admit(app: &App, request: &Request, asked: &Asked) -> Result<(), Problem> {
             .hint("look at the disk, then start the server again"));
     }
     Ok(())
+}
+
+/// Chunks and nothing around them: what else there may be is not undone here, but perhaps by somebody on the way.
+fn check_framing(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return Ok(()) };
+    match codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        true => Ok(()),
+        false => Err(Problem::bad_request("the body comes in a coding other than chunks")
+            .hint("send `Content-Length`, or `Transfer-Encoding: chunked` alone")),
+    }
 }
 
 async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next) -> Response {

@@ -1,7 +1,7 @@
 //! The engine as a service.
 //!
 //! - `compiler` what the server needs of whoever knows dialects · `catalog` registered definitions · `api` one file a group of
-//!   routes · `auth` who may do what, by type · `hosts`, `rate`, `edge` what every request meets first · `audit` who did what ·
+//!   routes · `auth` who may do what, by type · `hosts`, `proxies`, `rate`, `edge` what every request meets first · `audit` who did what ·
 //!   `problem` errors · `workers` jobs for other
 //!   machines · `triggers` what starts runs by itself · `page` what people look at ·
 //!   `views` what readers share · `metrics`.
@@ -22,6 +22,7 @@ mod options;
 mod page;
 pub mod paint;
 pub mod problem;
+mod proxies;
 mod rate;
 mod serve;
 pub mod streams;

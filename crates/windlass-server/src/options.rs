@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use windlass_tools::outbound::Range;
+
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub bind: SocketAddr,
@@ -12,8 +14,12 @@ pub struct ServerOptions {
     pub hosts: Vec<String>,
     /// Requests of one token in a second; more than that are told to come back.
     pub rate_per_second: u32,
-    /// Connections at once; more are told to come back.
+    /// Proxies in front of it: what they say of whom they ask for is believed.
+    pub proxies: Vec<Range>,
+    /// Connections at once; those that say nothing make room for more, and if there are none, more are told to come back.
     pub connections_max: usize,
+    /// The same of one address (IPv6: one /64), unless it is a proxy or this machine.
+    pub connections_per_address_max: usize,
     /// Event streams of one token at once.
     pub streams_per_token_max: usize,
     /// How long a remote worker may be silent before its jobs go to another.
@@ -32,8 +38,10 @@ impl Default for ServerOptions {
             bind: SocketAddr::from(([127, 0, 0, 1], 7117)),
             open: false,
             hosts: Vec::new(),
+            proxies: Vec::new(),
             rate_per_second: 20_000,
             connections_max: 4_096,
+            connections_per_address_max: 1_024,
             streams_per_token_max: 2_048,
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(10),

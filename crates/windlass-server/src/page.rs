@@ -1,7 +1,7 @@
 //! What people look at. Built from `ui/` (`cargo xtask ui`), kept inside the program.
 //!
-//! The page is public: it holds no data, and asks the API with the reader's token. Its addresses are the page's own business:
-//! whatever is no file and no route of the server gets the same document.
+//! The page is public: it holds no data, and asks the API with the reader's token. All of its addresses get the same
+//! document; whatever else is no file and no route of the server is nothing.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -25,17 +25,18 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// May be kept, but is asked for each time.
 const ASK: &str = "no-cache";
 
-/// Where a mistaken address must not get the page: whoever asks there is a program.
-const OF_PROGRAMS: [&str; 6] = ["api", "hooks", "healthz", "readyz", "metrics", "assets"];
+/// What the addresses of the page begin with: its views (`view` in `ui/src/app.tsx`). The first of them is also at `/`.
+const VIEWS: [&str; 7] = ["runs", "definitions", "check", "approvals", "triggers", "workers", "about"];
 
 /// Answers what no route has taken.
 pub async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let path = uri.path().trim_start_matches('/');
+    // `*` and addresses of other hosts have no first slash.
+    let Some(path) = uri.path().strip_prefix('/') else { return nothing_here() };
     let first = path.split('/').next().unwrap_or_default();
     let wanted = match Files::get(path) {
         Some(file) => Some((path, file)),
-        None if OF_PROGRAMS.contains(&first) => None,
-        None => Files::get(DOCUMENT).map(|file| (DOCUMENT, file)),
+        None if path.is_empty() || VIEWS.contains(&first) => Files::get(DOCUMENT).map(|file| (DOCUMENT, file)),
+        None => None,
     };
     match wanted {
         Some((name, file)) if method == Method::GET || method == Method::HEAD => sent(name, &file, &headers),
@@ -112,7 +113,9 @@ mod tests {
 
     #[tokio::test]
     async fn every_address_of_the_page_is_the_document() {
-        for path in ["/", "/runs", "/runs/01m7/loop?path=a", "/definitions/a%2Fb", "/no/such/view"] {
+        let views = VIEWS.map(|view| format!("/{view}"));
+        let deeper = ["/", "/runs/", "/runs/01m7/loop?path=a", "/definitions/a%2Fb", "/runs/a/b/c"].map(str::to_owned);
+        for path in views.iter().chain(&deeper) {
             let answer = get(path, &[]).await;
             assert_eq!(answer.status(), StatusCode::OK, "{path}");
             assert_eq!(said(&answer, header::CONTENT_TYPE), "text/html; charset=utf-8", "{path}");
@@ -123,10 +126,41 @@ mod tests {
         }
     }
 
+    /// The views of the page's own router.
+    #[test]
+    fn the_views_are_those_of_the_page() {
+        let router = include_str!("../../../ui/src/app.tsx");
+        let begin = router.find("function view(").expect("the router");
+        let body = &router[begin..begin + router[begin..].find("default:").expect("its end")];
+        let cases: Vec<&str> = body.split("case \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(cases, VIEWS);
+    }
+
     #[tokio::test]
-    async fn an_address_of_programs_is_never_the_document() {
-        for path in ["/api/v1/nothing", "/api", "/hooks/a/b/c", "/assets/gone.js", "/metrics/x"] {
-            assert_eq!(get(path, &[]).await.status(), StatusCode::NOT_FOUND, "{path}");
+    async fn whatever_is_no_view_is_nothing() {
+        let paths = [
+            "/api",
+            "/api/",
+            "/api/v1/nothing",
+            "/api/v2/runs",
+            "/API/v1/runs",
+            "/Runs",
+            "/hooks/a/b/c",
+            "/metrics/x",
+            "/assets/gone.js",
+            "/assets",
+            "/no/such/view",
+            "//runs",
+            "//assets",
+            "/%72uns",
+            "/runs%2Fx",
+            "/index.htm",
+            "*",
+        ];
+        for path in paths {
+            let answer = get(path, &[]).await;
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+            assert_eq!(said(&answer, header::CONTENT_TYPE), "application/problem+json", "{path}");
         }
         let posted = page(Method::POST, Uri::from_static("/runs"), HeaderMap::new()).await;
         assert_eq!(posted.status(), StatusCode::NOT_FOUND);

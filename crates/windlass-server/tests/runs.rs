@@ -102,6 +102,82 @@ async fn what_cannot_be_started_is_refused() {
     assert!(!TOKEN.is_empty());
 }
 
+/// Two readers of one text must not see two things.
+#[tokio::test]
+async fn bodies_that_could_mean_two_things_are_refused() {
+    let world = World::new();
+    world.register(HELLO).await;
+    let table = [
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "input": {"a": {"b": 1, "b": 2}}}"#,
+            "the key `b` is given twice",
+            "/input/a/b",
+        ),
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "input": {"\u0061": 1, "a": 2}}"#,
+            "the key `a` is given twice",
+            "/input/a",
+        ),
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "definition": "hello"}"#,
+            "duplicate field `definition`",
+            "column 36",
+        ),
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "input": [1, 1e999999]}"#,
+            "the number `1e999999` is too large",
+            "/input/1",
+        ),
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "input": {"$serde_json::private::Number": "x"}}"#,
+            "a number that is none",
+            "column",
+        ),
+        (
+            "/api/v1/runs",
+            r#"{"definition": "hello", "input": {"$serde_json::private::Number": "1"}}"#,
+            "no key can be called",
+            "/input",
+        ),
+        ("/api/v1/tokens", r#"{"name": "x", "scopes": ["read"], "name": "y"}"#, "duplicate field `name`", "column"),
+        (
+            "/api/v1/definitions",
+            r#"{"source": "", "labels": {"a": "b", "a": "c"}}"#,
+            "the key `a` is given twice",
+            "/labels/a",
+        ),
+        ("/api/v1/definitions/check", r#"{"source": "", "source": ""}"#, "duplicate field `source`", "column"),
+        ("/api/v1/worker/lease", r#"{"worker": "w", "worker": "v"}"#, "duplicate field `worker`", "column"),
+        (
+            "/api/v1/runs/x/signal",
+            r#"{"name": "x", "data": {"a": 1, "a": 1}}"#,
+            "the key `a` is given twice",
+            "/data/a",
+        ),
+        ("/api/v1/runs/x/approvals/y", r#"{"data": [{"a": 1, "a": 1}]}"#, "the key `a` is given twice", "/data/0/a"),
+        ("/api/v1/runs/x/cancel", r#"{"reason": "x", "reason": "y"}"#, "duplicate field `reason`", "column"),
+    ];
+    for (path, body, detail, place) in table {
+        let mut sent = request(Method::POST, path, Some(json!({})));
+        *sent.body_mut() = Body::from(body);
+        let problem = world.send(sent).await.is(400);
+        assert!(problem["detail"].as_str().is_some_and(|given| given.contains(detail)), "{body}: {problem}");
+        assert!(problem["where"].as_str().is_some_and(|given| given.contains(place)), "{body}: {problem}");
+    }
+    assert_eq!(world.get("/api/v1/runs").await.is(200)["items"], json!([]));
+    // Large whole numbers are data like any other.
+    let body =
+        r#"{"definition": "hello", "id": "large", "input": {"n": 123456789012345678901234567890}, "wait_ms": 9000}"#;
+    let mut sent = request(Method::POST, "/api/v1/runs", Some(json!({})));
+    *sent.body_mut() = Body::from(body);
+    assert!(world.send(sent).await.text().contains("123456789012345678901234567890"));
+}
+
 #[tokio::test]
 async fn an_error_is_told_with_its_place_in_the_definition() {
     let world = World::new();
@@ -149,6 +225,8 @@ async fn runs_are_listed_newest_first_with_filters() {
     assert_eq!(ids(world.get(&format!("/api/v1/runs?limit=2&before={next}")).await.is(200)), ["one"]);
     assert_eq!(world.get("/api/v1/runs?status=faild").await.is(400)["hint"], "did you mean `failed`?");
     world.get("/api/v1/runs?since=yesterday").await.is(400);
+    assert_eq!(world.get("/api/v1/runs?dialect=lom").await.is(400)["hint"], "did you mean `loom`?");
+    world.get("/api/v1/runs?dialect=foo").await.is(400);
     assert_eq!(world.get("/api/v1/runs/three").await.is(200)["current"][0]["name"], "wait");
     world.get("/api/v1/runs/nobody").await.is(404);
     world.get("/api/v1/runs/no%20body").await.is(404);

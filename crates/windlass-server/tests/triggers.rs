@@ -136,6 +136,22 @@ async fn what_is_not_signed_makes_no_other_delivery() {
     put(&world, SETTINGS, json!({"scheme": "all"})).await.is(400);
 }
 
+/// A proof says who has sent it, not that it means one thing.
+#[tokio::test]
+async fn a_delivery_that_could_mean_two_things_starts_nothing() {
+    let world = secured(ORDERS).await;
+    for (body, place) in [(r#"{"n": 1, "n": 2}"#, "at `/n`"), (r#"{"n": 1e999}"#, "at `/n`"), (r#"{"n": "#, "line 1")] {
+        let problem = world.send(github(HOOK, "d-1", body)).await.is(400);
+        assert!(problem["where"].as_str().is_some_and(|given| given.contains(place)), "{body}: {problem}");
+    }
+    let mut packed = github(HOOK, "d-1", r#"{"n": 1}"#);
+    packed.headers_mut().insert(header::CONTENT_ENCODING, "gzip".parse().expect("a coding"));
+    world.send(packed).await.is(415);
+    assert!(runs(&world.store).is_empty());
+    // What was refused has not used up the name of the delivery.
+    world.send(github(HOOK, "d-1", r#"{"n": 1}"#)).await.is(202);
+}
+
 #[tokio::test]
 async fn a_delivery_is_what_the_trigger_says() {
     let world = secured(ORDERS).await;

@@ -19,7 +19,7 @@ use windlass_core::ErrorInfo;
 
 use crate::http::uri;
 use host::Host;
-pub use rule::{BadRule, Rule};
+pub use rule::{BadRule, Range, Rule};
 
 /// Finds the addresses of a name.
 pub trait Resolver: Send + Sync {

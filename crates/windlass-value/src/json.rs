@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Map, Value, codec};
 
+pub(crate) const PRIVATE_NUMBER: &str = "$serde_json::private::Number";
+
 /// JSON that could not be read: where and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not valid JSON at line {line}, column {column}: {message}")]
@@ -170,9 +172,9 @@ impl<'de> Visitor<'de> for JsonVisitor {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<Arc<str>>()? {
             // With arbitrary precision, serde_json hands a number over as a map with this one private key.
-            if &*key == "$serde_json::private::Number" && map.is_empty() {
+            if &*key == PRIVATE_NUMBER && map.is_empty() {
                 let text: String = access.next_value()?;
-                return Ok(number_from_text(&text));
+                return number_from_text(&text).ok_or_else(|| de::Error::custom("a number that is none"));
             }
             map.insert(key, access.next_value::<Value>()?);
         }
@@ -180,11 +182,12 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// Integers within i64, floats that are finite; anything else keeps its text.
-pub(crate) fn number_from_text(text: &str) -> Value {
-    if !text.contains(['.', 'e', 'E']) {
-        return text.parse().map(Value::Int).unwrap_or_else(|_| Value::Big(text.into()));
-    }
-    let float = text.parse::<f64>().ok().and_then(Value::float);
-    float.unwrap_or_else(|| Value::Big(text.into()))
+/// Integers within i64, floats that are finite; any other number keeps its text. None if it is no number: a text can have
+/// the private key, too.
+pub(crate) fn number_from_text(text: &str) -> Option<Value> {
+    let number = match text.contains(['.', 'e', 'E']) {
+        false => text.parse().ok().map(Value::Int),
+        true => text.parse::<f64>().ok().and_then(Value::float),
+    };
+    number.or_else(|| text.parse::<serde_json::Number>().is_ok().then(|| Value::Big(text.into())))
 }

@@ -48,10 +48,14 @@ fn options(args: &args::Serve, settings: &Settings) -> ServerOptions {
     let (usual, server) = (ServerOptions::default(), &settings.server);
     let hosts = server.hosts.iter().chain(&args.host).cloned().collect();
     let drain = args.drain.map(Duration::from_secs).or(server.drain.map(|drain| drain.to_std()));
+    let count = |given: Option<u32>, usual: usize| given.map_or(usual, |given| given as usize);
     ServerOptions {
         bind: args.bind.or(server.bind).unwrap_or(usual.bind),
         open: args.no_auth,
         hosts,
+        proxies: server.proxies.clone(),
+        connections_max: count(server.connections, usual.connections_max),
+        connections_per_address_max: count(server.connections_per_address, usual.connections_per_address_max),
         drain: drain.unwrap_or(usual.drain),
         rate_per_second: server.rate.unwrap_or(usual.rate_per_second),
         lease: server.lease.map_or(usual.lease, |lease| lease.to_std()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use windlass_tools::outbound::Rule;
+use windlass_tools::outbound::{Range, Rule};
 use windlass_value::Duration;
 
 use super::services::wrong_kind;
@@ -14,8 +14,21 @@ use crate::failure::Failure;
 /// The section whose lists say what definitions may reach, for hints.
 pub const OUTBOUND: &str = "server.outbound";
 
-const KEYS: [&str; 10] =
-    ["agents", "bind", "drain", "hosts", "labels", "lease", "outbound", "rate", "tools", "workdir"];
+const KEYS: [&str; 13] = [
+    "agents",
+    "bind",
+    "connections",
+    "connections_per_address",
+    "drain",
+    "hosts",
+    "labels",
+    "lease",
+    "outbound",
+    "proxies",
+    "rate",
+    "tools",
+    "workdir",
+];
 const OUTBOUND_KEYS: [&str; 2] = ["allow", "deny"];
 const AGENTS_KEYS: [&str; 3] = ["allow", "deny", "sandbox"];
 
@@ -25,6 +38,12 @@ pub struct Server {
     pub bind: Option<SocketAddr>,
     /// Names under which it is reached.
     pub hosts: Vec<String>,
+    /// Who stands in front of it, and is believed in whom it asks for.
+    pub proxies: Vec<Range>,
+    /// Connections at once.
+    pub connections: Option<u32>,
+    /// The same of one address.
+    pub connections_per_address: Option<u32>,
     /// Tools that it runs itself besides the safe ones.
     pub tools: Vec<String>,
     pub outbound: OutboundRules,
@@ -65,7 +84,14 @@ pub fn server(table: toml::Value, file: &Path) -> Result<Server, Failure> {
             "tools" => server.tools = texts(value, &key)?.into_iter().map(tool).collect::<Result<_, _>>()?,
             "outbound" => server.outbound = outbound(value)?,
             "workdir" => server.workdir = Some(folder(&text(value, &key)?, file)?),
-            "rate" => server.rate = Some(rate(&value)?),
+            "proxies" => {
+                server.proxies = texts(value, &key)?.iter().map(|text| proxy(text)).collect::<Result<_, _>>()?
+            }
+            "rate" => server.rate = Some(count(&value, &key, "how many requests one token may make in a second")?),
+            "connections" => server.connections = Some(count(&value, &key, "how many there may be at once")?),
+            "connections_per_address" => {
+                server.connections_per_address = Some(count(&value, &key, "how many one address may have at once")?);
+            }
             "labels" => server.labels = labels(value)?,
             "lease" => server.lease = Some(span(&value, &key)?),
             "drain" => server.drain = Some(span(&value, &key)?),
@@ -126,11 +152,17 @@ fn folder(text: &str, file: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::usage(format!("`workdir` under [server] is no folder: {text}: {error}")))
 }
 
-fn rate(value: &toml::Value) -> Result<u32, Failure> {
+fn count(value: &toml::Value, key: &str, meaning: &str) -> Result<u32, Failure> {
     let number = value.as_integer().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     number.ok_or_else(|| {
-        Failure::usage("`rate` under [server] must be a whole number, 1 or more")
-            .hint("it is how many requests one token may make in a second")
+        Failure::usage(format!("`{key}` under [server] must be a whole number, 1 or more"))
+            .hint(format!("it is {meaning}"))
+    })
+}
+
+fn proxy(text: &str) -> Result<Range, Failure> {
+    text.parse().map_err(|bad: windlass_tools::outbound::BadRule| {
+        Failure::usage(format!("in `proxies` under [server]: {}", bad.message)).hint(bad.hint)
     })
 }
 
@@ -202,6 +234,7 @@ mod tests {
     fn everything_a_server_is_told() {
         let read = read(
             "[server]\nbind = \"[::1]:80\"\nhosts = [\"w.example\"]\ntools = [\"shell\"]\nworkdir = \"work\"\nrate = 5\n\
+             proxies = [\"10.0.0.7\", \"fd00::/8\"]\nconnections = 9\nconnections_per_address = 3\n\
              labels = { zone = \"eu\" }\nlease = \"PT20S\"\ndrain = 3\n[server.outbound]\nallow = [\"10.1.0.0/16\"]\n\
              deny = [\"intranet.example:8443\"]\n[server.agents]\nallow = [\"http\"]\ndeny = [\"bash\"]\nsandbox = true\n",
         );
@@ -210,6 +243,7 @@ mod tests {
         assert_eq!(read.workdir.as_deref(), Some(Path::new("/here/work")));
         assert_eq!((read.lease, read.drain), (Some(Duration::from_secs(20)), Some(Duration::from_secs(3))));
         assert_eq!((read.outbound.allow.len(), read.outbound.deny.len()), (1, 1));
+        assert_eq!((read.proxies.len(), read.connections, read.connections_per_address), (2, Some(9), Some(3)));
         assert!(read.agents.sandbox && read.labels["zone"] == "eu" && read.tools == ["shell"]);
     }
 
@@ -222,6 +256,9 @@ mod tests {
             ("[server]\ntools = [\"shel\"]\n", "did you mean `shell`"),
             ("[server]\ntools = \"shell\"\n", "list of texts"),
             ("[server]\nrate = 0\n", "1 or more"),
+            ("[server]\nconnections = -1\n", "1 or more"),
+            ("[server]\nproxies = [\"proxy.example\"]\n", "no address and no range"),
+            ("[server]\nproxies = [\"10.1.2.3/8\"]\n", "did you mean `10.0.0.0/8`"),
             ("[server]\nlease = \"soon\"\n", "span of time"),
             ("[server]\ndrain = 0\n", "span of time"),
             ("[server.outbound]\nalow = []\n", "did you mean `allow`"),

@@ -51,6 +51,10 @@ impl CatalogCompiler {
 }
 
 impl Compiler for CatalogCompiler {
+    fn dialects(&self) -> Vec<&str> {
+        DIALECTS.iter().map(|(name, _)| *name).collect()
+    }
+
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
         let source = Source::new(draft.name.as_deref().unwrap_or(NAMELESS), draft.text.as_str());
         let dialect = draft.dialect.as_deref().map(|name| dialect(name, &source)).transpose()?;
@@ -196,14 +200,15 @@ fn needs_worker(tool: &str, span: SourceSpan) -> Diagnostic {
     ))
 }
 
+const DIALECTS: [(&str, Dialect); 3] =
+    [("loom", Dialect::Loom), ("noetl", Dialect::Noetl), ("zenflow", Dialect::Zenflow)];
+
 fn dialect(name: &str, source: &Source) -> Result<Dialect, Vec<Report>> {
-    match name {
-        "loom" => Ok(Dialect::Loom),
-        "noetl" => Ok(Dialect::Noetl),
-        "zenflow" => Ok(Dialect::Zenflow),
-        other => {
+    match DIALECTS.iter().find(|(known, _)| *known == name) {
+        Some((_, dialect)) => Ok(*dialect),
+        None => {
             let mut found = Diagnostics::new();
-            let message = format!("there is no dialect `{other}`");
+            let message = format!("there is no dialect `{name}`");
             let problem = Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message);
             found.push(problem.hint("loom, noetl or zenflow; without one, the text itself tells"));
             Err(found.reports(source))

@@ -10,7 +10,7 @@ use windlass_tools::approval::{self, Approval, Refused};
 use windlass_value::Value;
 
 use super::control::Answered;
-use super::take::{self, Query, RunId, of_path, page_size};
+use super::take::{self, Query, RunId, check_run_id, of_path, page_size};
 use crate::auth::{Allowed, Control, Read};
 use crate::problem::codes;
 use crate::{App, Problem};
@@ -104,6 +104,7 @@ pub async fn list(
     Query(wanted): Query<Wanted>,
 ) -> Result<axum::Json<ApprovalList>, Problem> {
     let limit = page_size(wanted.limit, 100, 1_000)?;
+    check_run_id("run", wanted.run.as_deref())?;
     let found = approval::approvals(&*app.store, wanted.run.as_deref(), wanted.after.unwrap_or(0), limit)?;
     let full = found.len() == limit as usize;
     let next = found.last().map(|last| last.position).filter(|_| full);

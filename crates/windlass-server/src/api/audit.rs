@@ -1,10 +1,11 @@
 //! The audit log, page by page.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use super::take::Query;
 use crate::auth::{Admin, Allowed};
 use crate::problem::codes;
 use crate::{App, Problem, audit};
@@ -13,6 +14,7 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
 #[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Asked {
     /// The number of the last line seen.

@@ -1,7 +1,9 @@
 //! What the routes do not say themselves: ids that nothing else has, refusals that can meet every call, and how callers
 //! prove who they are.
 
-use utoipa::openapi::path::{Operation, PathItem};
+use std::collections::BTreeMap;
+
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBody;
 use utoipa::openapi::schema::empty;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -50,6 +52,22 @@ pub fn finish(mut document: OpenApi) -> OpenApi {
     document
 }
 
+/// The names of the queries of all operations that ask for a token. What a webhook takes is its definition's business.
+pub fn query_names(mut document: OpenApi) -> BTreeMap<(String, &'static str), Vec<String>> {
+    let mut names = BTreeMap::new();
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in methods(item) {
+            let Some(operation) = operation.as_ref().filter(|operation| asks_for(operation, SCHEME)) else { continue };
+            let of_query = operation.parameters.iter().flatten().filter_map(|one| match one {
+                RefOr::T(one) if one.parameter_in == ParameterIn::Query => Some(one.name.clone()),
+                _ => None,
+            });
+            names.insert((path.clone(), method), of_query.collect());
+        }
+    }
+    names
+}
+
 fn declare_schemes(components: &mut Components) {
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("wl_…").build();
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
@@ -88,7 +106,8 @@ fn complete(operation: &mut Operation, method: &str, several: bool) {
     let guarded = signed || asks_for(operation, SCHEME);
     for (status, name, _) in REFUSALS {
         let can_be = match status {
-            "400" => takes,
+            // A query that it does not take is refused, too.
+            "400" => takes || guarded,
             "413" => has_body,
             // A delivery may be of any type.
             "415" => has_body && !signed,

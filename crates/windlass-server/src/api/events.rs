@@ -67,12 +67,15 @@ pub async fn events(
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
-    let text = given.to_str().unwrap_or_default().trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|_| Problem::bad_request("`Last-Event-ID` is no number of an event"))
+    let mut all = headers.get_all("last-event-id").iter();
+    let Some(given) = all.next() else { return Ok(None) };
+    let number = match given.to_str().map(str::trim) {
+        Ok("") => Some(None),
+        Ok(text) => text.parse().ok().map(Some),
+        Err(_) => None,
+    };
+    let number = number.filter(|_| all.next().is_none());
+    number.ok_or_else(|| Problem::bad_request("`Last-Event-ID` is no number of an event"))
 }
 
 async fn page(app: App, run: String, after: u64, query: &EventsQuery) -> Result<Response, Problem> {

@@ -19,6 +19,10 @@ mod tokens;
 mod triggers;
 mod workers;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use axum::http::Method;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -70,6 +74,15 @@ fn of_workers() -> OpenApiRouter<App> {
 /// The document that describes them.
 pub fn document() -> utoipa::openapi::OpenApi {
     document::finish(routes().into_openapi())
+}
+
+/// What the query of an operation may name, as the document says. None: it is no operation, or takes whatever there is.
+pub(crate) fn query_names(route: &str, method: &Method) -> Option<&'static Vec<String>> {
+    static NAMES: LazyLock<BTreeMap<(String, &'static str), Vec<String>>> =
+        LazyLock::new(|| document::query_names(routes().into_openapi()));
+    // Whoever only asks for the head asks as `GET` does.
+    let method = if method == Method::HEAD { "get".to_owned() } else { method.as_str().to_ascii_lowercase() };
+    NAMES.iter().find(|((path, of), _)| path == route && *of == method).map(|(_, names)| names)
 }
 
 fn of_definitions() -> OpenApiRouter<App> {

@@ -15,7 +15,7 @@ use windlass_value::{BlobHash, Map, Timestamp, Value};
 use super::definitions::find;
 use super::detail::{RunDetail, detail_of};
 use super::models::{Page, RunSummary, row_of};
-use super::take::{IdempotencyKey, Json, Query, RunId, page_size};
+use super::take::{IdempotencyKey, Json, Query, RunId, check_run_id, page_size, shown};
 use crate::auth::{Allowed, Identity, Read, Run};
 use crate::{App, Problem};
 
@@ -258,7 +258,7 @@ pub async fn list(
 ) -> Result<axum::Json<Page<RunSummary>>, Problem> {
     let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
     let before = query.before;
-    let filter = filter_of(query)?;
+    let filter = filter_of(&app, query)?;
     app.at_store(move |app| {
         let mut rows = app.store.runs(&filter, before, limit + 1)?;
         let more = rows.len() > limit as usize;
@@ -269,7 +269,9 @@ pub async fn list(
     .await
 }
 
-fn filter_of(query: ListQuery) -> Result<RunFilter, Problem> {
+fn filter_of(app: &App, query: ListQuery) -> Result<RunFilter, Problem> {
+    check_run_id("parent", query.parent.as_deref())?;
+    check_dialect(app, query.dialect.as_deref())?;
     let statuses = query.status.iter().flat_map(|words| words.split(',')).map(status_of).collect::<Result<_, _>>()?;
     let parent = match (query.parent, query.children) {
         (Some(parent), _) => Some(Parent::Run(parent.into())),
@@ -286,6 +288,15 @@ fn filter_of(query: ListQuery) -> Result<RunFilter, Problem> {
         until: time_of("until", query.until)?,
         ..RunFilter::default()
     })
+}
+
+fn check_dialect(app: &App, given: Option<&str>) -> Result<(), Problem> {
+    let (Some(given), known) = (given, app.compiler.dialects()) else { return Ok(()) };
+    if known.is_empty() || known.contains(&given) {
+        return Ok(());
+    }
+    let problem = Problem::bad_request(format!("`{}` is no dialect", shown(given)));
+    Err(problem.hint(did_you_mean(given, known.iter().copied()).unwrap_or_else(|| known.join(", "))))
 }
 
 fn status_of(word: &str) -> Result<RunStatus, Problem> {

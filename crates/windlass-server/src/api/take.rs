@@ -1,14 +1,16 @@
 //! What handlers take out of a request. Whatever does not fit is refused as a problem that says where and what would.
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
 use bytes::Bytes;
+use http_body::Body as _;
 use serde::de::DeserializeOwned;
 use windlass_runtime::is_run_id;
 use windlass_syntax::did_you_mean;
+use windlass_value::check_json;
 
 use crate::Problem;
 use crate::problem::codes;
@@ -27,6 +29,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Json<T>, Problem> {
+        must_be_plain(request.headers())?;
         must_be_json(request.headers())?;
         let bytes = whole(request.into_body()).await?;
         if bytes.is_empty() {
@@ -43,7 +46,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<MaybeJson<T>, Problem> {
-        let of_json = must_be_json(request.headers());
+        let of_json = must_be_plain(request.headers()).and_then(|()| must_be_json(request.headers()));
         let bytes = whole(request.into_body()).await?;
         if bytes.is_empty() {
             return Ok(MaybeJson(T::default()));
@@ -53,18 +56,39 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
     }
 }
 
-async fn whole(body: Body) -> Result<Bytes, Problem> {
+/// All of a body, if it is not too large.
+pub async fn whole(body: Body) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
+    };
+    // Whoever says so before sending it is told before sending it.
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
     to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(inner) = cause {
             if inner.is::<http_body_util::LengthLimitError>() {
-                let detail = format!("the body has more than {BODY_BYTES_MAX} bytes");
-                return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail);
+                return too_large();
             }
             cause = inner.source();
         }
         Problem::bad_request(format!("the body could not be read: {error}"))
     })
+}
+
+/// What is packed could be of any size when it is unpacked, so nothing is.
+pub fn must_be_plain(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        None => Ok(()),
+        Some(coding) => {
+            let detail = format!("the body is packed as `{}`", shown(&String::from_utf8_lossy(coding.as_bytes())));
+            let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::MEDIA_TYPE, detail);
+            Err(problem.hint("send it as it is, without `Content-Encoding`"))
+        }
+    }
 }
 
 fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
@@ -81,15 +105,24 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
     Err(problem.hint("send the header `Content-Type: application/json`"))
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
+/// The one way in which JSON of others becomes data: it must be JSON, fit, and say nothing twice.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let place = |line: usize, column: usize| format!("line {line}, column {column} of the body");
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is no UTF-8"))?;
+    let taken = serde_json::from_str(text).map_err(|error| {
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
         let mut problem = unfit(why, "the body");
-        problem.place = Some(format!("line {line}, column {column} of the body"));
+        problem.place = Some(place(error.line(), error.column()));
         problem
-    })
+    })?;
+    check_json(text).map_err(|odd| {
+        let problem = Problem::bad_request(format!("the body does not fit: {}", odd.message));
+        let mut problem = problem.hint("JSON leaves open what that means, so it is refused");
+        problem.place = Some(format!("{}, at `{}`", place(odd.line, odd.column), odd.pointer));
+        problem
+    })?;
+    Ok(taken)
 }
 
 /// What serde says, with the name that was probably meant.
@@ -121,6 +154,32 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
     }
 }
 
+/// Refuses what the route does not take, whether or not its handler looks at the query. Called where whoever asks is known.
+pub fn check_query(parts: &Parts) -> Result<(), Problem> {
+    if parts.uri.query().is_none_or(str::is_empty) {
+        return Ok(());
+    }
+    let Some(route) = parts.extensions.get::<MatchedPath>() else { return Ok(()) };
+    let Some(known) = super::query_names(route.as_str(), &parts.method) else { return Ok(()) };
+    let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let axum::extract::Query(pairs) = pairs.map_err(|refused| Problem::bad_request(refused.body_text()))?;
+    for (at, (name, _)) in pairs.iter().enumerate() {
+        if !known.contains(name) {
+            let problem = Problem::bad_request(format!("the query does not fit: there is no `{}` here", shown(name)));
+            let names = || known.iter().map(String::as_str);
+            return Err(problem.hint(match did_you_mean(name, names()) {
+                Some(hint) => hint,
+                None if known.is_empty() => "this route takes no query".to_owned(),
+                None => format!("it takes {}", windlass_syntax::list_of(names())),
+            }));
+        }
+        if pairs[..at].iter().any(|(before, _)| before == name) {
+            return Err(Problem::bad_request(format!("the query does not fit: `{name}` is given twice")));
+        }
+    }
+    Ok(())
+}
+
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     use std::error::Error;
     match axum::extract::Query::<T>::try_from_uri(uri) {
@@ -144,6 +203,14 @@ impl<S: Send + Sync> FromRequestParts<S> for RunId {
             true => Ok(RunId(id)),
             false => Err(Problem::not_found(format!("`{}` cannot be the id of a run", shown(&id)))),
         }
+    }
+}
+
+/// A run in a query: what cannot be one finds nothing, and is a slip.
+pub fn check_run_id(name: &str, given: Option<&str>) -> Result<(), Problem> {
+    match given.filter(|id| !is_run_id(id)) {
+        None => Ok(()),
+        Some(id) => Err(Problem::bad_request(format!("`{name}` is `{}`, which cannot be the id of a run", shown(id)))),
     }
 }
 
@@ -197,7 +264,11 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<IdempotencyKey, Problem> {
-        let Some(key) = parts.headers.get("idempotency-key") else { return Ok(IdempotencyKey(None)) };
+        let mut given = parts.headers.get_all("idempotency-key").iter();
+        let Some(key) = given.next() else { return Ok(IdempotencyKey(None)) };
+        if given.next().is_some() {
+            return Err(Problem::bad_request("there is more than one `Idempotency-Key`"));
+        }
         let fits = |key: &&str| !key.trim().is_empty() && key.len() <= KEY_BYTES_MAX;
         match key.to_str().ok().filter(fits) {
             Some(key) => Ok(IdempotencyKey(Some(key.to_owned()))),
@@ -240,12 +311,26 @@ mod tests {
             (r#"{"definition": "x", "zzz": 1}"#, "unknown field `zzz`", Some("it takes `definition`, `input`")),
             (r#"{"definition": 1}"#, "invalid type", None),
             (r#"{"definition": "x"} x"#, "trailing characters", None),
+            (r#"{"definition": "x", "definition": "y"}"#, "duplicate field `definition`", None),
         ];
         for (body, detail, hint) in table {
             let problem = read::<Body>(body.as_bytes()).expect_err(body);
             assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
             assert_eq!(problem.hint.as_deref(), hint, "{body}");
             assert!(problem.place.as_ref().is_some_and(|place| place.starts_with("line 1, column ")), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_could_mean_two_things_is_refused() {
+        let table = [
+            (r#"{"a": {"b": 1, "b": 2}}"#, "the key `b` is given twice", "line 1, column 16 of the body, at `/a/b`"),
+            ("[1,\n1e999999]", "the number `1e999999` is too large", "line 2, column 1 of the body, at `/1`"),
+        ];
+        for (body, detail, place) in table {
+            let problem = read::<windlass_value::Value>(body.as_bytes()).expect_err(body);
+            assert!(problem.detail.contains(detail), "{body}: {}", problem.detail);
+            assert_eq!(problem.place.as_deref(), Some(place), "{body}");
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use windlass_runtime::real_now;
 use windlass_value::Timestamp;
 
+use super::take;
 use crate::auth::tokens::{self, TokenError, Wanted};
 use crate::auth::{Admin, Allowed, Identity, Scope};
 use crate::problem::codes;
@@ -101,7 +102,7 @@ pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<Toke
 pub async fn create(
     allowed: Allowed<Admin>,
     State(app): State<App>,
-    Json(new): Json<NewToken>,
+    take::Json(new): take::Json<NewToken>,
 ) -> Result<(StatusCode, Json<MadeToken>), Problem> {
     refuse_more_than_own(&allowed.who, &new.scopes)?;
     let expires_at = expiry(&new)?;

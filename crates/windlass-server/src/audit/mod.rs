@@ -42,6 +42,9 @@ pub struct Line {
     pub who: Option<Who>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// The proxy that says where it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     pub method: String,
     /// As the document has it.
     pub route: String,

@@ -6,6 +6,7 @@ mod keys;
 mod scope;
 pub mod tokens;
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,13 +20,25 @@ pub(crate) use keys::Seat;
 pub use keys::{FIRST_FILE, Identity, Keys, Refusal, first_token};
 pub use scope::{Admin, Control, Needs, Read, Run, Scope, Work};
 
+use crate::api::take::check_query;
 use crate::problem::codes;
 use crate::rate::{FAILURES, Rate, neighbourhood, too_many};
 use crate::{App, Problem};
 
-/// Who is at the other end of the connection, as the listener has put it into the request.
+/// Who asks: the other end of the connection, as the listener has put it into the request, or whom a proxy asks for, as
+/// the edge has found out.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.port() {
+            // Proxies seldom say it.
+            0 => write!(f, "{}", self.0.ip()),
+            _ => write!(f, "{}", self.0),
+        }
+    }
+}
 
 /// Anybody may ask.
 pub struct Public;
@@ -68,6 +81,7 @@ impl<N: Needs> FromRequestParts<App> for Allowed<N> {
         }
         let most = Rate::new(app.options.rate_per_second, app.options.rate_per_second);
         who.seat.requests.take(most).map_err(|wait| too_many("requests with this token", wait))?;
+        check_query(parts)?;
         Ok(Allowed { who, needs: PhantomData })
     }
 }

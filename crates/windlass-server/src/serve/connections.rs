@@ -1,4 +1,5 @@
-//! Connections, each with bounds: how many there are, how long a request's head may take and be, how long nobody reads.
+//! Connections, each with bounds: how many there are, how long a request's head may take and be, how long nobody reads,
+//! and how much is kept for whoever does not.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,6 +11,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -17,16 +21,20 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
 use super::router;
-use crate::App;
+use super::table::{Full, Seat, Table};
 use crate::auth::Peer;
+use crate::problem::codes;
+use crate::{App, Problem};
 
 /// How long a request's head may take; also how long a connection may be silent between two requests.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long a connection may take to say anything: the head of its first request.
+const FIRST_WITHIN: Duration = Duration::from_secs(10);
 
 const HEADERS_MAX: usize = 64;
 
@@ -34,12 +42,15 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// A reader who takes nothing for so long is gone.
-const READ_WITHIN: Duration = Duration::from_secs(60);
+/// A reader who takes nothing for so long is gone. One of a stream comes back where it was.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is said to one connection too many.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+/// What the system keeps of an answer that is not on its way yet. It would keep megabytes for whoever does not read.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+
+/// When one connection too many may try again, in seconds.
+const RETRY_AFTER_S: u64 = 5;
 
 /// After an error that has nothing to do with one connection, such as too many open files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -50,14 +61,14 @@ const LATE_WITHIN: Duration = Duration::from_millis(200);
 pub struct Connections {
     app: App,
     routes: Router,
-    slots: Arc<Semaphore>,
+    table: Arc<Table>,
     listener: TcpListener,
 }
 
 impl Connections {
     pub fn new(app: App, listener: TcpListener) -> Connections {
-        let slots = Arc::new(Semaphore::new(app.options.connections_max));
-        Connections { routes: router(app.clone()), app, slots, listener }
+        let table = Arc::new(Table::new(&app.options));
+        Connections { routes: router(app.clone()), app, table, listener }
     }
 
     /// Takes connections until it is stopped, then lets them end while `last` is done. Requests under way are answered;
@@ -84,25 +95,32 @@ impl Connections {
             match self.listener.accept().await {
                 Ok((stream, peer)) => self.begin(stream, peer, graceful, keep_alive),
                 Err(error) if is_of_one_connection(&error) => {}
-                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                Err(_) => {
+                    self.table.make_room();
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
             }
         }
     }
 
     fn begin(&self, stream: TcpStream, peer: SocketAddr, graceful: &GracefulShutdown, keep_alive: bool) {
-        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-            self.app.metrics.connection_refused();
-            // Nobody waits for it: what the system does not take at once is not said.
-            let _ = stream.try_write(FULL);
-            return;
+        let seat = match self.table.sit(peer.ip()) {
+            Ok(seat) => Arc::new(seat),
+            Err(full) => {
+                self.app.metrics.connection_refused();
+                // Nobody waits for it: what the system does not take at once is not said.
+                let _ = stream.try_write(&refusal(full));
+                return;
+            }
         };
-        // Small answers go out at once; without it they only go out later.
-        let _ = stream.set_nodelay(true);
-        let routes = self.routes.clone();
+        tune(&stream);
+        let (routes, asked) = (self.routes.clone(), seat.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let answering = Answering::new(&asked);
             let mut request: Request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
-            routes.clone().oneshot(request)
+            let answer = routes.clone().oneshot(request);
+            async move { answer.await.map(|answer| answer.map(|body| Answer { body, _answering: answering })) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -111,16 +129,102 @@ impl Connections {
             .max_headers(HEADERS_MAX)
             .max_header_size(HEAD_BYTES_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(Patient::new(stream)), service);
+            .serve_connection(TokioIo::new(Patient::new(stream, seat.clone())), service);
         let watched = graceful.watch(connection);
         let metrics = self.app.metrics.clone();
         metrics.connected();
         tokio::spawn(async move {
-            // Whoever broke it off knows.
-            let _ = watched.await;
+            tokio::select! {
+                // Whoever broke it off knows.
+                _ = watched => {}
+                () = seat.let_go() => {}
+                () = said_nothing(&seat) => {}
+            }
             metrics.disconnected();
-            drop(slot);
         });
+    }
+}
+
+/// Small answers go out at once, and large ones are kept here rather than in the system. Without it they only go out later.
+fn tune(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    {
+        let socket = socket2::SockRef::from(stream);
+        let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+        // One who is gone without a word takes nothing, either.
+        let _ = socket.set_tcp_user_timeout(Some(READ_WITHIN));
+    }
+}
+
+/// Returns when nothing has come for too long; never if something has.
+async fn said_nothing(seat: &Seat) {
+    tokio::time::sleep(FIRST_WITHIN).await;
+    if seat.has_been_heard() {
+        std::future::pending().await
+    }
+}
+
+/// What is said to one connection too many, before it says anything.
+fn refusal(full: Full) -> Vec<u8> {
+    let (status, code, detail) = match full {
+        Full::All => {
+            (StatusCode::SERVICE_UNAVAILABLE, codes::UNAVAILABLE, "there are as many connections as there may be")
+        }
+        Full::OfAddress => {
+            (StatusCode::TOO_MANY_REQUESTS, codes::RATE, "there are too many connections from this address")
+        }
+    };
+    let problem = Problem::new(status, code, detail).hint("close some, or come back later; all of them are busy");
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let (title, bytes) = (&problem.title, body.len());
+    format!(
+        "HTTP/1.1 {} {title}\r\ncontent-type: application/problem+json\r\ncontent-length: {bytes}\r\n\
+         retry-after: {RETRY_AFTER_S}\r\nconnection: close\r\n\r\n{body}",
+        status.as_u16()
+    )
+    .into_bytes()
+}
+
+/// As long as a request has not been answered to the end.
+struct Answering(Arc<Seat>);
+
+impl Answering {
+    fn new(seat: &Arc<Seat>) -> Answering {
+        seat.begin();
+        Answering(seat.clone())
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The body of an answer: when it is gone, so is the request.
+struct Answer {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -132,20 +236,27 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// A stream whose other end must read now and then.
 struct Patient {
     stream: TcpStream,
+    seat: Arc<Seat>,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
-    fn new(stream: TcpStream) -> Patient {
-        Patient { stream, stalled: None }
+    fn new(stream: TcpStream, seat: Arc<Seat>) -> Patient {
+        Patient { stream, seat, stalled: None }
     }
 
     fn watch<T>(&mut self, polled: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.seat.stalls(false);
+            }
             return polled;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_WITHIN)));
+        let seat = &self.seat;
+        let stalled = self.stalled.get_or_insert_with(|| {
+            seat.stalls(true);
+            Box::pin(tokio::time::sleep(READ_WITHIN))
+        });
         stalled.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }

@@ -6,6 +6,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use windlass_runtime::show::{Piece, event_value};
 use windlass_value::Value;
 
+/// Bytes of one batch, unless a single event has more. A reader who does not read keeps what it was given last, so this is
+/// what it costs.
+pub const BATCH_BYTES_MAX: usize = 32 * 1024;
+
 /// Some events one after the other, encoded once.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -25,12 +29,33 @@ struct Mark {
 }
 
 impl Batch {
-    /// Events in order. None if there are none.
-    pub fn of(run: &str, pieces: &[Piece]) -> Option<Batch> {
-        let last = pieces.last()?.seq();
-        let mut bytes = BytesMut::with_capacity(pieces.len() * 256);
-        let marks = pieces.iter().map(|piece| write(run, piece, &mut bytes)).collect();
-        Some(Batch { last, bytes: bytes.freeze(), marks })
+    /// As many of these events as go into one, and what is left. None if there are no events.
+    pub fn first<'p>(run: &str, pieces: &'p [Piece]) -> Option<(Batch, &'p [Piece])> {
+        let (mut bytes, mut marks, mut last) = (Vec::new(), Vec::new(), None);
+        for piece in pieces {
+            let before = bytes.len();
+            let mark = write(run, piece, &mut bytes);
+            if bytes.len() > BATCH_BYTES_MAX && before > 0 {
+                bytes.truncate(before);
+                break;
+            }
+            marks.push(mark);
+            last = Some(piece.seq());
+        }
+        // What was reserved and not needed is given back: a batch may stay for long.
+        let bytes = Bytes::from(bytes.into_boxed_slice());
+        let left = &pieces[marks.len()..];
+        Some((Batch { last: last?, bytes, marks: marks.into() }, left))
+    }
+
+    /// All of these events, in order.
+    pub fn all(run: &str, mut pieces: &[Piece]) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        while let Some((batch, left)) = Batch::first(run, pieces) {
+            batches.push(batch);
+            pieces = left;
+        }
+        batches
     }
 
     /// Bytes of it.
@@ -55,7 +80,7 @@ impl Batch {
     }
 }
 
-fn write(run: &str, piece: &Piece, bytes: &mut BytesMut) -> Mark {
+fn write(run: &str, piece: &Piece, bytes: &mut Vec<u8>) -> Mark {
     let (seq, start) = (piece.seq(), bytes.len());
     let value = event_value(run, piece);
     let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();

@@ -130,9 +130,7 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
         {
             pieces.push(Piece::Event(event));
         }
-        if let Some(batch) = Batch::of(&run, &pieces) {
-            hub.push(batch);
-        }
+        hub.push(Batch::all(&run, &pieces));
         let readers = u32::try_from(Arc::strong_count(&hub).saturating_sub(1)).unwrap_or(u32::MAX);
         drop(hub);
         tokio::time::sleep(PACE_PER_READER.saturating_mul(readers).min(PACE_MAX)).await;
@@ -148,20 +146,26 @@ impl Hub {
     pub async fn behind<E>(
         &self,
         after: u64,
-        read: impl Future<Output = Result<Option<Batch>, E>>,
+        read: impl Future<Output = Result<Vec<Batch>, E>>,
     ) -> Result<Option<Batch>, E> {
         let mut behind = self.behind.lock().await;
-        if let Some((_, batch)) = behind.batches.iter().find(|(from, _)| *from == after) {
+        if let Some((_, batch)) = behind.batches.iter().find(|(before, _)| *before == after) {
             return Ok(Some(batch.clone()));
         }
-        let Some(batch) = read.await? else { return Ok(None) };
-        behind.bytes += batch.size();
-        behind.batches.push_back((after, batch.clone()));
+        let batches = read.await?;
+        let first = batches.first().cloned();
+        let mut before = after;
+        for batch in batches {
+            let next = batch.last;
+            behind.bytes += batch.size();
+            behind.batches.push_back((before, batch));
+            before = next;
+        }
         while behind.bytes > RING_BYTES_MAX && behind.batches.len() > 1 {
             let Some((_, oldest)) = behind.batches.pop_front() else { break };
             behind.bytes -= oldest.size();
         }
-        Ok(Some(batch))
+        Ok(first)
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -172,11 +176,13 @@ impl Hub {
         self.ring().over.is_some()
     }
 
-    fn push(&self, batch: Batch) {
+    fn push(&self, batches: Vec<Batch>) {
         let mut ring = self.ring();
-        ring.newest = batch.last;
-        ring.bytes += batch.size();
-        ring.batches.push_back(batch);
+        for batch in batches {
+            ring.newest = batch.last;
+            ring.bytes += batch.size();
+            ring.batches.push_back(batch);
+        }
         while ring.bytes > RING_BYTES_MAX && ring.batches.len() > 1 {
             let Some(oldest) = ring.batches.pop_front() else { break };
             ring.bytes -= oldest.size();
@@ -216,14 +222,15 @@ mod tests {
     use windlass_core::Event;
     use windlass_value::{Timestamp, Value};
 
+    use super::super::frame::BATCH_BYTES_MAX;
     use super::*;
 
-    fn batch(from: u64, to: u64, bytes: usize) -> Batch {
+    fn batches(from: u64, to: u64, bytes: usize) -> Vec<Batch> {
         let piece = |seq| {
             let data = Value::object([("text", "x".repeat(bytes))]);
             Piece::Event(Event { seq, at: Timestamp(0), kind: "note\nid: 9".into(), path: "a".into(), data })
         };
-        Batch::of("r", &(from..=to).map(piece).collect::<Vec<_>>()).expect("events")
+        Batch::all("r", &(from..=to).map(piece).collect::<Vec<_>>())
     }
 
     fn hub(before: u64) -> Hub {
@@ -233,8 +240,8 @@ mod tests {
     #[test]
     fn a_reader_is_given_what_it_has_not_seen() {
         let hub = hub(4);
-        hub.push(batch(5, 7, 10));
-        hub.push(batch(8, 8, 10));
+        hub.push(batches(5, 7, 10));
+        hub.push(batches(8, 8, 10));
         assert!(matches!(hub.after(3), Ahead::InStore));
         for after in 4..8 {
             let Ahead::Batch(batch) = hub.after(after) else { panic!("nothing after {after}") };
@@ -255,15 +262,15 @@ mod tests {
         let reads = std::cell::Cell::new(0);
         let read = async |after: u64, bytes| {
             reads.set(reads.get() + 1);
-            Ok::<_, Problem>((after < 90).then(|| batch(after + 1, after + 30, bytes)))
+            Ok::<_, Problem>(if after < 90 { batches(after + 1, after + 30, bytes) } else { Vec::new() })
         };
         for _ in 0..5 {
-            for after in [0, 30, 60] {
-                let given = hub.behind(after, read(after, 10)).await.expect("read").expect("events");
-                assert_eq!(given.last, after + 30);
+            let mut after = 0;
+            while after < 90 {
+                after = hub.behind(after, read(after, BATCH_BYTES_MAX / 10)).await.expect("read").expect("events").last;
             }
         }
-        assert_eq!(reads.get(), 3);
+        assert_eq!(reads.get(), 3, "each read gave several batches, and all readers got them");
         assert!(hub.behind(90, read(90, 10)).await.expect("read").is_none());
         for after in 0..20 {
             hub.behind(after, read(after, RING_BYTES_MAX / 60)).await.expect("read").expect("events");
@@ -271,17 +278,34 @@ mod tests {
         assert!(hub.behind.lock().await.bytes <= RING_BYTES_MAX);
     }
 
+    /// Whoever does not read keeps one batch, so none is large because there is much to tell.
+    #[test]
+    fn a_batch_is_small_unless_an_event_is_large() {
+        for (events, bytes) in [(1, 10), (100, 1_000), (100, BATCH_BYTES_MAX / 2), (3, BATCH_BYTES_MAX * 2)] {
+            let all = batches(1, events, bytes);
+            let largest = all.iter().map(Batch::size).max().unwrap_or_default();
+            assert!(largest <= BATCH_BYTES_MAX.max(bytes + 200), "{events} of {bytes}: {largest}");
+            let mut after = 0;
+            for batch in all {
+                let lines = String::from_utf8(batch.lines_after(after).to_vec()).expect("text");
+                assert_eq!(lines.lines().count() as u64, batch.last - after, "{events} of {bytes}");
+                after = batch.last;
+            }
+            assert_eq!(after, events, "nothing is lost");
+        }
+    }
+
     #[test]
     fn what_is_kept_for_readers_is_bounded() {
         let hub = hub(0);
         for at in 0..20 {
-            hub.push(batch(at + 1, at + 1, RING_BYTES_MAX / 4));
+            hub.push(batches(at + 1, at + 1, RING_BYTES_MAX / 4));
         }
         assert!(hub.ring().bytes <= RING_BYTES_MAX);
         assert!(matches!(hub.after(0), Ahead::InStore), "whoever is too slow reads the store");
         assert!(matches!(hub.after(19), Ahead::Batch(_)));
         // One that is larger than all is kept all the same: it is the newest.
-        hub.push(batch(21, 21, RING_BYTES_MAX * 2));
+        hub.push(batches(21, 21, RING_BYTES_MAX * 2));
         assert!(matches!(hub.after(20), Ahead::Batch(_)));
     }
 }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use windlass_runtime::show::StoredEvents;
 
 use super::Source;
-use super::frame::Batch;
+use super::frame::{BATCH_BYTES_MAX, Batch};
 use super::hub::{Ahead, Hub, Over};
 use crate::api::models::row_of;
 use crate::{App, Problem};
 
-/// Journal rows that a reader who is behind takes at once.
+/// Journal rows that a reader who is behind takes at once, at most: as many as make about one batch.
 const ROWS_AT_ONCE: u32 = 64;
 
 /// How events are written.
@@ -30,6 +30,8 @@ pub struct Tail {
     form: Form,
     /// None: it stops at the newest.
     hub: Option<Arc<Hub>>,
+    /// Journal rows to read the next time.
+    rows: u32,
     done: bool,
 }
 
@@ -39,20 +41,30 @@ impl Tail {
             true => Some(app.views.hubs.join(&app, &run).await?),
             false => None,
         };
-        Ok(Tail { app, run, after, form, hub, done: false })
+        Ok(Tail { app, run, after, form, hub, rows: 1, done: false })
     }
 
     async fn read_store(&mut self) -> Result<Option<Bytes>, Problem> {
         let (run, after) = (self.run.clone(), self.after);
+        if let Some(hub) = self.hub.clone() {
+            let read = self.app.at_store(move |app| {
+                let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
+                Ok(Batch::all(&run, &pieces))
+            });
+            return Ok(hub.behind(after, read).await?.map(|batch| self.take(&batch)));
+        }
+        let rows = self.rows;
         let read = self.app.at_store(move |app| {
-            let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
-            Ok(Batch::of(&run, &pieces))
+            let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), rows)?;
+            Ok(Batch::first(&run, &pieces).map(|(batch, left)| (batch, !left.is_empty())))
         });
-        let batch = match &self.hub {
-            Some(hub) => hub.behind(after, read).await?,
-            None => read.await?,
+        let Some((batch, cut)) = read.await? else { return Ok(None) };
+        self.rows = match cut {
+            true => (rows / 2).max(1),
+            false if batch.size() < BATCH_BYTES_MAX / 2 => (rows * 2).min(ROWS_AT_ONCE),
+            false => rows,
         };
-        Ok(batch.map(|batch| self.take(&batch)))
+        Ok(Some(self.take(&batch)))
     }
 
     fn take(&mut self, batch: &Batch) -> Bytes {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -17,18 +16,17 @@ use serde::Serialize;
 use windlass_core::plan::Trigger;
 use windlass_core::{Program, Status};
 use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, real_now};
-use windlass_value::{Value, parse_json};
+use windlass_value::Value;
 
 use super::request;
 use super::settings::{self, Settings};
 use super::signature::{self, Scheme, Unproven};
 use super::{is_called, is_full, prefix, replies, was_made};
-use crate::api::take::of_path;
+use crate::api::take::{self, of_path};
 use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
 use crate::problem::codes;
 use crate::rate::{DELIVERIES, UNPROVEN, neighbourhood, too_many};
-use crate::serve::BODY_BYTES_MAX;
 use crate::{App, Problem};
 
 /// How long a caller waits for a run's reply. The edge gives up a little later.
@@ -120,7 +118,7 @@ impl FromRequest<App> for Signed {
             let _ = from.map(|from| app.watch().unproven.take(from, UNPROVEN));
             refused(problem)
         };
-        let body = whole(body).await?;
+        let body = take::whole(body).await?;
         let id = match &settings.secret {
             Some(_) if open && !parts.headers.contains_key(settings.scheme.header()) => {
                 signature::named(&parts.headers)
@@ -201,13 +199,6 @@ fn find(app: &App, name: &str, wanted: &str) -> Result<Found, Problem> {
     let of_name = |trigger: &&Trigger| trigger.name.eq_ignore_ascii_case(wanted) && is_called(&trigger.kind);
     let trigger = program.plan.triggers.iter().find(of_name).cloned().ok_or_else(missing)?;
     Ok((definition, program, trigger))
-}
-
-async fn whole(body: Body) -> Result<Bytes, Problem> {
-    to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
-        let detail = format!("the body could not be read, or has more than {BODY_BYTES_MAX} bytes: {error}");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, detail)
-    })
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -351,15 +342,12 @@ fn content(headers: &HeaderMap, body: &Bytes) -> Result<Value, Problem> {
     if body.is_empty() {
         return Ok(Value::object::<&str, Value>([]));
     }
+    take::must_be_plain(headers)?;
     let given = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let text = || std::str::from_utf8(body).map_err(|_| Problem::bad_request("the body is no UTF-8"));
     if essence == "application/json" || essence.ends_with("+json") {
-        return parse_json(text()?).map_err(|error| {
-            let mut problem = Problem::bad_request(format!("the body is no JSON: {error}"));
-            problem.place = Some(format!("line {}, column {} of the body", error.line, error.column));
-            problem
-        });
+        return take::read(body);
     }
     if essence.starts_with("text/") {
         return Ok(Value::from(text()?));

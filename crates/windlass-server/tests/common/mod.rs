@@ -72,6 +72,10 @@ pub struct Loom;
 const TOOLS: [&str; 5] = ["noop", "http", "gate", "fail", "echo"];
 
 impl Compiler for Loom {
+    fn dialects(&self) -> Vec<&str> {
+        vec!["loom"]
+    }
+
     fn compile(&self, draft: &Draft, catalog: &dyn Catalog) -> Result<Compiled, Vec<Report>> {
         let source = Source::new(draft.name.clone().unwrap_or_else(|| "definition".to_owned()), draft.text.as_str());
         let activity = |name: &str| Activity { name: name.to_owned(), target: Target::Tool };

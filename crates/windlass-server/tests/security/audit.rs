@@ -21,6 +21,7 @@ fn line(status: u16) -> Line {
     Line {
         at: real_now(),
         who: None,
+        via: None,
         from: None,
         method: "POST".to_owned(),
         route: "/trial".to_owned(),

@@ -152,11 +152,49 @@ async fn whoever_guesses_is_slowed_down_and_nobody_else() {
     assert_eq!(world.ask(guess("10.0.0.2")).await.status, StatusCode::UNAUTHORIZED);
 }
 
+/// Behind a proxy that is named, each is measured by its own address; who else says so is not believed.
+#[tokio::test]
+async fn a_proxy_is_believed_if_it_is_named() {
+    let proxies = vec!["10.0.0.7".parse().unwrap()];
+    let world = World::with(ServerOptions { proxies, ..ServerOptions::default() });
+    let guess = |proxy: &str, header: &'static str, said: &str| {
+        let mut request = from(asking("DELETE", "/api/v1/tokens/x", Some("wl_guess"), None), proxy);
+        request.headers_mut().insert(header, said.parse().unwrap());
+        request
+    };
+    for number in 0..60 {
+        let others = guess("10.0.0.7", "x-forwarded-for", &format!("1.1.1.1, 192.0.2.{number}"));
+        assert_eq!(world.ask(others).await.status, StatusCode::UNAUTHORIZED, "{number}");
+    }
+    let mut last = StatusCode::OK;
+    for number in 0..40 {
+        last =
+            world.ask(guess("10.0.0.7", "forwarded", &format!("for=192.0.2.{number}, for=198.51.100.1"))).await.status;
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS, "what stands before the proxy's own word counts for nothing");
+    for number in 0..40 {
+        last = world.ask(guess("10.0.0.8", "x-forwarded-for", &format!("192.0.2.{number}"))).await.status;
+    }
+    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS, "a stranger says what it likes");
+    for (proxy, noted) in [
+        ("10.0.0.7", r#""from":"192.0.2.3","via":"10.0.0.7:40000","method""#),
+        ("10.0.0.8", r#""from":"10.0.0.8:40000","method""#),
+    ] {
+        let body = json!({ "name": "x", "scopes": ["read"] });
+        let mut request = from(asking("POST", "/api/v1/tokens", Some(&world.first), Some(body)), proxy);
+        request.headers_mut().insert("x-forwarded-for", "192.0.2.3".parse().unwrap());
+        assert_eq!(world.ask(request).await.status, StatusCode::CREATED);
+        let log = std::fs::read_to_string(world.directory.path().join("audit.log")).unwrap();
+        assert!(log.contains(noted), "{log}");
+    }
+}
+
 #[tokio::test]
 async fn errors_of_the_routes_are_problems() {
     let world = with_routes(ServerOptions::default());
     let take = |kind: &str, body: Body| {
         let request = Request::builder().method("POST").uri("/takes").header(header::CONTENT_TYPE, kind);
+        let request = request.header(header::HOST, "localhost:7117");
         request.body(body).unwrap()
     };
     let cases = [

@@ -91,21 +91,247 @@ async fn whoever_sends_slowly_is_let_go() {
     running.stop().await.unwrap();
 }
 
+/// Whoever says nothing costs a place for a while, and no place at all when others need it.
+#[tokio::test(start_paused = true)]
+async fn silence_keeps_nobody_out() {
+    let (world, running) = running(ServerOptions { connections_max: 8, ..anywhere() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..30 {
+        silent.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    let ask = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    for _ in 0..10 {
+        let answer = exchange(&running, ask).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let figures = world.app.metrics.text(&world.app).unwrap();
+    assert!(figures.contains("windlass_connections_refused_total 0"), "{figures}");
+    // The newest of them is the last to go, long before one that has asked for something would.
+    let began = tokio::time::Instant::now();
+    let mut last = silent.pop().unwrap();
+    assert_eq!(last.read_to_end(&mut Vec::new()).await.unwrap_or(0), 0);
+    assert!((5..15).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    running.stop().await.unwrap();
+}
+
+/// What is asked for again and again and never read is not kept here, and its reader is let go of.
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_read_is_let_go() {
+    let (world, running) = running(anywhere()).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let sent = "GET /api/v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
+    let writing = async { stream.write_all(sent.as_bytes()).await };
+    let _ = tokio::time::timeout(Duration::from_secs(1), writing).await;
+    let figure = |name: &str| {
+        let text = world.app.metrics.text(&world.app).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(name).map(|rest| rest.trim().to_owned())).unwrap_or_default()
+    };
+    while figure("windlass_connections ") != "1" {
+        tokio::task::yield_now().await;
+    }
+    let began = tokio::time::Instant::now();
+    while figure("windlass_connections ") != "0" {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is kept for ever");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(began.elapsed() > Duration::from_secs(20), "{:?}", began.elapsed());
+    running.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn one_connection_too_many_is_told() {
-    let (_world, running) = running(ServerOptions { connections_max: 2, ..anywhere() }).await;
+    let (world, running) = running(ServerOptions { connections_max: 2, ..anywhere() }).await;
     let mut open = Vec::new();
+    let token = &world.first;
     for _ in 0..2 {
         let mut stream = TcpStream::connect(running.address).await.unwrap();
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let sent =
+            format!("GET /api/v1/runs/changes HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(sent.as_bytes()).await.unwrap();
         let mut begin = [0u8; 12];
         stream.read_exact(&mut begin).await.unwrap();
         assert_eq!(&begin, b"HTTP/1.1 200");
         open.push(stream);
     }
     let refused = exchange(&running, "").await;
-    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    let is_told = refused.contains("retry-after: 5") && refused.contains("WND-3012") && refused.contains("\"hint\"");
+    assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n") && is_told, "{refused}");
     drop(open);
+    running.stop().await.unwrap();
+}
+
+/// Raw requests, and how each answer begins and what is in it. Nothing may be answered after what could be seen in two ways.
+#[tokio::test]
+async fn requests_of_every_odd_form() {
+    let (world, running) = running(anywhere()).await;
+    let token = &world.first;
+    let to = |line: &str| format!("{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n");
+    let post = format!("{}content-type: application/json\r\n", to("POST /api/v1/tokens"));
+    let body = r#"{"name":"x","scopes":["read"]}"#;
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let next = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let length = body.len();
+    let long = "a".repeat(30_000);
+    let close = "connection: close\r\n\r\n";
+    let table: Vec<(&str, String, &str, &str)> = vec![
+        (
+            "a length and chunks",
+            format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n{chunked}{next}"),
+            "201",
+            "connection: close",
+        ),
+        (
+            "chunks and a length",
+            format!("{post}transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n{chunked}{next}"),
+            "201",
+            "connection: close",
+        ),
+        (
+            "chunks alone",
+            format!("{post}transfer-encoding: chunked\r\n\r\n{chunked}{next}"),
+            "201",
+            "connection: close",
+        ),
+        (
+            "chunks in another coding",
+            format!("{post}transfer-encoding: gzip, chunked\r\n\r\n{chunked}{next}"),
+            "400",
+            "coding other than chunks",
+        ),
+        (
+            "chunks said twice",
+            format!("{post}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n{chunked}{next}"),
+            "400",
+            "coding other than chunks",
+        ),
+        ("not chunks at the end", format!("{post}transfer-encoding: chunked, gzip\r\n\r\n{chunked}{next}"), "400", ""),
+        ("two lengths", format!("{post}content-length: 5\r\ncontent-length: 6\r\n\r\n{body}{next}"), "400", ""),
+        ("a length that is none", format!("{post}content-length: +5\r\n\r\n{body}{next}"), "400", ""),
+        (
+            "chunks in HTTP/1.0",
+            format!("{}transfer-encoding: chunked\r\n\r\n{chunked}", post.replace("1.1", "1.0")),
+            "400",
+            "",
+        ),
+        ("a space before the colon", format!("GET /healthz HTTP/1.1\r\nhost : localhost\r\n{close}"), "400", ""),
+        (
+            "a line that goes on",
+            format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: a\r\n b\r\n{close}"),
+            "400",
+            "",
+        ),
+        ("a NUL in a header", format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n{close}"), "400", ""),
+        ("no host", format!("GET /healthz HTTP/1.1\r\n{close}"), "400", "there is no `Host`"),
+        ("no host, as long ago", "GET /healthz HTTP/1.0\r\n\r\n".to_owned(), "200", "\"ok\""),
+        (
+            "another host",
+            format!("GET http://evil.example/healthz HTTP/1.1\r\nhost: localhost\r\n{close}"),
+            "421",
+            "WND-3013",
+        ),
+        (
+            "its own host",
+            format!("GET http://localhost/healthz HTTP/1.1\r\nhost: localhost\r\n{close}"),
+            "200",
+            "\"ok\"",
+        ),
+        ("a tunnel", format!("CONNECT localhost:22 HTTP/1.1\r\nhost: localhost\r\n{close}"), "404", "WND-3003"),
+        (
+            "a tunnel elsewhere",
+            format!("CONNECT evil.example:22 HTTP/1.1\r\nhost: localhost\r\n{close}"),
+            "421",
+            "WND-3013",
+        ),
+        ("all of it", format!("OPTIONS * HTTP/1.1\r\nhost: localhost\r\n{close}"), "404", "WND-3003"),
+        ("its methods", format!("{}{close}", to("OPTIONS /api/v1/runs")), "405", "allow: POST,GET,HEAD"),
+        ("a trace", format!("{}{close}", to("TRACE /api/v1/runs")), "405", "WND-3015"),
+        ("another protocol", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "", ""),
+        ("no protocol", "hello\r\n\r\n".to_owned(), "400", ""),
+        ("a long query", format!("{}{close}", to(&format!("GET /api/v1/runs?search={long}"))), "200", "items"),
+        ("a longer query", format!("{}{close}", to(&format!("GET /api/v1/runs?search={long}{long}{long}"))), "4", ""),
+        ("a slash at the end", format!("{}{close}", to("GET /api/v1/runs/")), "404", "WND-3003"),
+        ("a NUL in an id", format!("{}{close}", to("GET /api/v1/runs/a%00b")), "404", "WND-3003"),
+        ("a slash in an id", format!("{}{close}", to("GET /api/v1/runs/a%2Fb")), "404", "WND-3003"),
+        ("no text in an id", format!("{}{close}", to("GET /api/v1/runs/a%ff")), "400", "WND-3000"),
+        (
+            "no text in a worker",
+            format!("{}content-length: 0\r\n{close}", to("POST /api/v1/workers/%ff/drain")),
+            "400",
+            "WND-3000",
+        ),
+        ("a NUL in a token", format!("{}{close}", to("DELETE /api/v1/tokens/a%00b")), "404", "WND-3003"),
+        (
+            "a packed body",
+            format!("{post}content-encoding: gzip\r\ncontent-length: {length}\r\n{close}{body}"),
+            "415",
+            "is packed as `gzip`",
+        ),
+        (
+            "a large body that is not sent yet",
+            format!("{post}expect: 100-continue\r\ncontent-length: 99999999\r\n\r\n"),
+            "413",
+            "WND-3005",
+        ),
+        (
+            "nobody's body that is not sent yet",
+            format!("{}expect: 100-continue\r\ncontent-length: {length}\r\n\r\n", post.replace(token.as_str(), "wl_x")),
+            "401",
+            "WND-3001",
+        ),
+        (
+            "a part of the page",
+            format!("GET / HTTP/1.1\r\nhost: localhost\r\nrange: bytes=0-9,5-20,-1\r\n{close}"),
+            "200",
+            "<!doctype html>",
+        ),
+        ("the head of the page", format!("HEAD / HTTP/1.1\r\nhost: localhost\r\n{close}"), "200", "content-length"),
+        ("the head of a stream", format!("{}{close}", to("HEAD /api/v1/runs/changes")), "200", "text/event-stream"),
+        (
+            "two numbers of events",
+            format!("{}last-event-id: 1\r\nlast-event-id: 2\r\n{close}", to("GET /api/v1/runs/x/events")),
+            "400",
+            "Last-Event-ID",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, sent, status, part) in table {
+        let answer = exchange(&running, &sent).await;
+        let fits = answer.is_empty() && status.is_empty() || answer.starts_with(&format!("HTTP/1.1 {status}"));
+        let fits = fits || answer.starts_with(&format!("HTTP/1.0 {status}"));
+        let fits = fits && answer.to_lowercase().contains(&part.to_lowercase());
+        // What follows was taken for a request, and may have been a part of the body to somebody else.
+        let one = answer.lines().filter(|line| line.starts_with("HTTP/1.")).count() <= 1;
+        if !(fits && one) {
+            wrong.push(format!("{what}: {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    // The same twice on one connection, the second behind a body that is refused.
+    let twice = format!("{}content-length: {length}\r\n\r\n{body}{next}", post.replace(token.as_str(), "wl_x"));
+    let answer = exchange(&running, &twice).await;
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn hostile_names_of_repeats() {
+    let (world, running) = running(anywhere()).await;
+    let body = r#"{"definition":"nothing"}"#;
+    let long = "k".repeat(257);
+    let table = [
+        ("idempotency-key: a\r\nidempotency-key: b", "400", "more than one"),
+        ("idempotency-key: ", "400", "1 to 256"),
+        ("idempotency-key: \u{e4}", "400", "1 to 256"),
+        (&*format!("idempotency-key: {long}"), "400", "1 to 256"),
+        ("idempotency-key: ../../x", "404", "nothing"),
+        ("idempotency-key: a, b;c=\"d\"", "404", "nothing"),
+    ];
+    for (line, status, part) in table {
+        let answer = exchange(&running, &format!(
+            "POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nconnection: close\r\n{line}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", world.first, body.len())).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(part), "{line}: {answer}");
+    }
     running.stop().await.unwrap();
 }
 

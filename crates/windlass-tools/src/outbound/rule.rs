@@ -16,13 +16,17 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Hosts {
-    Range {
-        address: IpAddr,
-        bits: u8,
-    },
+    Range(Range),
     Name(String),
     /// All below a name, not itself.
     Below(String),
+}
+
+/// Addresses that begin with the same bits: `10.1.0.0/16`, `fd00::/8`, or one alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    address: IpAddr,
+    bits: u8,
 }
 
 /// A line that is no rule, in a sentence, and what to write in its place.
@@ -53,7 +57,9 @@ impl FromStr for Rule {
             return Err(bad("it is a whole address", "leave out the scheme, the login and the path"));
         }
         if let Some((address, bits)) = text.split_once('/') {
-            return range(address, bits).map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)));
+            let range = Range::within(address, bits);
+            let range = range.map_err(|(why, hint)| bad(&why, hint.as_deref().unwrap_or(FORMS)))?;
+            return Ok(Rule { hosts: Hosts::Range(range), port: None });
         }
         // An IPv6 address without brackets has colons of its own.
         let (host, port) = match text.parse::<Ipv6Addr>() {
@@ -68,7 +74,7 @@ impl FromStr for Rule {
         };
         let (below, name) = host.strip_prefix("*.").map_or((false, host), |name| (true, name));
         let hosts = match (Host::of(name), below) {
-            (Some(Host::Address(address)), false) => Hosts::one(address),
+            (Some(Host::Address(address)), false) => Hosts::Range(Range::one(address)),
             (Some(Host::Name(name) | Host::Local(name)), false) => Hosts::Name(name),
             (Some(Host::Name(name) | Host::Local(name)), true) => Hosts::Below(name),
             _ => return Err(bad("it is neither a name nor an address in its usual spelling", FORMS)),
@@ -77,25 +83,52 @@ impl FromStr for Rule {
     }
 }
 
-fn range(address: &str, bits: &str) -> Result<Rule, (String, Option<String>)> {
-    let wrong = |why: &str| (why.to_owned(), None);
-    let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
-    let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= most);
-    let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {most}"), None))?;
-    let start = masked(address, bits);
-    if start != address {
-        let why = "it begins in the middle of the range";
-        return Err((why.to_owned(), Some(format!("did you mean `{start}/{bits}`?"))));
+impl Range {
+    /// What stands before and behind the `/`; else why not, and what was probably meant.
+    fn within(address: &str, bits: &str) -> Result<Range, (String, Option<String>)> {
+        let wrong = |why: &str| (why.to_owned(), None);
+        let address = address.trim_matches(['[', ']']).parse::<IpAddr>();
+        let address = address.map_err(|_| wrong("what stands before `/` is no address"))?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.parse::<u8>().ok().filter(|bits| *bits <= most);
+        let bits = bits.ok_or_else(|| (format!("what stands behind `/` is none of 0 to {most}"), None))?;
+        let start = masked(address, bits);
+        if start != address {
+            let why = "it begins in the middle of the range";
+            return Err((why.to_owned(), Some(format!("did you mean `{start}/{bits}`?"))));
+        }
+        Ok(Range { address, bits })
     }
-    Ok(Rule { hosts: Hosts::Range { address, bits }, port: None })
+
+    fn one(address: IpAddr) -> Range {
+        let address = address.to_canonical();
+        Range { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && masked(address, self.bits) == self.address
+    }
 }
 
-impl Hosts {
-    fn one(address: IpAddr) -> Hosts {
-        let address = address.to_canonical();
-        Hosts::Range { address, bits: if address.is_ipv4() { 32 } else { 128 } }
+impl FromStr for Range {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Range, BadRule> {
+        let usual = "such as \"10.1.2.3\", \"10.1.0.0/16\" or \"fd00::/8\"";
+        let bad = |why: &str, hint: Option<String>| BadRule {
+            message: format!("`{text}` is no {why}"),
+            hint: hint.unwrap_or_else(|| usual.to_owned()),
+        };
+        match text.trim().split_once('/') {
+            Some((address, bits)) => {
+                Range::within(address, bits).map_err(|(why, hint)| bad(&format!("range of addresses: {why}"), hint))
+            }
+            None => match text.trim().trim_matches(['[', ']']).parse() {
+                Ok(address) => Ok(Range::one(address)),
+                Err(_) => Err(bad("address and no range of them", None)),
+            },
+        }
     }
 }
 
@@ -103,7 +136,7 @@ impl Rule {
     /// Exactly this place.
     pub(super) fn of_place(host: &str, port: u16) -> Option<Rule> {
         let hosts = match Host::of(host)? {
-            Host::Address(address) => Hosts::one(address),
+            Host::Address(address) => Hosts::Range(Range::one(address)),
             Host::Name(name) | Host::Local(name) => Hosts::Name(name),
         };
         Some(Rule { hosts, port: Some(port) })
@@ -115,15 +148,15 @@ impl Rule {
 
     /// It names addresses, and this is one of them.
     pub(super) fn covers(&self, address: IpAddr, port: u16) -> bool {
-        let Hosts::Range { address: start, bits } = &self.hosts else { return false };
-        self.covers_port(port) && start.is_ipv4() == address.is_ipv4() && masked(address, *bits) == *start
+        let Hosts::Range(range) = &self.hosts else { return false };
+        self.covers_port(port) && range.contains(address)
     }
 
     /// It names hosts, and this is one of them.
     pub(super) fn covers_name(&self, host: &Host, port: u16) -> bool {
         let Some(name) = host.name() else { return false };
         let covered = match &self.hosts {
-            Hosts::Range { .. } => false,
+            Hosts::Range(_) => false,
             Hosts::Name(own) => own == name,
             Hosts::Below(own) => name.strip_suffix(own.as_str()).is_some_and(|rest| rest.ends_with('.')),
         };

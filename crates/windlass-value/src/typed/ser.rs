@@ -293,7 +293,7 @@ impl ser::SerializeStruct for Fields {
         let value = nested(value).map_err(|error| error.in_field(name))?;
         match self {
             Fields::Map(map) => _ = map.insert(known(name), value),
-            Fields::Number(number) => *number = value.as_str().map(number_from_text),
+            Fields::Number(number) => *number = value.as_str().and_then(number_from_text),
         }
         Ok(())
     }

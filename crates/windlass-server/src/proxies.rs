@@ -1,0 +1,140 @@
+//! Who really asks, when somebody else passes it on. Only proxies that the operator has named are believed, each for the
+//! one address that it has seen itself: so the list is read from its end, as far as it was written by such proxies.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::HeaderMap;
+use windlass_tools::outbound::Range;
+
+const LIST: &str = "x-forwarded-for";
+const FORWARDED: &str = "forwarded";
+
+/// Whether this peer is one of them.
+pub fn includes(proxies: &[Range], peer: IpAddr) -> bool {
+    let peer = peer.to_canonical();
+    proxies.iter().any(|proxy| proxy.contains(peer))
+}
+
+/// Who has asked the proxy. None: the peer is no proxy, or does not say.
+pub fn client(proxies: &[Range], peer: IpAddr, headers: &HeaderMap) -> Option<SocketAddr> {
+    if !includes(proxies, peer) {
+        return None;
+    }
+    let list = all(headers, LIST).map(|text| text.split(',').map(|one| address(one.trim())).collect::<Vec<_>>());
+    let forwarded = all(headers, FORWARDED).map(|text| elements(&text).iter().map(|one| of_element(one)).collect());
+    match (list, forwarded) {
+        (None, None) => None,
+        (Some(seen), None) | (None, Some(seen)) => nearest_stranger(proxies, &seen),
+        (Some(one), Some(other)) => {
+            // A proxy writes one of them. If the other says something else, whoever asked has written it.
+            let (one, other) = (nearest_stranger(proxies, &one), nearest_stranger(proxies, &other));
+            one.filter(|one| other.is_some_and(|other| one.ip() == other.ip()))
+        }
+    }
+}
+
+fn all(headers: &HeaderMap, name: &str) -> Option<String> {
+    let lines: Vec<_> = headers.get_all(name).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+    (!lines.is_empty()).then(|| lines.join(","))
+}
+
+/// From the end: the first who is no proxy of ours. What stands before that, anybody may have written.
+fn nearest_stranger(proxies: &[Range], seen: &[Option<SocketAddr>]) -> Option<SocketAddr> {
+    let mut nearest = None;
+    for one in seen.iter().rev() {
+        // `unknown`, a name, or nonsense: nothing is known beyond the proxy that says so.
+        let Some(address) = one else { break };
+        nearest = Some(*address);
+        if !includes(proxies, address.ip()) {
+            break;
+        }
+    }
+    nearest
+}
+
+/// `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:4711`.
+fn address(text: &str) -> Option<SocketAddr> {
+    let bare = |text: &str| text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 0));
+    let found = bare(text).or_else(|| text.parse().ok());
+    let found = found.or_else(|| bare(text.strip_prefix('[')?.strip_suffix(']')?));
+    found.map(|found| SocketAddr::new(found.ip().to_canonical(), found.port()))
+}
+
+/// The elements of `Forwarded`: commas inside of quotes separate nothing.
+fn elements(text: &str) -> Vec<&str> {
+    split_outside_quotes(text, ',')
+}
+
+fn split_outside_quotes(text: &str, separator: char) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(move |letter: char| {
+        if escaped {
+            escaped = false;
+            return false;
+        }
+        match letter {
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        letter == separator && !quoted
+    })
+    .collect()
+}
+
+/// `for="[2001:db8::1]:4711";proto=https;by=…`
+fn of_element(element: &str) -> Option<SocketAddr> {
+    let mut named = split_outside_quotes(element, ';').into_iter().filter_map(|pair| pair.split_once('='));
+    let (_, value) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
+    address(value.trim().trim_matches('"'))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn who_really_asks() {
+        let proxies: Vec<Range> = ["10.0.0.0/8", "::1", "127.0.0.1"].map(|text| text.parse().unwrap()).to_vec();
+        let (xff, fwd) = ("x-forwarded-for", "forwarded");
+        let table: &[(&str, &[(&'static str, &str)], Option<&str>)] = &[
+            // Nobody believes a stranger.
+            ("192.0.2.7", &[(xff, "198.51.100.1")], None),
+            ("192.0.2.7", &[(fwd, "for=198.51.100.1")], None),
+            ("10.1.1.1", &[], None),
+            ("10.1.1.1", &[(xff, "198.51.100.1")], Some("198.51.100.1:0")),
+            ("::ffff:10.1.1.1", &[(xff, "198.51.100.1:99")], Some("198.51.100.1:99")),
+            ("::1", &[(xff, "2001:db8::1")], Some("[2001:db8::1]:0")),
+            ("127.0.0.1", &[(xff, "[2001:db8::1]:99")], Some("[2001:db8::1]:99")),
+            // Whoever asks may have begun the list; only its end is the proxy's.
+            ("10.1.1.1", &[(xff, "127.0.0.1, 198.51.100.1")], Some("198.51.100.1:0")),
+            ("10.1.1.1", &[(xff, "203.0.113.9, 198.51.100.1, 10.2.2.2")], Some("198.51.100.1:0")),
+            ("10.1.1.1", &[(xff, "203.0.113.9"), (xff, "198.51.100.1")], Some("198.51.100.1:0")),
+            ("10.1.1.1", &[(xff, "10.3.3.3, 10.2.2.2")], Some("10.3.3.3:0")),
+            ("10.1.1.1", &[(xff, "203.0.113.9, unknown, 10.2.2.2")], Some("10.2.2.2:0")),
+            ("10.1.1.1", &[(xff, "203.0.113.9, unknown")], None),
+            ("10.1.1.1", &[(xff, "")], None),
+            ("10.1.1.1", &[(fwd, "for=198.51.100.1;proto=https")], Some("198.51.100.1:0")),
+            ("10.1.1.1", &[(fwd, "For=\"[2001:db8::1]:47\"; by=_x, for=10.2.2.2")], Some("[2001:db8::1]:47")),
+            ("10.1.1.1", &[(fwd, "for=203.0.113.9, for=\"a,b\\\",for=10.9.9.9\"")], None),
+            ("10.1.1.1", &[(fwd, "for=_hidden")], None),
+            ("10.1.1.1", &[(fwd, "proto=https")], None),
+            // A proxy writes one of them: the other is whoever's who asks.
+            ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=203.0.113.9")], None),
+            ("10.1.1.1", &[(xff, "198.51.100.1"), (fwd, "for=198.51.100.1")], Some("198.51.100.1:0")),
+        ];
+        for (peer, lines, wanted) in table {
+            let found = client(&proxies, peer.parse().unwrap(), &headers(lines));
+            assert_eq!(found, wanted.map(|wanted| wanted.parse().unwrap()), "{peer} {lines:?}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Who is connected. There is a bound for all and one for each address; when one of them is reached, whoever costs us a
+//! place and gives us nothing to do makes room for the next.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use windlass_tools::outbound::Range;
+
+use crate::ServerOptions;
+use crate::proxies;
+use crate::rate::neighbourhood;
+
+/// Whoever takes nothing for so long makes room for others. Without others, more time is given.
+const STALLED: Duration = Duration::from_secs(5);
+
+type Address = [u8; 8];
+
+/// Why somebody cannot come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// There are as many as there may be.
+    All,
+    /// There are as many of one address.
+    OfAddress,
+}
+
+/// Those that can be let go of, those first by whom the least is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Quiet {
+    /// Has said nothing yet.
+    Fresh,
+    /// Has been answered, and asks for nothing.
+    Idle,
+    /// Does not take what it has asked for.
+    Stalled,
+}
+
+pub struct Table {
+    most: usize,
+    most_each: usize,
+    proxies: Vec<Range>,
+    rows: Mutex<Rows>,
+}
+
+#[derive(Default)]
+struct Rows {
+    next: u64,
+    open: HashMap<u64, Row>,
+    of_address: HashMap<Address, usize>,
+    /// Each since when.
+    quiet: BTreeSet<(Quiet, Instant, u64)>,
+}
+
+struct Row {
+    /// None: many come from there, and they are no one's fault.
+    address: Option<Address>,
+    heard: bool,
+    /// Requests that are not answered to the end.
+    under_way: u32,
+    stalled: bool,
+    quiet: Option<(Quiet, Instant)>,
+    go: Arc<Notify>,
+}
+
+impl Table {
+    pub fn new(options: &ServerOptions) -> Table {
+        let (most, most_each) = (options.connections_max, options.connections_per_address_max);
+        Table { most, most_each, proxies: options.proxies.clone(), rows: Mutex::default() }
+    }
+
+    /// A place for one more, perhaps another's.
+    pub fn sit(self: &Arc<Table>, peer: IpAddr) -> Result<Seat, Full> {
+        let peer = peer.to_canonical();
+        // Behind a proxy there are many; so there are on this machine, and a proxy may be among them.
+        let many = peer.is_loopback() || proxies::includes(&self.proxies, peer);
+        let address = (!many).then(|| neighbourhood(peer));
+        let mut rows = self.rows();
+        if let Some(address) = address
+            && rows.of_address.get(&address).is_some_and(|count| *count >= self.most_each)
+            && !rows.let_one_go(|row| row.address == Some(address))
+        {
+            return Err(Full::OfAddress);
+        }
+        if rows.open.len() >= self.most && !rows.let_one_go(|_| true) {
+            return Err(Full::All);
+        }
+        let id = rows.next;
+        rows.next += 1;
+        let go = Arc::new(Notify::new());
+        let row = Row { address, heard: false, under_way: 0, stalled: false, quiet: None, go: go.clone() };
+        rows.open.insert(id, row);
+        if let Some(address) = address {
+            *rows.of_address.entry(address).or_default() += 1;
+        }
+        rows.change(id, |_| {});
+        Ok(Seat { table: self.clone(), id, go })
+    }
+
+    /// One place less than there is: somebody goes, if anybody can.
+    pub fn make_room(&self) {
+        self.rows().let_one_go(|_| true);
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    fn let_one_go(&mut self, fits: impl Fn(&Row) -> bool) -> bool {
+        let long_ago = |since: &Instant| since.elapsed() >= STALLED;
+        let found = self.quiet.iter().find(|(quiet, since, id)| {
+            (*quiet != Quiet::Stalled || long_ago(since)) && self.open.get(id).is_some_and(&fits)
+        });
+        let Some((_, _, id)) = found.copied() else { return false };
+        if let Some(row) = self.remove(id) {
+            row.go.notify_one();
+        }
+        true
+    }
+
+    /// It may be gone already.
+    fn remove(&mut self, id: u64) -> Option<Row> {
+        let row = self.open.remove(&id)?;
+        if let Some((quiet, since)) = row.quiet {
+            self.quiet.remove(&(quiet, since, id));
+        }
+        if let Some(address) = row.address
+            && let Some(count) = self.of_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of_address.remove(&address);
+            }
+        }
+        Some(row)
+    }
+
+    fn change(&mut self, id: u64, change: impl FnOnce(&mut Row)) {
+        let Some(row) = self.open.get_mut(&id) else { return };
+        change(row);
+        let now = match row {
+            // What it has asked for is not with it yet, though nothing of it is left here.
+            Row { stalled: true, .. } => Some(Quiet::Stalled),
+            Row { heard: false, .. } => Some(Quiet::Fresh),
+            Row { under_way: 0, .. } => Some(Quiet::Idle),
+            _ => None,
+        };
+        if row.quiet.map(|(quiet, _)| quiet) == now {
+            return;
+        }
+        if let Some((quiet, since)) = row.quiet.take() {
+            self.quiet.remove(&(quiet, since, id));
+        }
+        if let Some(quiet) = now {
+            let since = Instant::now();
+            row.quiet = Some((quiet, since));
+            self.quiet.insert((quiet, since, id));
+        }
+    }
+}
+
+/// The place of one connection; it is free again when this is gone.
+pub struct Seat {
+    table: Arc<Table>,
+    id: u64,
+    go: Arc<Notify>,
+}
+
+impl Seat {
+    /// A request has come.
+    pub fn begin(&self) {
+        self.table.rows().change(self.id, |row| {
+            row.heard = true;
+            row.under_way += 1;
+        });
+    }
+
+    /// One has been answered to the end.
+    pub fn end(&self) {
+        self.table.rows().change(self.id, |row| row.under_way = row.under_way.saturating_sub(1));
+    }
+
+    /// Whether the other end takes what it is sent.
+    pub fn stalls(&self, stalled: bool) {
+        self.table.rows().change(self.id, |row| row.stalled = stalled);
+    }
+
+    pub fn has_been_heard(&self) -> bool {
+        self.table.rows().open.get(&self.id).is_some_and(|row| row.heard)
+    }
+
+    /// Returns when somebody else needs the place.
+    pub async fn let_go(&self) {
+        self.go.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.table.rows().remove(self.id);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn table(most: usize, each: usize, proxies: &[&str]) -> Arc<Table> {
+        let options = ServerOptions {
+            connections_max: most,
+            connections_per_address_max: each,
+            proxies: proxies.iter().map(|text| text.parse().unwrap()).collect(),
+            ..ServerOptions::default()
+        };
+        Arc::new(Table::new(&options))
+    }
+
+    fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, Full> {
+        table.sit(from.parse().unwrap())
+    }
+
+    fn goes(seat: &Seat) -> bool {
+        !seat.table.rows().open.contains_key(&seat.id)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_who_says_nothing_makes_room() {
+        let table = table(3, 3, &[]);
+        let (fresh, idle, busy) = (sit(&table, "::1"), sit(&table, "::1"), sit(&table, "::1"));
+        let (fresh, idle, busy) = (fresh.unwrap(), idle.unwrap(), busy.unwrap());
+        idle.begin();
+        idle.end();
+        busy.begin();
+        let fourth = sit(&table, "::1").unwrap();
+        assert!(goes(&fresh) && !goes(&idle) && !goes(&busy));
+        fresh.let_go().await;
+        // What is gone is gone: its end frees no second place.
+        drop(fresh);
+        fourth.begin();
+        let fifth = sit(&table, "::1").unwrap();
+        assert!(goes(&idle));
+        fifth.begin();
+        assert_eq!(sit(&table, "::1").err(), Some(Full::All), "all of them are at work");
+        // Whoever does not read what it has asked for goes when others wait, but not at once.
+        busy.stalls(true);
+        assert_eq!(sit(&table, "::1").err(), Some(Full::All));
+        tokio::time::advance(STALLED).await;
+        let sixth = sit(&table, "::1").unwrap();
+        assert!(goes(&busy) && !goes(&fourth) && !goes(&fifth));
+        sixth.begin();
+        fourth.stalls(true);
+        tokio::time::advance(STALLED).await;
+        fourth.stalls(false);
+        assert_eq!(sit(&table, "::1").err(), Some(Full::All), "it has read after all");
+        drop(fifth);
+        assert!(sit(&table, "::1").is_ok());
+    }
+
+    #[test]
+    fn one_address_has_no_more_than_its_share() {
+        let table = table(100, 2, &["10.0.0.0/8"]);
+        let mut seats = Vec::new();
+        let mut busy = |from: &str| {
+            let seat = sit(&table, from)?;
+            seat.begin();
+            seats.push(seat);
+            Ok(())
+        };
+        for (from, shares) in [("192.0.2.1", true), ("2001:db8::1", true), ("127.0.0.1", false), ("10.1.1.1", false)] {
+            assert_eq!((busy(from), busy(from)), (Ok(()), Ok(())), "{from}");
+            assert_eq!(busy(from), if shares { Err(Full::OfAddress) } else { Ok(()) }, "{from}");
+        }
+        assert_eq!(busy("2001:db8::ffff"), Err(Full::OfAddress), "one network of IPv6 is one address");
+        assert_eq!((busy("192.0.2.2"), busy("2001:db8:0:1::1")), (Ok(()), Ok(())));
+        seats.clear();
+        let rows = table.rows();
+        assert!(rows.open.is_empty() && rows.of_address.is_empty() && rows.quiet.is_empty(), "nothing is left");
+    }
+
+    #[test]
+    fn whoever_says_nothing_makes_room_for_its_own_first() {
+        let table = table(100, 2, &[]);
+        let (one, other) = (sit(&table, "192.0.2.9").unwrap(), sit(&table, "192.0.2.1").unwrap());
+        let third = sit(&table, "192.0.2.1").unwrap();
+        let _fourth = sit(&table, "192.0.2.1").unwrap();
+        assert!(goes(&other) && !goes(&one) && !goes(&third));
+    }
+}
