@@ -130,7 +130,7 @@ pub fn add_to(tools: Tools, settings: &Settings, http: HttpTool, manners: &Manne
     let chat = AgentModelTool::new(options, http.trusting(urls.iter().map(String::as_str)), registry.clone());
     Ok(tools
         .with("agent_model", chat)
-        .with("agent_tool", Closed(AgentToolCaller::new(registry, Arc::new(policy(manners)?))))
+        .with("agent_tool", Closed(Arc::new(AgentToolCaller::new(registry, Arc::new(policy(manners)?)))))
         .with("agent_files", AgentFiles))
 }
 
@@ -180,9 +180,9 @@ pub fn secrets(settings: &Settings) -> Vec<Secret> {
     names.filter_map(|name| variable(name)).map(Secret::new).collect()
 }
 
-/// Before an agent's first call this process is closed to others of the same user: programs that agents start must not
-/// read its environment and its memory. Whoever has started it with all rights is not kept from it.
-struct Closed(AgentToolCaller);
+/// Before the first call this process is closed to others of the same user: programs that the tool starts must not read
+/// its environment and its memory. Whoever has started it with all rights is not kept from it.
+pub struct Closed(pub Arc<dyn Tool>);
 
 impl Tool for Closed {
     fn call(&self, call: ToolCall) -> ToolFuture {

@@ -262,12 +262,12 @@ fn unknown_dialect() -> Diagnostics {
     found
 }
 
-/// The file's name without its ending; in a Standard project that of its folder.
 fn name_of(source: &Source) -> Option<String> {
-    if is_from_stdin(source) {
-        return None;
-    }
-    let path = Path::new(&*source.name);
+    if is_from_stdin(source) { None } else { name_of_file(Path::new(&*source.name)) }
+}
+
+/// The file's name without its ending; in a Standard project that of its folder.
+pub fn name_of_file(path: &Path) -> Option<String> {
     let folder = path.canonicalize().ok().filter(|_| standard::is_standard(path));
     let folder = folder.as_deref().and_then(Path::parent).and_then(Path::file_name);
     folder.or_else(|| path.file_stem()).map(|name| name.to_string_lossy().into_owned())

@@ -21,16 +21,25 @@ const KEY_FILE: &str = "seal.key";
 
 /// What stands around all tools of this process.
 pub fn edge(settings: &Settings) -> Result<Edge, Failure> {
+    if variable(KEY_VARIABLE).is_some_and(|text| from_hex(&text).is_none()) {
+        let failure = Failure::usage(format!("{KEY_VARIABLE} is no key: it must be 64 hexadecimal digits"));
+        return Err(failure.hint(format!("it is the text of the file {KEY_FILE} in the server's store")));
+    }
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
-    Ok(Edge::new(seals(settings), credentials, &known(settings)?))
+    // It opens references and makes none: a worker has no store of its own to keep a key in.
+    Ok(Edge::new(with_key(settings, read_key), credentials, &known(settings)?))
 }
 
 /// References to secrets. The key is made when the first is.
 pub fn seals(settings: &Settings) -> Seals {
+    with_key(settings, key_of)
+}
+
+fn with_key(settings: &Settings, of_store: fn(&Path) -> std::io::Result<[u8; 32]>) -> Seals {
     let store = settings.store.clone();
     Seals::new(move || match variable(KEY_VARIABLE) {
         Some(text) => from_hex(&text),
-        None => store.as_deref().and_then(|store| key_of(store).ok()),
+        None => store.as_deref().and_then(|store| of_store(store).ok()),
     })
 }
 
@@ -67,7 +76,12 @@ fn key_of(store: &Path) -> std::io::Result<[u8; 32]> {
     if !path.exists() {
         make_key(store, &path)?;
     }
-    from_hex(&std::fs::read_to_string(&path)?).ok_or_else(|| std::io::Error::other("the key is none"))
+    read_key(store)
+}
+
+fn read_key(store: &Path) -> std::io::Result<[u8; 32]> {
+    let text = std::fs::read_to_string(store.join(KEY_FILE))?;
+    from_hex(&text).ok_or_else(|| std::io::Error::other("the key is none"))
 }
 
 fn make_key(store: &Path, path: &PathBuf) -> std::io::Result<()> {
@@ -110,5 +124,13 @@ mod tests {
         assert_eq!(seals(&first).seal("r", "a", "b"), seals(&first).seal("r", "a", "b"));
         assert!(seals(&first).seal("r", "a", "b").is_some() && seals(&none).seal("r", "a", "b").is_none());
         assert_eq!(from_hex("0g"), None);
+        // Whoever only opens references makes no key.
+        let elsewhere = folder.path().join("elsewhere");
+        let (worker, server) = (
+            with_key(&Settings { store: Some(elsewhere.clone()), ..Settings::default() }, read_key),
+            with_key(&Settings { store: Some(elsewhere.clone()), ..Settings::default() }, key_of),
+        );
+        assert!(worker.seal("r", "a", "b").is_none() && !elsewhere.exists());
+        assert_eq!(server.seal("r", "a", "b"), worker.seal("r", "a", "b"), "it has come meanwhile");
     }
 }

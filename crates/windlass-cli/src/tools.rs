@@ -53,6 +53,11 @@ pub fn tools_within(settings: &Settings, outbound: Outbound, manners: &Manners) 
     let model = ModelTool::new(model.clone(), http.trusting(model.base_url.as_deref()));
     let credentials: Arc<dyn Credentials> = Arc::new(credentials(settings));
     let mut tools = playbook_tools(options, &credentials, variable).with("model", model);
+    for starts_programs in ["python", "shell"] {
+        if let Some(tool) = tools.get(starts_programs).cloned() {
+            tools = tools.with_shared(starts_programs, Arc::new(agents::Closed(tool)));
+        }
+    }
     tools = agents::add_to(tools, settings, http.clone(), manners)?;
     for activity in &settings.activities {
         let Target::Endpoint { url, method, headers, timeout } = &activity.target else { continue };

@@ -1,6 +1,7 @@
 //! Runs the real program, kills it, resumes it, and looks from outside at what became of the run.
 
 pub mod server;
+pub mod worker;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::worker::Worker;
+
 /// Nothing here takes this long; whoever waits longer has found a hang.
 const HANG: Duration = Duration::from_secs(120);
 
@@ -25,15 +27,29 @@ impl Drop for Server {
     }
 }
 
+/// Where a server listens, and for how long its workers may be silent.
+#[derive(Clone, Copy, Default)]
+pub struct Serving {
+    /// None of its own: any that is free.
+    pub port: u16,
+    pub lease_seconds: Option<u64>,
+}
+
 impl Server {
     /// On a store of its own, or on one that another has left. It may call services of this machine.
     pub fn start(folder: &Path, extra: &[&str]) -> Server {
+        Server::start_as(folder, Serving::default(), extra)
+    }
+
+    pub fn start_as(folder: &Path, how: Serving, extra: &[&str]) -> Server {
         let settings = folder.join("windlass.toml");
-        let rules = "[server]\nrate = 1000000\n[server.outbound]\nallow = [\"127.0.0.1\"]\n";
+        let lease = how.lease_seconds.map_or(String::new(), |seconds| format!("lease = \"PT{seconds}S\"\n"));
+        let rules = format!("[server]\nrate = 1000000\n{lease}[server.outbound]\nallow = [\"127.0.0.1\"]\n");
         std::fs::write(&settings, rules).expect("settings can be written");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).expect("a log");
         let mut command = Command::new(crate::program());
-        command.args(["serve", "--json", "--log", "json", "--bind", "127.0.0.1:0"]).args(extra);
+        let bind = format!("127.0.0.1:{}", how.port);
+        command.args(["serve", "--json", "--log", "json", "--bind", &bind]).args(extra);
         command.arg("--store").arg(folder.join("store")).arg("--config").arg(settings);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("the program can be started");
@@ -60,6 +76,24 @@ impl Server {
         let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
         assert!(told.success());
         (self.child.wait().expect("it can be waited for"), begun.elapsed())
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        let port = self.address.rsplit(':').next().and_then(|port| port.parse().ok());
+        port.expect("an address has a port")
+    }
+
+    pub fn token(&self) -> String {
+        self.token.clone()
+    }
+
+    /// A worker that has nothing but the address and the token: a process in a folder of its own.
+    pub fn worker(&self, folder: &Path, name: &str, words: &[&str]) -> Worker {
+        Worker::start(folder, name, &self.url(), &self.token, words)
     }
 
     pub fn client(&self) -> Client {
@@ -106,6 +140,11 @@ impl Client {
     }
 
     fn ask_once(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
+        let (status, body) = self.exchange(method, path, body)?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -145,7 +184,15 @@ impl Client {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        Ok((status, body))
+    }
+
+    /// Of a route that does not answer with JSON.
+    pub fn text(&mut self, path: &str) -> String {
+        let (status, body) = self.exchange("GET", path, None).expect("an answer");
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert_eq!(status, 200, "{path}: {body}");
+        body
     }
 
     /// For what must succeed.
@@ -156,7 +203,12 @@ impl Client {
     }
 
     pub fn register(&mut self, name: &str, source: &str) {
-        let body = serde_json::json!({ "name": name, "source": source });
+        self.register_for(name, source, &serde_json::json!({}));
+    }
+
+    /// For workers with these labels.
+    pub fn register_for(&mut self, name: &str, source: &str, labels: &Value) {
+        let body = serde_json::json!({ "name": name, "source": source, "labels": labels });
         let (status, answer) = self.ask("POST", "/api/v1/definitions", Some(&body)).expect("an answer");
         assert!(status < 300, "{name}: {answer:#}");
     }

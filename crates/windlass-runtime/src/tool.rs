@@ -62,9 +62,12 @@ pub struct ToolCall {
     /// bring this about.
     pub goes_on: bool,
     pub run: Arc<str>,
-    /// The run that this one was made from or called by, or itself: references to secrets are opened in the family that
-    /// they were made for, and nowhere else.
+    /// What the run shares with those that it was made from or called by, and with no other: references to secrets are
+    /// opened in the family that they were made for, and nowhere else.
     pub family: Arc<str>,
+    /// For somebody elsewhere: the mark of the key that references in the input are opened with. None: there is nothing to
+    /// open.
+    pub sealed_by: Option<Arc<str>>,
     pub path: Arc<str>,
     /// How long the tool may take, if the task says so.
     pub timeout: Option<Duration>,
@@ -157,6 +160,7 @@ impl ToolCall {
             goes_on: false,
             run: "run".into(),
             family: "run".into(),
+            sealed_by: None,
             path: "path".into(),
             timeout: None,
             at: None,

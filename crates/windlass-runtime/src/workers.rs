@@ -152,6 +152,7 @@ impl RunWorkers {
             goes_on: job.key.call > 0,
             run: self.run.clone(),
             family: self.family.clone(),
+            sealed_by: None,
             path: job.path,
             timeout: job.timeout,
             cancelled: cancelled.clone(),

@@ -15,6 +15,7 @@ use windlass_value::{Map, Value};
 use crate::credentials::Credentials;
 use crate::sealed::field_of;
 use crate::secret::{Redaction, Secret};
+use seal::Piece;
 pub use seal::{Sealed, Seals};
 
 /// What stands between tools and the rest.
@@ -56,8 +57,17 @@ impl Tool for Guarded {
     fn call(&self, mut call: ToolCall) -> ToolFuture {
         let inner = self.edge.0.clone();
         let mut opened = Opened::default();
-        if has_reference(&call.input) && !self.tool.shows_alive(&call) {
-            match inner.open(&call.input, &call.family, &mut opened) {
+        if has_reference(&call.input) {
+            let prepared = match self.tool.shows_alive(&call) {
+                true => {
+                    call.sealed_by = inner.marked(&call.input, &call.family);
+                    Ok(call.input.clone())
+                }
+                false => inner
+                    .can_open(call.sealed_by.as_deref())
+                    .and_then(|()| inner.open(&call.input, &call.family, &mut opened)),
+            };
+            match prepared {
                 Ok(input) => call.input = input,
                 Err(error) => return Box::pin(std::future::ready(TaskOutcome::failure(error))),
             }
@@ -112,6 +122,25 @@ impl Inner {
         outside(self.known.value(&given.value(value)))
     }
 
+    /// The mark of the key, if there is something to open for this family of runs.
+    fn marked(&self, value: &Value, family: &str) -> Option<Arc<str>> {
+        let own =
+            |text: &str| self.seals.pieces(family, text).iter().any(|piece| matches!(piece, Piece::Sealed { .. }));
+        any_text(value, &own).then(|| self.seals.mark())?.map(Arc::from)
+    }
+
+    /// Whoever handed the call on has references in it. Without his key they would be sent to a service as they are.
+    fn can_open(&self, sealed_by: Option<&str>) -> Result<(), ErrorInfo> {
+        let (Some(theirs), own) = (sealed_by, self.seals.mark()) else { return Ok(()) };
+        let hint = "WINDLASS_SEAL_KEY of the worker must be the text of the file seal.key in the server's store";
+        let message = match own.as_deref() {
+            Some(own) if own == theirs => return Ok(()),
+            Some(_) => "the input holds references to secrets, and this worker's key is not that of the server",
+            None => "the input holds references to secrets, and this worker has no key to open them",
+        };
+        Err(ErrorInfo::new("NoSealKey", "auth", message).hint(hint))
+    }
+
     /// The value with every reference opened that was made here for this family of runs. Any other is a text.
     fn open(&self, value: &Value, family: &str, opened: &mut Opened) -> Result<Value, ErrorInfo> {
         Ok(match value {
@@ -131,8 +160,8 @@ impl Inner {
         let mut whole = String::with_capacity(text.len());
         for piece in self.seals.pieces(family, text) {
             match piece {
-                seal::Piece::Plain(text) => whole.push_str(text),
-                seal::Piece::Sealed { seal, alias, field } => {
+                Piece::Plain(text) => whole.push_str(text),
+                Piece::Sealed { seal, alias, field } => {
                     let secret = field_of(&alias, &field, &*self.credentials)?;
                     whole.push_str(&secret);
                     opened.0.push((seal.to_owned(), secret));
@@ -140,6 +169,15 @@ impl Inner {
             }
         }
         Ok(whole)
+    }
+}
+
+fn any_text(value: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::Str(text) => fits(text),
+        Value::List(items) => items.iter().any(|item| any_text(item, fits)),
+        Value::Map(map) => map.iter().any(|(_, inner)| any_text(inner, fits)),
+        _ => false,
     }
 }
 

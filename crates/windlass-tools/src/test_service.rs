@@ -21,6 +21,7 @@
 
 mod body;
 mod routes;
+mod wire;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -32,6 +33,7 @@ use windlass_syntax::{Colour, Source};
 
 use crate::mock::listener::Listener;
 use crate::mock::{MockService, Script};
+pub use wire::Wire;
 
 /// The running service. Dropping it closes its connections and its port.
 pub struct TestService {

@@ -40,8 +40,8 @@ pub struct TokenRevoke {
 
 #[derive(ClapArgs)]
 pub struct Register {
-    /// Their files; what others call comes first
-    #[arg(required = true, value_name = "FILE")]
+    /// Their files, or folders of them; of files, what others call comes first
+    #[arg(required = true, value_name = "PATH")]
     pub files: Vec<PathBuf>,
     /// Where the server is, such as http://127.0.0.1:7117
     #[arg(long, value_name = "URL", env = "WINDLASS_SERVER", hide_env_values = true)]

@@ -20,7 +20,7 @@ pub use files::Roots;
 pub use watch::Watcher;
 
 /// What is said of a file that is no definition at all: a folder may hold others.
-const NO_DEFINITION: &str = "WND-0001";
+pub const NO_DEFINITION: &str = "WND-0001";
 
 /// Under whose name definitions are registered.
 const BY: &str = "windlass dev";

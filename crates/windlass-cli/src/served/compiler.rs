@@ -26,7 +26,7 @@ const NEEDS_WORKER: &str = "WND-1297";
 const LITERAL_SECRET: &str = "WND-1298";
 
 /// A definition without a name.
-const NO_NAME: &str = "WND-1296";
+pub const NO_NAME: &str = "WND-1296";
 /// A text that calls itself by another name than it is registered under.
 const OTHER_NAME: &str = "WND-1295";
 /// A name that was another dialect's so far.

@@ -37,6 +37,8 @@ pub enum Trouble {
     Refused {
         status: u16,
         detail: String,
+        /// Of each thing that is wrong with what was sent.
+        codes: Vec<String>,
     },
 }
 
@@ -87,7 +89,7 @@ impl Client {
     }
 
     async fn exchange<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, Trouble> {
-        let odd = |why: String| Trouble::Refused { status: 0, detail: why };
+        let odd = |why: String| Trouble::Refused { status: 0, detail: why, codes: Vec::new() };
         let body = serde_json::to_vec(body).map_err(|error| odd(error.to_string()))?;
         let request = Request::post(format!("{}{path}", self.base))
             .header(AUTHORIZATION, self.authorization.clone())
@@ -105,7 +107,7 @@ impl Client {
             }
             409 => Err(Trouble::Stale),
             408 | 429 | 500..=599 => Err(Trouble::Away(told(status.as_u16(), &bytes))),
-            status => Err(Trouble::Refused { status, detail: told(status, &bytes) }),
+            status => Err(Trouble::Refused { status, detail: told(status, &bytes), codes: codes(&bytes) }),
         }
     }
 }
@@ -124,6 +126,12 @@ fn told(status: u16, bytes: &[u8]) -> String {
         said.push_str(&format!("\n  {}", line_of(one)));
     }
     said
+}
+
+fn codes(bytes: &[u8]) -> Vec<String> {
+    let problem: serde_json::Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let all = problem["problems"].as_array().into_iter().flatten();
+    all.filter_map(|one| one["code"].as_str().map(str::to_owned)).collect()
 }
 
 /// A problem or a warning of a definition in one line.

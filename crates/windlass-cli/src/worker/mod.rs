@@ -163,7 +163,7 @@ impl Worker {
                         return Ok(());
                     }
                 }
-                Err(Trouble::Refused { status, detail }) => {
+                Err(Trouble::Refused { status, detail, .. }) => {
                     let failure = Failure::usage(format!("the server refuses this worker ({status}): {detail}"));
                     return Err(failure.hint("its token needs the scope `work`"));
                 }
@@ -259,7 +259,7 @@ fn why(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Away(why) => why.clone(),
         Trouble::Stale => "it refuses the job's epoch".to_owned(),
-        Trouble::Refused { status, detail } => format!("{detail} ({status})"),
+        Trouble::Refused { status, detail, .. } => format!("{detail} ({status})"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod served;
+
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

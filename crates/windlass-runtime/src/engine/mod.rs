@@ -216,7 +216,7 @@ pub struct RunOptions {
     /// The run that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Restarted>,
-    /// The first of the runs that it was made from or called by, if it is not the first itself.
+    /// What it shares with the runs that it was made from or called by, and with no other, whatever their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<Arc<str>>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::{START_EVENT, TickKind};
+use windlass_core::{Program, START_EVENT, TickKind};
 use windlass_store::{NewRun, RunRow};
 use windlass_value::{BlobHash, Timestamp, Value};
 
@@ -29,7 +29,7 @@ pub(crate) struct Origin {
 }
 
 impl RunOptions {
-    /// Of the run that these are of.
+    /// Of the run that these are of. Runs of older versions were called by their ids.
     pub(super) fn family(&self, run: &Arc<str>) -> Arc<str> {
         self.family.clone().unwrap_or_else(|| run.clone())
     }
@@ -78,13 +78,10 @@ impl Engine {
     ) -> Result<RunHandle, RuntimeError> {
         let program = self.inner.program(&plan)?;
         let run: Arc<str> = options.id.clone().unwrap_or_else(new_run_id).into();
-        let family = origin.family.clone().unwrap_or_else(|| run.clone());
-        // What a caller hands to its child is inside already, and so is what a delivery was looked at for.
-        let input = match (&options.parent, &origin.delivery) {
-            (None, None) => self.inner.admitted(&program.plan, &family, input)?,
-            _ => input,
-        };
-        program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
+        // Not its id: that may be given to another run when this one is removed.
+        let family = origin.family.clone().unwrap_or_else(|| new_run_id().into());
+        let given = Given { plan, input, whole: options.parent.is_some() || origin.delivery.is_some() };
+        let input = self.kept_by(&program, &family, &given)?;
         let defaults = self.inner.gate.as_ref().map(|gate| gate.defaults(&program.plan, &family)).transpose();
         let defaults = defaults.map_err(RuntimeError::Input)?.unwrap_or_default();
         let how = RunOptions {
@@ -96,7 +93,7 @@ impl Engine {
             trace: origin.trace.clone(),
             unkept: self.inner.keep == Keep::Nothing,
             from: None,
-            family: origin.family.clone(),
+            family: Some(family.clone()),
         };
         let turn = match options.id {
             Some(_) => Some(self.inner.turn_to_return(&run).await),
@@ -106,7 +103,7 @@ impl Engine {
             && let Some(row) = self.inner.store.run(&run)?
         {
             drop(turn);
-            return self.same_run(&row, plan, &how, options.watch).await;
+            return self.same_run(&row, &program, given, &how, options.watch).await;
         }
         let create = NewRun {
             plan,
@@ -136,14 +133,14 @@ impl Engine {
         let name = program.plan.name.clone();
         let launch = residents::Launch {
             run,
-            program,
+            program: program.clone(),
             image,
             first,
             epoch: 1,
             create: Some(create),
             clock: origin.clock,
             parent: options.parent.clone(),
-            family: origin.family,
+            family: Some(family),
             taken: None,
         };
         let run = handle.run.clone();
@@ -156,30 +153,54 @@ impl Engine {
                 // Somebody else was faster, or the run was called off before it began.
                 drop(turn);
                 let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CalledOff(run.to_string()))?;
-                self.same_run(&row, plan, &how, options.watch).await
+                self.same_run(&row, &program, given, &how, options.watch).await
             }
             Err(error) => Err(error),
         }
     }
 
+    /// What a run of that family keeps of what it is given.
+    fn kept_by(&self, program: &Program, family: &str, given: &Given) -> Result<Value, RuntimeError> {
+        let input = match given.whole {
+            true => given.input.clone(),
+            false => self.inner.admitted(&program.plan, family, given.input.clone())?,
+        };
+        program.parameters(&input).map_err(|problems| RuntimeError::Input(problems.join("; ")))?;
+        Ok(input)
+    }
+
     async fn same_run(
         &self,
         row: &RunRow,
-        plan: BlobHash,
+        program: &Program,
+        given: Given,
         how: &RunOptions,
         watch: bool,
     ) -> Result<RunHandle, RuntimeError> {
         let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        // References in it are those of the run that is there.
+        let same_input = || {
+            let kept = self.kept_by(program, &before.family(&row.run), &given)?;
+            Ok::<bool, RuntimeError>(before.input == input_hash(&kept))
+        };
         match &how.parent {
             // The place it is called from says which child it is; it keeps the plan it was begun with.
             Some(_) if before.parent == how.parent => self.attach(&row.run, false, watch).await,
             Some(_) => Err(RuntimeError::ChildExists(row.run.to_string())),
-            None if row.plan == plan && before.input == how.input && before.fits_delivery(how.delivery) => {
+            None if row.plan == given.plan && before.fits_delivery(how.delivery) && same_input()? => {
                 self.attach_family(&row.run, false, watch).await
             }
             None => Err(RuntimeError::RunExists(row.run.to_string())),
         }
     }
+}
+
+/// What a run is started with.
+struct Given {
+    plan: BlobHash,
+    input: Value,
+    /// It is inside already: a caller hands it to its child, or a delivery was looked at for it.
+    whole: bool,
 }
 
 /// What the input of a run is compared by.
@@ -198,5 +219,32 @@ fn ordered(value: &Value) -> Value {
             Value::object(entries)
         }
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_older_versions_are_called_by_their_ids() {
+        let how = RunOptions {
+            virtual_time: false,
+            input: input_hash(&Value::Null),
+            parent: None,
+            depth: 0,
+            delivery: None,
+            trace: None,
+            unkept: false,
+            from: None,
+            family: None,
+        };
+        let old = codec::encode(&how);
+        assert!(!String::from_utf8_lossy(&old).contains("family"), "as they were written");
+        let read: RunOptions = codec::decode(&old, "the run's options").expect("they are read");
+        assert_eq!(&*read.family(&"r".into()), "r");
+        let new = RunOptions { family: Some("f".into()), ..how };
+        let read: RunOptions = codec::decode(&codec::encode(&new), "the run's options").expect("they are read");
+        assert_eq!(&*read.family(&"r".into()), "f");
     }
 }

@@ -222,6 +222,7 @@ impl Dispatcher {
         let kind = Kind { tool: call.tool.clone(), labels: call.definition.labels.clone() };
         let job = Job {
             family: (call.family != call.run).then_some(call.family),
+            sealed_by: call.sealed_by,
             run: call.run,
             job: call.job,
             epoch: call.epoch,

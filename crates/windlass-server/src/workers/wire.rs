@@ -37,10 +37,14 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub labels: Labels,
-    /// The run whose references to secrets are opened, if it is another.
+    /// For whom references to secrets were made that are opened in this run; the run, if nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub family: Option<Arc<str>>,
+    /// There are references to secrets in the input, and this is the mark of the key that opens them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub sealed_by: Option<Arc<str>>,
     /// The input is one that the tool has given itself, as `again`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,

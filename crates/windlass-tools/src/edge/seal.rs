@@ -14,6 +14,7 @@ use crate::http::uri::{escape, is_unreserved, unescape};
 
 const END: char = '>';
 const PROOF_CHARS: usize = 32;
+const MARK_CHARS: usize = 16;
 
 /// How somebody names a secret: `{"$secret": "alias"}` or `{"$secret": "alias", "field": "password"}`.
 const NAMED: &str = "$secret";
@@ -25,7 +26,7 @@ type MakesKey = dyn Fn() -> Option<[u8; 32]> + Send + Sync;
 #[derive(Clone)]
 pub struct Seals {
     make: Arc<MakesKey>,
-    key: Arc<OnceLock<Option<[u8; 32]>>>,
+    key: Arc<OnceLock<[u8; 32]>>,
     /// A secure parameter may hold the secret itself.
     lenient: bool,
 }
@@ -54,14 +55,30 @@ impl Seals {
     }
 
     fn proof(&self, family: &str, alias: &str, field: &str) -> Option<String> {
-        let key = (*self.key.get_or_init(|| (self.make)()))?;
-        let mut hasher = blake3::Hasher::new_keyed(&key);
-        for part in [family, alias, field] {
+        self.hash(&[family, alias, field], PROOF_CHARS)
+    }
+
+    /// By this two who have the key know that it is the same one; it says nothing of the key. None: there is no key.
+    pub(super) fn mark(&self) -> Option<String> {
+        self.hash(&["mark"], MARK_CHARS)
+    }
+
+    fn hash(&self, parts: &[&str], chars: usize) -> Option<String> {
+        let key = match self.key.get() {
+            Some(key) => key,
+            // One that is not there may come.
+            None => {
+                let key = (self.make)()?;
+                self.key.get_or_init(|| key)
+            }
+        };
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        for part in parts {
             // Where one part ends is said, so that no two lists of parts look the same.
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
         }
         let mut hash = hasher.finalize().to_hex().to_string();
-        hash.truncate(PROOF_CHARS);
+        hash.truncate(chars);
         Some(hash)
     }
 

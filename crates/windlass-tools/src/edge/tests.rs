@@ -190,3 +190,51 @@ fn a_default_is_a_reference_of_each_run() {
     }
     assert!(Seals::new(|| None).defaults(&plan, "one").is_err());
 }
+
+/// A tool of somebody elsewhere: what it is given, and what the one who does it makes of that with this key.
+async fn elsewhere(input: &str, key: Option<[u8; 32]>) -> (Option<Arc<str>>, String, TaskOutcome) {
+    struct Remote(Arc<std::sync::Mutex<Option<ToolCall>>>);
+    impl Tool for Remote {
+        fn call(&self, call: ToolCall) -> ToolFuture {
+            *self.0.lock().unwrap() = Some(call);
+            Box::pin(std::future::ready(TaskOutcome::success(Value::Null)))
+        }
+
+        fn shows_alive(&self, _: &ToolCall) -> bool {
+            true
+        }
+    }
+    let given: Arc<std::sync::Mutex<Option<ToolCall>>> = Arc::default();
+    let server = edge(&[]).around(Tools::new().with("t", Remote(given.clone())));
+    server.get("t").unwrap().call(ToolCall::alone(Value::from(input))).await;
+    let handed = given.lock().unwrap().take().unwrap();
+    assert_eq!(handed.input, Value::from(input), "it is opened there");
+    let sealed_by = handed.sealed_by.clone();
+    let saw = Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = saw.clone();
+    let tools = Tools::new().with_fn("t", move |call| {
+        *heard.lock().unwrap() = to_json(&call.input);
+        async move { TaskOutcome::success(Value::Null) }
+    });
+    let theirs = Edge::new(Seals::new(move || key), edge(&[]).0.credentials.clone(), []);
+    let outcome = theirs.around(tools).get("t").unwrap().call(handed).await;
+    let saw = saw.lock().unwrap().clone();
+    (sealed_by, saw, outcome)
+}
+
+#[tokio::test]
+async fn who_has_not_the_key_says_so_and_calls_nobody() {
+    let own = seals().seal("run", "api", "token").unwrap();
+    let (mark, saw, _) = elsewhere(&own, Some([7; 32])).await;
+    assert_eq!((mark.is_some(), saw), (true, format!("\"{SECRET}\"")));
+    for (key, why) in [(None, "has no key"), (Some([8; 32]), "is not that of the server")] {
+        let (_, saw, outcome) = elsewhere(&format!("Bearer {own}"), key).await;
+        let error = outcome.error.unwrap();
+        assert_eq!((saw.as_str(), &*error.code), ("", "NoSealKey"));
+        assert!(error.message.contains(why) && error.hint.is_some_and(|hint| hint.contains("WINDLASS_SEAL_KEY")));
+        // What is no reference of this run is a text for everybody.
+        let foreign = seals().seal("other", "api", "token").unwrap();
+        let (mark, saw, _) = elsewhere(&foreign, key).await;
+        assert_eq!((mark, saw), (None, format!("\"{foreign}\"")));
+    }
+}

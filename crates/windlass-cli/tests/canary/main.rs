@@ -1,0 +1,12 @@
+//! Secrets are planted wherever secrets come from, and workflows use them against services that tell back all they were
+//! told. Then they are looked for in everything that a server and its workers keep, answer, say or send.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod everywhere;
+mod family;
+mod forms;
+mod services;
+mod worker;
+mod world;

@@ -1,0 +1,111 @@
+//! References in the job of a worker: opened with the server's key, and not at all without it.
+
+use serde_json::{Value, json};
+
+use crate::forms::{Finder, planted};
+use crate::services::Echo;
+use crate::support::Place;
+use crate::support::served::{Process, Served, worker};
+use crate::world::{Planted, files, loom, vault};
+
+struct World {
+    service: Echo,
+    place: Place,
+    server: Served,
+}
+
+impl World {
+    fn new() -> World {
+        let (service, place) = (Echo::start(), Place::new());
+        let server = Planted::new(&service).start(&place);
+        let post = json!({ "method": "POST", "uri": format!("{}/json", service.url()),
+            "headers": { "Authorization": "Bearer @{parameters('key')}" }, "body": "@parameters('plain')" });
+        let text = json!({ "type": "String", "defaultValue": "" });
+        let parameters = json!({ "key": { "type": "SecureString" }, "plain": text });
+        let definition = loom(&parameters, &json!({ "post": { "type": "Http", "inputs": post } }));
+        server.register_for("far", &definition, &json!({ "at": "plant" }));
+        World { service, place, server }
+    }
+
+    /// A worker in a folder of its own, with the credential that is asked for, and perhaps a key.
+    fn worker(&self, at: &Place, key: Option<&str>) -> Process {
+        at.write("windlass.toml", "[auth]\nvault = { token = { env = \"CANARY_FAR_VAULT\" } }\n");
+        let mut variables = vec![("WINDLASS_TOKEN", self.server.token.as_str()), ("CANARY_FAR_VAULT", planted(13))];
+        variables.extend(key.map(|key| ("WINDLASS_SEAL_KEY", key)));
+        worker(at, &self.server.url(), &["--tools", "http", "--label", "at=plant"], &variables)
+    }
+
+    fn run(&self, input: &Value) -> Value {
+        self.server.ended(&self.server.begin("far", input))
+    }
+
+    fn key(&self) -> String {
+        std::fs::read_to_string(self.place.path(".windlass/seal.key")).expect("the key").trim().to_owned()
+    }
+}
+
+#[test]
+fn a_worker_opens_references_with_the_key_of_the_server() {
+    let world = World::new();
+    let far = Place::new();
+    let begun = world.server.begin("far", &json!({ "key": vault() }));
+    let working = world.worker(&far, Some(&world.key()));
+    let run = world.server.ended(&begun);
+    assert_eq!(run["status"], "succeeded", "{run}");
+    let heard = world.service.heard_since();
+    // The worker looks the name up itself: what the server has under it does not count.
+    assert!(heard.contains(planted(13)) && !heard.contains(planted(2)), "{heard}");
+    assert!(run.to_string().contains("Bearer ***"), "{run}");
+    // A reference of that run is a text in another, here as well.
+    let shown = run["input"]["key"].as_str().expect("a reference");
+    let other = world.run(&json!({ "key": vault(), "plain": shown.replace("<secret:", "<secret :") }));
+    assert_eq!(other["status"], "succeeded", "{other}");
+    // Two steps are one lease; what is made from the run belongs to its family.
+    let (status, made) =
+        world.server.json("POST", &format!("/api/v1/runs/{begun}/restart"), Some(&json!({ "from": "post" })));
+    assert_eq!(status, 202, "{made}");
+    world.service.heard_since();
+    let again = world.server.ended(made["run"].as_str().expect("a run"));
+    assert_eq!(again["status"], "succeeded", "{again}");
+    assert!(world.service.heard_since().contains(planted(13)), "it was opened there, too");
+    assert_eq!(working.stop().0, Some(0));
+}
+
+#[test]
+fn a_worker_without_the_key_says_so_and_asks_nobody() {
+    let world = World::new();
+    for (key, why) in [
+        (None, "this worker has no key to open them"),
+        (Some("ab".repeat(32)), "this worker's key is not that of the server"),
+    ] {
+        let far = Place::new();
+        let working = world.worker(&far, key.as_deref());
+        let run = world.run(&json!({ "key": vault() }));
+        assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("NoSealKey")), "{run}");
+        let error = run["error"].to_string();
+        assert!(error.contains(why) && error.contains("WINDLASS_SEAL_KEY") && error.contains("seal.key"), "{error}");
+        assert_eq!(world.service.heard_since(), "", "nobody was asked");
+        // Whoever has no references needs no key.
+        let plain = world.run(&json!({ "key": null, "plain": "hello" }));
+        assert!(world.service.heard_since().contains("hello"), "{plain}");
+        let (code, out, err) = working.stop();
+        assert_eq!(code, Some(0), "{err}");
+        let finder = Finder::new(&[("key of references", &world.key())]);
+        let said = format!("{out}{err}{run}{plain}");
+        assert_eq!(finder.found_in(said.as_bytes()), Vec::<&str>::new(), "{said}");
+        let left: Vec<_> = files(&far.path("")).into_iter().filter(|path| !path.ends_with("windlass.toml")).collect();
+        assert!(left.is_empty(), "a worker makes no key: {left:?}");
+    }
+}
+
+#[test]
+fn what_is_no_key_is_said_at_once() {
+    let place = Place::new();
+    for words in [&["worker", "--server", "http://127.0.0.1:1"][..], &["serve", "--bind", "127.0.0.1:0"]] {
+        let mut command = place.command(words);
+        command.env("WINDLASS_SEAL_KEY", "not hexadecimal").env("WINDLASS_TOKEN", "wl_x");
+        let done = crate::support::done(command.output().expect("the program"));
+        done.exits(3).has("WINDLASS_SEAL_KEY is no key").has("64 hexadecimal digits").has("seal.key");
+        assert!(!done.err.contains("not hex"), "{}", done.err);
+    }
+}

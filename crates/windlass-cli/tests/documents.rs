@@ -1,0 +1,135 @@
+//! Lines of the pages that somebody may type, run as they are printed, against a server that listens.
+
+mod support;
+
+use std::process::{Command, Output};
+
+use support::Place;
+use support::served::Served;
+
+const WORKERS: &str = include_str!("../../../docs/workers.md");
+const TRIGGERS: &str = include_str!("../../../docs/triggers.md");
+
+/// Where the pages say that the server is.
+const PRINTED: &str = "http://127.0.0.1:7117";
+
+/// The blocks of a page in such a language, from a place in it on.
+fn blocks<'a>(page: &'a str, from: &str, language: &str) -> Vec<&'a str> {
+    let page = page.split_once(from).unwrap_or_else(|| panic!("there is no {from:?}")).1;
+    let begin = format!("```{language}\n");
+    page.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()
+}
+
+/// A shell where this server is and `windlass` is the one that is tested.
+fn shell(place: &Place, server: &Served, script: &str, variables: &[(&str, &str)]) -> Output {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_windlass"));
+    let folder = program.parent().expect("a folder").display();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("sh");
+    command.args(["-ec", &script.replace(PRINTED, &server.url())]).current_dir(place.path(""));
+    command.envs(variables.iter().copied()).env("PATH", path);
+    command.output().expect("a shell")
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    out.into_owned()
+}
+
+/// Whether a text is as the page shows it: `…`, with the letters before it, stands for anything, and lines may be broken
+/// elsewhere.
+fn is_as(said: &str, shown: &str) -> bool {
+    let plain = |text: &str| text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>();
+    let (mut rest, shown) = (plain(said), plain(shown));
+    let parts: Vec<&str> = shown.split('…').collect();
+    for (number, part) in parts.iter().enumerate() {
+        let cut = number + 1 < parts.len();
+        let part = if cut { part.trim_end_matches(|letter: char| letter.is_ascii_alphanumeric()) } else { part };
+        let Some(at) = rest.find(part).filter(|at| number > 0 || *at == 0) else { return false };
+        rest.drain(..at + part.len());
+    }
+    rest.is_empty() || shown.ends_with('…')
+}
+
+/// Each command of a block, and what the lines below it say that it answers.
+fn commands(block: &str) -> Vec<(String, String)> {
+    let mut commands: Vec<(String, String)> = Vec::new();
+    for line in block.lines() {
+        match (line.strip_prefix('#'), commands.last_mut()) {
+            (Some(shown), Some((_, answer))) => answer.push_str(shown.split("   –").next().unwrap_or_default()),
+            _ if line.is_empty() => {}
+            _ => commands.push((line.to_owned(), String::new())),
+        }
+    }
+    commands
+}
+
+#[test]
+fn the_worker_by_hand() {
+    let place = Place::new();
+    place.write("windlass.toml", blocks(WORKERS, "## Which jobs go where", "toml")[0]);
+    let server = Served::start(&place, &[], &[]);
+    place.write("counts.yaml", blocks(WORKERS, "### By hand", "yaml")[0]);
+    let by_hand = blocks(WORKERS, "### By hand", "sh");
+    let [first, second] = by_hand[..] else { panic!("{} blocks", by_hand.len()) };
+    let answer = said(&shell(&place, &server, &format!("{first}\necho \"token=$WINDLASS_TOKEN\""), &[]));
+    assert!(answer.starts_with("counts version 1\n{\"run\":\"r1\","), "{answer}");
+    let token = answer.rsplit("token=").next().expect("a token").trim().to_owned();
+    assert!(token.starts_with("wl_"), "{answer}");
+    let (preamble, rest) = second.split_once("\n\n").expect("a function, then what it is used for");
+    let mut compared = 0;
+    for (command, shown) in commands(rest) {
+        let script = format!("{preamble}\n{command}");
+        let answer = said(&shell(&place, &server, &script, &[("WINDLASS_TOKEN", &token)]));
+        assert!(is_as(&answer, &shown), "{command}\n{answer}\nis shown as\n{shown}");
+        compared += usize::from(!shown.is_empty());
+    }
+    assert_eq!(compared, 6);
+    assert_eq!(server.ended("r1")["error"]["code"], "Tired");
+    // The first lines of the page: a token in a file, and what the program offers.
+    let words = blocks(WORKERS, "# Workers", "sh")[0].lines().next().expect("a line");
+    said(&shell(&place, &server, words, &[]));
+    assert!(std::fs::read_to_string(place.path("token")).is_ok_and(|token| token.starts_with("wl_")));
+}
+
+#[test]
+fn webhooks_and_schedules() {
+    let place = Place::new();
+    let secret = "5f".repeat(32);
+    let server = Served::start(&place, &[], &[("ORDERS_SECRET", &secret)]);
+    let orders = r#"{"triggers": {"new": {"type": "request"}}, "actions": {"keep": {"type": "compose", "inputs": "@triggerBody()"}}}"#;
+    server.register("orders", orders);
+    server.register("cleanup", r#"{"actions": {"keep": {"type": "compose", "inputs": 1}}}"#);
+    let variables = [("ORDERS_SECRET", secret.as_str()), ("TOKEN", &server.token)];
+    let all = blocks(TRIGGERS, "# Triggers", "sh");
+    let [opened, delivery, nightly] = all[..] else { panic!("{} blocks", all.len()) };
+    // The server is there already, with a secret: the line that makes one is looked at by itself.
+    let (make, opened) = opened.split_once('\n').expect("two commands");
+    let made = said(&shell(&place, &server, &format!("{make}\necho \"$ORDERS_SECRET\""), &[]));
+    assert_eq!(made.trim().len(), 64, "{made}");
+    let told = said(&shell(&place, &server, opened, &variables));
+    assert!(told.contains(r#""proof":"signature""#) && told.contains(r#""scheme":"standard""#), "{told}");
+    let (script, shown) = delivery.split_once('#').expect("what is answered");
+    let script = script.replace("curl ", "curl -i ");
+    let answer = said(&shell(&place, &server, &script, &variables));
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let [status, runs, location] = parts(shown);
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")) && is_as(body, runs), "{answer}");
+    let found = head.lines().find_map(|line| line.strip_prefix("location: ")).expect("a place");
+    assert!(is_as(found, location), "{found}");
+    let run = found.rsplit('/').next().expect("its id");
+    assert_eq!(server.ended(run)["output"]["keep"]["n"], 1);
+    // The same again starts nothing.
+    let again = said(&shell(&place, &server, &script, &variables));
+    assert!(again.contains("\"repeated\":true"), "{again}");
+    let told = said(&shell(&place, &server, nightly, &variables));
+    assert!(told.contains(r#""kind":"schedule""#) && told.contains("next_at"), "{told}");
+}
+
+/// `202 {…}, Location: …` in its three parts.
+fn parts(shown: &str) -> [&str; 3] {
+    let (status, rest) = shown.trim().split_once(' ').expect("a status");
+    let (body, place) = rest.split_once(", Location: ").expect("a place");
+    [status, body, place]
+}

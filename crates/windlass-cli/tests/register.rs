@@ -1,0 +1,158 @@
+//! `windlass register` against a server that listens.
+
+mod support;
+
+use serde_json::json;
+use support::served::Served;
+use support::{Done, Place};
+
+const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
+const CHILD: &str = r#"{"name": "child", "actions": {"one": {"type": "compose", "inputs": 1}}}"#;
+/// It calls what its name comes before.
+const CALLER: &str = r#"{"name": "caller", "actions": {"call": {"type": "workflow",
+    "inputs": {"host": {"workflow": {"id": "child"}}, "body": {}}}}}"#;
+const NAMELESS: &str = r#"{"actions": {"one": {"type": "compose", "inputs": 1}}}"#;
+const PLAYBOOK: &str = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: book, path: book}\n\
+    workflow:\n  - step: start\n    tool: {kind: noop}\n";
+
+struct World {
+    place: Place,
+    server: Served,
+}
+
+impl World {
+    fn new() -> World {
+        let place = Place::new();
+        let server = Served::start(&place, &[], &[]);
+        World { place, server }
+    }
+
+    fn register(&self, words: &[&str]) -> Done {
+        let url = self.server.url();
+        let after: [&str; 4] = ["--server", &url, "--token-file", ".windlass/token"];
+        self.place.windlass(&[&["register"], words, &after].concat())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let listed = self.server.get("/api/v1/definitions");
+        let items = listed["items"].as_array().expect("a list");
+        items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
+    }
+}
+
+#[test]
+fn a_file_is_registered_once_and_again_when_it_has_changed() {
+    let world = World::new();
+    world.place.write("hello.json", HELLO);
+    let done = world.register(&["hello.json"]);
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "hello version 1\n", ""));
+    assert_eq!(world.register(&["hello.json"]).exits(0).out, "hello version 1, as before\n");
+    world.place.write("hello.json", HELLO.replace("hi", "hello"));
+    assert_eq!(world.register(&["hello.json"]).exits(0).out, "hello version 2\n");
+    // Labels are part of a version, and a name counts more than the text's.
+    assert_eq!(world.register(&["hello.json", "--label", "gpu=yes"]).exits(0).out, "hello version 3\n");
+    assert_eq!(world.register(&["hello.json", "--name", "other"]).exits(0).out, "other version 1\n");
+    let told = world.register(&["hello.json", "--json"]).exits(0).json();
+    assert_eq!((&told["name"], &told["version"], &told["new"]), (&json!("hello"), &json!(2), &json!(true)), "{told}");
+    assert_eq!(world.server.run("other", &json!({}))["status"], "succeeded");
+    // What the text does not say, its file does.
+    world.place.write("quiet.json", NAMELESS);
+    assert_eq!(world.register(&["quiet.json"]).exits(0).out, "quiet version 1\n");
+    // What is worth knowing is said, and it is registered all the same.
+    world.place.write("shells.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
+    let done = world.register(&["shells.yaml"]);
+    done.exits(0).has("shells.yaml:").has("WND-1297").has("book version 1");
+}
+
+#[test]
+fn several_files_are_registered_in_their_order_up_to_the_first_that_is_wrong() {
+    let world = World::new();
+    for (name, text) in [("child.json", CHILD), ("caller.json", CALLER), ("hello.json", HELLO)] {
+        world.place.write(name, text);
+    }
+    world.place.write("broken.json", r#"{"name": "broken", "actions": {"x": {"type": "compoze", "inputs": 1}}}"#);
+    world.register(&["caller.json", "child.json"]).exits(2).has("where: caller.json").has("no registered definition");
+    assert_eq!(world.names(), Vec::<String>::new());
+    let done = world.register(&["child.json", "caller.json", "broken.json", "hello.json"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(2), "child version 1\ncaller version 1\n"));
+    // The place in the file, and what was meant.
+    done.has("where: broken.json").has("1:").has("compoze").has("compose");
+    assert_eq!(world.names(), ["caller", "child"]);
+    world.register(&["child.json", "hello.json", "--name", "x"]).exits(3).has("--name is for one file");
+}
+
+#[test]
+fn a_folder_is_registered_in_whatever_order_works() {
+    let world = World::new();
+    for folder in ["flows", "flows/below", "flows/node_modules", "empty", "bad"] {
+        std::fs::create_dir(world.place.path(folder)).expect("made");
+    }
+    for (name, text) in [
+        ("flows/caller.json", CALLER),
+        ("flows/child.json", CHILD),
+        ("flows/below/book.yaml", PLAYBOOK),
+        // None of these is a definition.
+        ("flows/notes.txt", "hello"),
+        ("flows/settings.yaml", "colour: blue\n"),
+        ("flows/parameters.json", "{}"),
+        ("flows/node_modules/hello.json", HELLO),
+        ("bad/a.json", CALLER),
+        ("bad/b.json", r#"{"name": "broken", "actions": {"x": {"type": "compoze"}}}"#),
+        ("bad/c.json", HELLO),
+    ] {
+        world.place.write(name, text);
+    }
+    let done = world.register(&["bad"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(2), "hello version 1\n"), "{}", done.err);
+    done.has("where: bad/a.json").has("where: bad/b.json").has("compoze");
+    let done = world.register(&["flows"]);
+    assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{}", done.out);
+    assert_eq!(done.out, "book version 1\nchild version 1\ncaller version 1\n");
+    assert_eq!(world.register(&["flows"]).exits(0).out.matches(", as before").count(), 3);
+    assert_eq!(world.server.run("caller", &json!({}))["status"], "succeeded");
+    world.register(&["empty"]).exits(3).has("no definitions in this folder").has("where: empty");
+}
+
+#[test]
+fn what_is_in_the_way_is_said() {
+    let world = World::new();
+    let url = world.server.url();
+    world.place.write("hello.json", HELLO);
+    world.place.write("stranger", "wl_of_somebody_else\n");
+    let made = world.place.windlass(&["token", "create", "reader", "--scope", "read"]);
+    world.place.write("reader", made.exits(0).out.trim());
+    // A port that was free a moment ago.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let gone = format!("http://{gone}");
+    let table: [(&[&str], i32, &[&str]); 8] = [
+        (&["hello.json", "--server", &url], 3, &["there is no token", "WINDLASS_TOKEN"]),
+        (&["hello.json", "--server", &url, "--token-file", "none"], 3, &["could not read none"]),
+        (
+            &["hello.json", "--server", &url, "--token-file", "stranger"],
+            3,
+            &["refuses this token (401)", "scope `admin`"],
+        ),
+        (
+            &["hello.json", "--server", &url, "--token-file", "reader"],
+            3,
+            &["refuses this token (403)", "scope `admin`"],
+        ),
+        (&["hello.json", "--server", &gone, "--token-file", "reader"], 1, &["the server does not answer", &gone]),
+        (
+            &["none.json", "--server", &url, "--token-file", "reader"],
+            3,
+            &["could not read the file", "where: none.json"],
+        ),
+        (&["hello.json", "--server", "127.0.0.1:1", "--token-file", "reader"], 3, &["must begin with http://"]),
+        (&["hello.json", "--server", "http://192.0.2.1", "--token-file", "reader"], 3, &["everybody on the way"]),
+    ];
+    for (words, code, parts) in table {
+        let done = world.place.windlass(&[&["register"], words].concat());
+        assert_eq!(done.code, Some(code), "{words:?}: {}", done.err);
+        for part in parts {
+            done.has(part);
+        }
+        assert!(!done.err.contains("wl_") && done.out.is_empty(), "{words:?}: {}{}", done.out, done.err);
+    }
+    assert_eq!(world.names(), Vec::<String>::new());
+}
