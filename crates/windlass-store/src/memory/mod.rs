@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_value::{BlobHash, Timestamp};
+use windlass_value::BlobHash;
 
 use crate::{
     Claim, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners, StoreWrite,
