@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::plan::{Net, NetEnd, Node as PlanNode, NodeKind, Parameter, Place, VariableKind};
 use windlass_syntax::{Diagnostic, Key, Kind, Node, Object, Span, expect_list, expect_text, to_value};
 
+use windlass_triggers::{Codes, Extension};
 use windlass_value::Mode;
 
 use crate::codes;
@@ -21,6 +22,14 @@ pub(crate) fn recognise(tree: &Node) -> bool {
         || text("kind").is_some_and(|kind| kind == "Playbook")
         || steps.iter().any(|step| step.get("step").is_some())
 }
+
+const TRIGGERS: Codes = Codes {
+    unknown_key: codes::UNKNOWN_KEY,
+    missing_key: codes::MISSING_KEY,
+    bad_value: codes::BAD_VALUE,
+    conflict: codes::CONFLICT,
+    over_limit: codes::OVER_LIMIT,
+};
 
 /// What `executor` says.
 #[derive(Default)]
@@ -55,6 +64,9 @@ impl<'a> Compiler<'a> {
             self.keychain(node);
         }
         let executor = object.take("executor").map(|node| self.executor(node)).unwrap_or_default();
+        if let Some(node) = object.take("x-windlass") {
+            self.extensions(node);
+        }
         let workflow = object.take("workflow");
         object.finish(codes::UNKNOWN_KEY, "a playbook", &mut self.diagnostics);
         match workflow {
@@ -64,6 +76,14 @@ impl<'a> Compiler<'a> {
                 self.error(codes::MISSING_KEY, Span::at(tree.span.start), "this playbook has no `workflow`", hint);
             }
         }
+    }
+
+    /// What this engine adds to the format.
+    fn extensions(&mut self, node: &Node) {
+        let Some(mut object) = Object::read_exact(node, "`x-windlass`", &mut self.diagnostics) else { return };
+        let triggers = Extension { schedule: object.take("schedule"), webhook: object.take("webhook") };
+        object.finish(codes::UNKNOWN_KEY, "`x-windlass`", &mut self.diagnostics);
+        self.plan.triggers = triggers.triggers(&self.options.limits, TRIGGERS, &mut self.diagnostics);
     }
 
     fn versions(&mut self, object: &mut Object) {

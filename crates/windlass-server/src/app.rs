@@ -1,7 +1,7 @@
 //! What all handlers share.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -15,6 +15,8 @@ use crate::catalog::Definitions;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::rate::{Bucket, Strangers};
+use crate::triggers::Told;
+use crate::triggers::queue::Queues;
 use crate::views::Views;
 use crate::workers::Dispatcher;
 use crate::{Compiler, ServerOptions};
@@ -43,6 +45,9 @@ pub struct Parts {
     pub views: Views,
 }
 
+/// Hears what triggers do.
+type Listener = Box<dyn Fn(&Told) + Send + Sync>;
+
 /// What watches over requests, made from the options.
 pub(crate) struct Watch {
     pub hosts: Hosts,
@@ -51,6 +56,10 @@ pub(crate) struct Watch {
     /// Whoever calls them and proves nothing, by address.
     pub unproven: Strangers,
     pub refusals_noted: Bucket,
+    /// Runs that wait for their turn.
+    pub queues: Queues,
+    /// Whoever keeps a log.
+    listener: OnceLock<Listener>,
     draining: watch::Sender<bool>,
     /// When the store was last tried, and why it could not be written.
     writable: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
@@ -66,10 +75,23 @@ impl App {
             deliveries: Strangers::default(),
             unproven: Strangers::default(),
             refusals_noted: Bucket::default(),
+            queues: Queues::default(),
+            listener: OnceLock::new(),
             draining: watch::channel(false).0,
             writable: tokio::sync::Mutex::default(),
         };
         App(Arc::new(Shared { parts, watch }))
+    }
+
+    /// From now on this one hears what triggers do. There is one listener, the first.
+    pub fn listen_to_triggers(&self, listener: impl Fn(&Told) + Send + Sync + 'static) {
+        let _ = self.0.watch.listener.set(Box::new(listener));
+    }
+
+    pub(crate) fn tell(&self, told: &Told) {
+        if let Some(listener) = self.0.watch.listener.get() {
+            listener(told);
+        }
     }
 
     pub(crate) fn watch(&self) -> &Watch {

@@ -9,15 +9,16 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use windlass_core::Program;
-use windlass_core::plan::Plan;
+use windlass_core::plan::{Plan, Trigger};
 use windlass_runtime::{CalledBy, Engine, RuntimeError, real_now};
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
 use windlass_syntax::{Report, Severity};
+use windlass_triggers::Schedule;
+use windlass_triggers::schedule::NEVER;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use crate::api::take::{NAMES, is_name, is_part, shown};
 use crate::problem::codes;
-use crate::triggers::schedule::{NEVER, Schedule};
 use crate::{Catalog, Compiler, Draft, Registered};
 
 pub const DEFINITION: &str = "definition";
@@ -42,7 +43,18 @@ pub struct Definition {
     /// When they were last let do so again.
     pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
+    begun: Begun,
     revision: u64,
+}
+
+/// Since when each trigger is as it is, whatever else versions have changed. By its name in small letters.
+type Begun = BTreeMap<String, Timestamp>;
+
+impl Definition {
+    /// Since when a trigger of it is as it is: what was due before is no concern of it.
+    pub fn since(&self, trigger: &str) -> Timestamp {
+        self.begun.get(&trigger.to_lowercase()).copied().unwrap_or(self.current.registered_at)
+    }
 }
 
 /// One version of a definition, as it was registered.
@@ -75,6 +87,8 @@ struct Kept {
     enabled_at: Option<Timestamp>,
     /// Names and kinds.
     triggers: Vec<(Arc<str>, Arc<str>)>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    begun: Begun,
 }
 
 /// A record of the kind [`PLAN`].
@@ -231,12 +245,17 @@ impl Definitions {
             return Err(Unregistered::Invalid(unfit));
         }
         let (hash, program) = engine.add_plan(labelled(compiled.plan, labels))?;
-        let (definition, new) = self.keep(engine.store().as_ref(), &program.plan, hash, by)?;
+        let (definition, new) = self.keep(engine, &program.plan, hash, by)?;
+        // Of two that were registered at the same time, calls take the one that starts take.
+        if let Some(newest) = self.get(&definition.name) {
+            engine.name_plan(&newest.name, newest.current.plan());
+        }
         Ok(Registration { definition, program, warnings: compiled.warnings, new })
     }
 
     /// Makes a plan the one that starts of its name take. The same plan again is the same version.
-    fn keep(&self, store: &dyn Store, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
+    fn keep(&self, engine: &Engine, plan: &Plan, hash: BlobHash, by: &str) -> Result<(Definition, bool), StoreError> {
+        let store = engine.store().as_ref();
         let labels = CalledBy::plan(plan).labels;
         let labels: BTreeMap<String, String> =
             labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
@@ -247,7 +266,7 @@ impl Definitions {
             let known = store.record(PLAN, &hash.to_string())?;
             let known: Option<OfPlan> = known.and_then(|record| serde_json::from_slice(&record.body).ok());
             if let Some(same) = before.as_ref().filter(|before| before.current.hash == hash.to_string()) {
-                self.learn(same.clone(), hash);
+                self.learn(same.clone());
                 return Ok((same.clone(), false));
             }
             let versions = before.as_ref().map_or(0, |before| before.versions);
@@ -281,18 +300,15 @@ impl Definitions {
                 versions: versions.max(version.version),
                 enabled: before.as_ref().is_none_or(|before| before.enabled),
                 enabled_at: before.as_ref().and_then(|before| before.enabled_at),
-                triggers: triggers.clone(),
+                triggers,
+                begun: begun(engine, before.as_ref(), plan, now),
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
             changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
             if store.change_records(changes)? {
-                let revision = store.record(DEFINITION, &plan.name)?.map_or(0, |record| record.revision);
-                let Kept { versions, enabled, enabled_at, .. } = kept;
-                let name = plan.name.clone();
-                let definition =
-                    Definition { name, current: version, versions, enabled, enabled_at, triggers, revision };
-                self.learn(definition.clone(), hash);
-                return Ok((definition, true));
+                self.learn_newest(store, &plan.name)?;
+                // The revision is of no use to whoever asked: somebody may have registered another since.
+                return Ok((made(plan.name.clone(), version, kept, 0), true));
             }
         }
         let why = format!("`{}` was changed by others {TRIES} times meanwhile", plan.name);
@@ -304,7 +320,6 @@ impl Definitions {
         for _ in 0..TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
             let mut definition = definition_of(store, &record)?;
-            let plan = definition.current.plan();
             if definition.enabled != enabled {
                 definition.enabled = enabled;
                 let now = real_now();
@@ -315,22 +330,35 @@ impl Definitions {
                     enabled,
                     enabled_at: definition.enabled_at,
                     triggers: definition.triggers.clone(),
+                    begun: definition.begun.clone(),
                 };
                 let change = RecordChange::put(DEFINITION, name, json(&kept), now);
                 if !store.change_records(vec![change.expecting(record.revision)])? {
                     continue;
                 }
             }
-            self.learn(definition.clone(), plan);
+            self.learn_newest(store, name)?;
             return Ok(Some(definition));
         }
         Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
     }
 
-    fn learn(&self, definition: Definition, plan: BlobHash) {
+    /// As the store has it now.
+    fn learn_newest(&self, store: &dyn Store, name: &str) -> Result<(), StoreError> {
+        if let Some(record) = store.record(DEFINITION, name)? {
+            self.learn(definition_of(store, &record)?);
+        }
+        Ok(())
+    }
+
+    /// Of those who write at the same time, the last to come here need not be the last that wrote.
+    fn learn(&self, definition: Definition) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let plan = definition.current.plan();
         known.plans.insert(plan, (definition.name.clone(), definition.current.version));
-        known.definitions.insert(definition.name.clone(), Arc::new(definition));
+        if known.definitions.get(&definition.name).is_none_or(|known| known.revision <= definition.revision) {
+            known.definitions.insert(definition.name.clone(), Arc::new(definition));
+        }
         drop(known);
         self.changed.send_modify(|number| *number += 1);
     }
@@ -417,15 +445,28 @@ fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, St
     let kept: Kept = serde_json::from_slice(&record.body).map_err(|error| unreadable(record, &error.to_string()))?;
     let current = version_of(store, &record.key, kept.current)?
         .ok_or_else(|| unreadable(record, &format!("its version {} is missing", kept.current)))?;
-    Ok(Definition {
-        name: record.key.as_str().into(),
-        current,
-        versions: kept.versions,
-        enabled: kept.enabled,
-        enabled_at: kept.enabled_at,
-        triggers: kept.triggers,
-        revision: record.revision,
-    })
+    Ok(made(record.key.as_str().into(), current, kept, record.revision))
+}
+
+fn made(name: Arc<str>, current: Version, kept: Kept, revision: u64) -> Definition {
+    let Kept { versions, enabled, enabled_at, triggers, begun, .. } = kept;
+    Definition { name, current, versions, enabled, enabled_at, triggers, begun, revision }
+}
+
+/// A trigger that another version had as it is now goes on where that one was: whoever registers often must not keep it
+/// from firing, and what was missed is made up for. Any other begins now, also one that an older version had.
+fn begun(engine: &Engine, before: Option<&Definition>, plan: &Plan, now: Timestamp) -> Begun {
+    let old = before.and_then(|before| engine.program(&before.current.plan()).ok());
+    let same = |trigger: &Trigger| {
+        let old = old.as_ref()?.plan.triggers.iter().find(|old| old.name.eq_ignore_ascii_case(&trigger.name))?;
+        let times =
+            |trigger: &Trigger| ["recurrence", "cron", "timeZone"].map(|name| trigger.settings.get(name).cloned());
+        let is_same = old.kind == trigger.kind && times(old) == times(trigger);
+        // A clock that was put back has registered it in times to come.
+        Some(before?.since(&trigger.name)).filter(|since| is_same && *since <= now)
+    };
+    let one = |trigger: &Trigger| (trigger.name.to_lowercase(), same(trigger).unwrap_or(now));
+    plan.triggers.iter().map(one).collect()
 }
 
 fn version_of(store: &dyn Store, name: &str, version: u64) -> Result<Option<Version>, StoreError> {

@@ -21,7 +21,7 @@ use crate::auth::Public;
 use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
-use crate::triggers::Scheduler;
+use crate::triggers::{Scheduler, queue};
 use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
@@ -104,6 +104,7 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(Scheduler::new(app.clone()).run());
+    tokio::spawn(queue::watch(app.clone()));
     let served = tokio::spawn(async move {
         let connections = connections::Connections::new(app.clone(), listener);
         let stopping = app.clone();

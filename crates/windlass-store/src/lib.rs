@@ -43,19 +43,6 @@ pub trait StoreWrite: Send + Sync {
 
     /// Leaves a message for whoever owns the run, now or later. The same request id twice is one message.
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
-
-    /// A sign of life for jobs that a worker holds. Gives back the jobs whose lease the worker has lost.
-    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError>;
-
-    /// Hands up to `limit` open jobs of the given tools to a worker, with a lease that ends at `until`.
-    fn lease_jobs(
-        &self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<JobRow>, StoreError>;
 }
 
 /// Reads of one run. Short transactions, which never block a writer.

@@ -92,11 +92,6 @@ pub struct RunBatch {
     /// Messages that end other runs, in the same transaction. A run that does not exist yet will never be made: see
     /// [`NewRun::unless`].
     pub call_off: Vec<InboxRow>,
-    /// New or changed jobs for workers in other processes. A changed job stays with its worker, unless the row has a
-    /// higher epoch than the store: that calls it back.
-    pub jobs: Vec<JobRow>,
-    /// Jobs that have ended or were called back.
-    pub jobs_ended: Vec<u64>,
     /// Journal rows whose ticks all come before this number, and snapshots older than it, may go. The store
     /// keeps what follows the newest snapshot, that snapshot, and the newest row.
     pub trim_before: Option<u64>,
@@ -120,9 +115,8 @@ impl RunBatch {
         let turns: usize = self.turns.iter().map(|turn| turn.body.len()).sum();
         let blobs: usize = self.blobs.iter().map(|(_, body)| body.len()).sum();
         let sent: usize = self.send.iter().chain(&self.call_off).map(|message| message.body.len()).sum();
-        let jobs: usize = self.jobs.iter().map(|job| job.body.len()).sum();
         let waits: usize = self.waits.iter().flatten().map(|wait| wait.body.len()).sum();
-        record + snapshot + turns + blobs + sent + jobs + waits
+        record + snapshot + turns + blobs + sent + waits
     }
 }
 
@@ -161,7 +155,7 @@ pub struct NewSnapshot {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusChange {
-    /// A final one also clears the timer and the waits, ends the jobs and closes the inbox.
+    /// A final one also clears the timer and the waits, and closes the inbox.
     pub status: RunStatus,
     pub at: Timestamp,
     /// The run's result object, when it has ended.
@@ -377,24 +371,6 @@ impl RecordChange {
     pub fn expecting(self, revision: u64) -> RecordChange {
         RecordChange { expected: Some(revision), ..self }
     }
-}
-
-/// Work for a worker in another process.
-#[derive(Clone, PartialEq, Debug)]
-pub struct JobRow {
-    pub run: Arc<str>,
-    pub job: u64,
-    pub tool: String,
-    /// Goes up each time the job is handed out.
-    pub epoch: u64,
-    pub body: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobLease {
-    pub run: Arc<str>,
-    pub job: u64,
-    pub epoch: u64,
 }
 
 /// A run that may go, with all below it.

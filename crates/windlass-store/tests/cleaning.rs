@@ -127,22 +127,34 @@ fn kill_9_in_the_middle_of_it_loses_nothing_that_is_needed() {
     assert!(kept.iter().all(|row| store.journal(&row.run, 0, 9).expect("read").len() == 2), "their journals are whole");
 }
 
+const BACK_TO_3: &str = "CREATE TABLE jobs (position INTEGER PRIMARY KEY, run INTEGER NOT NULL, job INTEGER NOT NULL);
+                         CREATE INDEX jobs_tool ON jobs (run); PRAGMA user_version = 3;";
 const BACK_TO_2: &str = "DROP TABLE waits; DROP TABLE records; DROP INDEX runs_definition; DROP INDEX runs_top;
                          DROP INDEX runs_scan; PRAGMA user_version = 2;";
 
 #[test]
-fn a_store_of_format_2_is_taken_over() {
+fn stores_of_formats_3_and_2_are_taken_over() {
+    for back in [BACK_TO_3.to_owned(), format!("{BACK_TO_3} {BACK_TO_2}")] {
+        is_taken_over(&back);
+    }
+}
+
+fn is_taken_over(back: &str) {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     make(&store, "first", &[1]);
     let file = store.file().to_owned();
     drop(store);
     let connection = rusqlite::Connection::open(&file).expect("any tool can open it");
-    connection.execute_batch(BACK_TO_2).expect("as it was made then");
+    connection.execute_batch(back).expect("as it was made then");
     drop(connection);
 
     let store = open(scratch.path());
     make(&store, "second", &[2]);
+    end(&store, "second");
+    let older = rusqlite::Connection::open(&file).expect("a program that has it open since before");
+    older.execute("DELETE FROM jobs WHERE run = 1", []).expect("what it knows is still there");
+    drop(older);
     let search = RunFilter { search: Some("FIR".to_owned()), ..RunFilter::default() };
     let found = store.runs(&search, None, 9).expect("read");
     assert_eq!(found.iter().map(|row| &*row.run).collect::<Vec<_>>(), ["first"]);

@@ -33,7 +33,6 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::KeepsWaits, "wait for"),
     (Flaw::ChangesWhatItCan, "change together"),
     (Flaw::ForgetsRevisions, "change together"),
-    (Flaw::KeepsLeases, "one worker"),
     (Flaw::ConstantMark, "others notice"),
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
     (Flaw::FindsNothing, "damage is noticed"),

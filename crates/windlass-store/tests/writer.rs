@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{creation, tick};
 use windlass_store::{
-    Claim, CommitMoment, Fault, GroupWriter, InboxRow, InboxVerdict, JobLease, JobRow, MemoryStore, PlanRow, Reply,
-    RunBatch, StoreError, StoreErrorKind, StoreRead, StoreWrite, Verdict, WriterLimits,
+    Claim, CommitMoment, Fault, GroupWriter, InboxRow, InboxVerdict, MemoryStore, PlanRow, Reply, RunBatch, StoreError,
+    StoreErrorKind, StoreRead, StoreWrite, Verdict, WriterLimits,
 };
 use windlass_value::Timestamp;
 
@@ -61,21 +61,6 @@ impl StoreWrite for Gated {
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.inner.inbox_put(message)
-    }
-
-    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError> {
-        self.inner.heartbeat(worker, jobs, until)
-    }
-
-    fn lease_jobs(
-        &self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<JobRow>, StoreError> {
-        self.inner.lease_jobs(worker, tools, limit, now, until)
     }
 }
 

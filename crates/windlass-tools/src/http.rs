@@ -34,6 +34,7 @@ use crate::info::{ToolInfo, field, required};
 use crate::outbound::Outbound;
 use client::Client;
 pub(crate) use open::Opened;
+pub use poll::{asking_at, wait_of};
 pub(crate) use reply::Reply;
 pub(crate) use request::Configured;
 use request::Request;

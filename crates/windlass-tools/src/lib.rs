@@ -52,7 +52,7 @@ pub use chat::{AgentModelTool, ChatOptions};
 pub use credentials::{Credential, Credentials, NamedCredentials, auth_variable};
 pub use edge::{Edge, Sealed, Seals};
 pub use endpoint::{Endpoint, EndpointTool};
-pub use http::{HttpCallTool, HttpOptions, HttpTool, is_secret_name};
+pub use http::{HttpCallTool, HttpOptions, HttpTool, asking_at, is_secret_name, wait_of};
 pub use info::{Field, ToolInfo, tool_infos};
 pub use model::{ModelOptions, ModelTool};
 pub use noop::NoopTool;

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use windlass_core::plan::Trigger;
 use windlass_syntax::{Source, Span, Text};
 use windlass_value::{Duration, Map, Value};
 
@@ -283,6 +284,8 @@ pub struct Extensions {
     pub coordinator: Coordinator,
     /// Context files that are not there are told to the model instead of failing the step.
     pub lenient_files: bool,
+    /// What starts the workflow by itself. Those of a file that is included start nothing.
+    pub triggers: Vec<Trigger>,
 }
 
 #[derive(Clone, Debug, Default)]

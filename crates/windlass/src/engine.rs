@@ -238,7 +238,7 @@ impl Engine {
     async fn start_with(&self, name: &str, input: Value, options: StartOptions) -> Result<Handle, Error> {
         let plan = self.plan_of(name)?;
         let virtual_time = options.virtual_time.unwrap_or(self.virtual_time);
-        let how = runtime::StartOptions { id: options.id, virtual_time, parent: None, watch: false };
+        let how = runtime::StartOptions { id: options.id, virtual_time, parent: None, watch: false, held: false };
         let handle = self.inner.start(plan, input, how).await?;
         let workflow = self.known.get(name).and_then(|known| known.workflow.clone());
         Ok(Handle::new(self.clone(), name.into(), workflow, handle))

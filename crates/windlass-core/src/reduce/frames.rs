@@ -497,6 +497,12 @@ impl Reducer<'_> {
         self.close_run(RunResult { status: Status::Failed, output, error: Some(error), reply, usage });
     }
 
+    /// The end of a run that was held until now.
+    pub(crate) fn end_unbegun(&mut self, closing: Closing) {
+        let Closing { status, error, output, .. } = closing;
+        self.close_run(RunResult { status, output, error, reply: None, usage: Value::Null });
+    }
+
     fn close_run(&mut self, result: RunResult) {
         self.state.phase = Phase::Ended(result.clone());
         self.state.timers.clear();

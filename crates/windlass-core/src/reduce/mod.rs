@@ -120,7 +120,9 @@ impl Reducer<'_> {
             return Err(impossible(format!("its time {} is before the state's {}", tick.at, self.state.now)));
         }
         let starts = matches!(&tick.kind, TickKind::AddEvent { name, .. } if &**name == START_EVENT);
-        if self.state.phase == Phase::Created && !starts {
+        // One that is to be held is paused first; from then on it takes what a run takes that is paused.
+        let holds = self.state.held.is_some() || (self.state.ticks == 0 && matches!(tick.kind, TickKind::Pause { .. }));
+        if self.state.phase == Phase::Created && !starts && !holds {
             return Err(impossible("the run has not started".to_owned()));
         }
         if !matches!(tick.kind, TickKind::Restart) && self.state.phase == Phase::Running {

@@ -124,8 +124,12 @@ impl Reducer<'_> {
         if self.state.verdict.is_some() {
             return;
         }
-        self.state.verdict = Some(closing);
         self.state.paused = false;
+        if self.state.held.take().is_some() {
+            // It has never begun: there is nothing to call off.
+            return self.end_unbegun(closing);
+        }
+        self.state.verdict = Some(closing);
         if let Some(root) = self.state.root {
             self.close(root, Closing::cancelled());
         }

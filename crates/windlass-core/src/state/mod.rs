@@ -23,7 +23,7 @@ pub use mail::{MailState, MailWait, MailboxFrame};
 pub use slab::{Id, Slab};
 
 use crate::plan::{NodeId, VariableKind};
-use crate::{EffectKey, ErrorInfo, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome, TriedBefore};
+use crate::{EffectKey, ErrorInfo, Origin, Outcome, Reply, Resumed, RunResult, Status, TaskOutcome, TriedBefore};
 
 /// Goes up when an old snapshot would be read wrongly.
 pub const STATE_FORMAT: u16 = 1;
@@ -95,6 +95,26 @@ pub struct State {
     pub forked: Option<Box<Forked>>,
     #[serde(default, skip_serializing_if = "Forms::is_unused")]
     pub forms: Forms,
+    /// It has been told to start, and waits until somebody lets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Box<PutOff>>,
+}
+
+/// A start that is put off: what it needs beside the input, and what has come since.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PutOff {
+    pub origin: Option<Box<Origin>>,
+    pub defaults: Value,
+    /// Events from outside, in their order.
+    pub later: Vec<Later>,
+}
+
+/// An event that came before the run was let start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Later {
+    pub name: Arc<str>,
+    pub payload: Value,
+    pub to: Option<Arc<str>>,
 }
 
 /// The open waits that ask somebody something.
@@ -326,6 +346,7 @@ impl State {
             mail: MailState::default(),
             forked: None,
             forms: Forms::default(),
+            held: None,
         }
     }
 

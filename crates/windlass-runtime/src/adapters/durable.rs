@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use windlass_core::{Command, Output, State, Tick, TurnRecord};
-use windlass_store::{NewSnapshot, Record, RunBatch, RunStatus, StatusChange};
+use windlass_store::{NewSnapshot, Record, RunBatch, StatusChange};
 use windlass_value::{BlobHash, Value};
 
-use super::post::{Post, PostOptions};
+use super::post::{Post, PostOptions, resting};
 use super::turns::{TURN_WAITS_MAX, TurnBuffer};
 use crate::RuntimeError;
 use crate::adapter::{Adapter, Next, Waiting};
@@ -175,11 +175,7 @@ impl<A: Adapter> Adapter for Durable<A> {
             batch.turn_trims.extend(turn_trims);
         }
         batch.timer = Some(state.next_due());
-        batch.status = Some(StatusChange {
-            status: if state.paused { RunStatus::Paused } else { RunStatus::Waiting },
-            at: state.now,
-            result: None,
-        });
+        batch.status = Some(StatusChange { status: resting(state), at: state.now, result: None });
         batch.release = true;
         self.post.commit(batch).await
     }

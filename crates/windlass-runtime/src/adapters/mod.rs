@@ -13,6 +13,6 @@ pub use durable::Durable;
 pub use idle_release::IdleRelease;
 pub use local::{Local, Mail, Mailbox};
 pub use post::PostOptions;
-pub(crate) use post::standing;
+pub(crate) use post::{resting, standing};
 pub use replay::{Replay, Seen};
 pub use unkept::Unkept;

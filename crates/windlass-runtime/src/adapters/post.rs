@@ -246,8 +246,17 @@ impl Post {
 pub(crate) fn standing(state: &State) -> RunStatus {
     match &state.phase {
         Phase::Ended(result) => run_status(result.status),
+        Phase::Created | Phase::Running if state.held.is_some() => RunStatus::Pending,
         Phase::Created | Phase::Running if state.paused => RunStatus::Paused,
         Phase::Created | Phase::Running => RunStatus::Running,
+    }
+}
+
+/// How it is listed when it has left memory, in the middle.
+pub(crate) fn resting(state: &State) -> RunStatus {
+    match standing(state) {
+        RunStatus::Running => RunStatus::Waiting,
+        other => other,
     }
 }
 

@@ -187,11 +187,13 @@ pub struct StartOptions {
     pub parent: Option<(Arc<str>, u64)>,
     /// Events are wanted live.
     pub watch: bool,
+    /// It is made and begins when it is resumed.
+    pub held: bool,
 }
 
 impl Default for StartOptions {
     fn default() -> StartOptions {
-        StartOptions { id: None, virtual_time: false, parent: None, watch: true }
+        StartOptions { id: None, virtual_time: false, parent: None, watch: true, held: false }
     }
 }
 

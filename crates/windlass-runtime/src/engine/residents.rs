@@ -12,7 +12,7 @@ use windlass_value::{BlobHash, Value};
 
 use super::{Inner, Keep, MailPair, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
-use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept, standing};
+use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept, resting, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::control_loop::{ControlLoop, Exit};
@@ -235,7 +235,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
 
     async fn release(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.release(state, blobs).await?;
-        self.tell(if state.paused { RunStatus::Paused } else { RunStatus::Waiting });
+        self.tell(resting(state));
         Ok(())
     }
 
@@ -400,6 +400,7 @@ impl super::Engine {
             parent: Some((parent, child.call)),
             virtual_time: matches!(clock, Clock::Virtual { .. }),
             watch: false,
+            held: false,
         };
         let input = crate::recovery::resolve(&*self.inner.store, &child.input)?;
         let origin = super::Origin {

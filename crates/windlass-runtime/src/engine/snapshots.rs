@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use windlass_core::plan::Plan;
 use windlass_core::{Program, State};
-use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, RunStatus, StatusChange, StoreRead, Verdict};
+use windlass_store::{NewRun, NewSnapshot, PlanRow, RunBatch, StatusChange, StoreRead, Verdict};
 use windlass_value::{BlobHash, Value};
 
 use super::{Engine, Keep, ReturnTurn, RunHandle, RunOptions, new_run_id, residents};
-use crate::adapters::Mail;
+use crate::adapters::{Mail, standing};
 use crate::clock::{Clock, real_now};
 use crate::references::references;
 use crate::{RuntimeError, codec, recovery};
@@ -132,7 +132,7 @@ impl Engine {
             unless: how.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
             options: codec::encode(&how),
         };
-        let status = if state.paused { RunStatus::Paused } else { RunStatus::Running };
+        let status = standing(&state);
         let (body, state_hash) = codec::state_bytes(&state);
         let journaled = !how.unkept;
         let batch = RunBatch {

@@ -120,7 +120,7 @@ impl Engine {
             let trace = origin.trace.unwrap_or_else(|| parent.clone());
             Box::new(windlass_core::Origin { parent: parent.clone(), trace, returns: origin.returns })
         });
-        let first = vec![TickKind::AddEvent {
+        let start = TickKind::AddEvent {
             name: START_EVENT.into(),
             payload: input,
             request: None,
@@ -128,7 +128,11 @@ impl Engine {
             to: None,
             beside: origin.beside,
             defaults,
-        }];
+        };
+        let first = match options.held {
+            true => vec![TickKind::Pause { request: None }, start],
+            false => vec![start],
+        };
         let handle = self.inner.track(&run, options.watch);
         let name = program.plan.name.clone();
         let launch = residents::Launch {

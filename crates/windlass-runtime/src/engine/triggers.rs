@@ -28,6 +28,8 @@ pub struct TriggerOptions {
     pub virtual_time: bool,
     /// Events of the runs are wanted live.
     pub watch: bool,
+    /// The runs are made, and each begins when it is resumed.
+    pub held: bool,
 }
 
 /// What became of a delivery.
@@ -56,7 +58,8 @@ impl Engine {
         let start = |now: Timestamp, (at, input): (usize, Value)| {
             let (engine, run) = (self.clone(), run_id(&delivery, at));
             let (id, watch, beside) = (Some(run.clone()), options.watch, beside.clone());
-            let start = StartOptions { id, virtual_time: options.virtual_time, parent: None, watch };
+            let start =
+                StartOptions { id, virtual_time: options.virtual_time, parent: None, watch, held: options.held };
             async move {
                 let clock = if start.virtual_time { Clock::virtual_time() } else { Clock::Real };
                 let delivery = Some(whole);

@@ -54,6 +54,7 @@ pub fn status_of(row: &RunRow, state: &State) -> &'static str {
     match row.status {
         RunStatus::Quarantined => "quarantined",
         _ if state.result().is_some() => state.result().map_or("failed", |result| result.status.as_str()),
+        _ if state.held.is_some() => "pending",
         _ if state.paused => "paused",
         _ if state.root.is_none() => "pending",
         RunStatus::Waiting => "waiting",

@@ -7,14 +7,15 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::plan::Trigger;
 use windlass_runtime::real_now;
+use windlass_triggers::Schedule;
+use windlass_triggers::schedule::NEVER;
 
 use super::take::{self, Named, of_path};
 use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
-use crate::triggers::schedule::{NEVER, Schedule};
 use crate::triggers::settings::{self, CronSettings, Firing, Settings};
 use crate::triggers::signature::Scheme;
-use crate::triggers::{CatchUp, is_called, listening};
+use crate::triggers::{CatchUp, is_called, listening, queue};
 use crate::{App, Problem};
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -45,6 +46,16 @@ pub struct TriggerFacts {
     last_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
+    /// When it last was due and started nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<String>,
+    /// Its runs that are under way, and those that wait for their turn, if the definition says how many there may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    under_way: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<usize>,
     enabled: bool,
 }
 
@@ -107,10 +118,15 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
                 next_at: None,
                 last_at: None,
                 last_error: None,
+                skipped_at: None,
+                skipped: None,
+                under_way: None,
+                waiting: None,
                 enabled: definition.enabled && settings.enabled,
             });
         }
     }
+    let now = real_now();
     for one in listening(app)? {
         let firing: Firing = settings::read(&*app.store, settings::FIRING, &one.definition.name, &one.trigger)?;
         items.push(TriggerFacts {
@@ -123,11 +139,23 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
             scheme: None,
             schedule: one.written(),
             catch_up: Some(one.catch_up),
-            next_at: one.next(&firing).map(|at| at.to_string()),
+            next_at: one.next(&firing, now).map(|at| at.to_string()),
             last_at: firing.last_at.map(|at| at.to_string()),
             last_error: one.schedule.as_ref().err().cloned().or(firing.last_error),
+            skipped_at: firing.skipped.as_ref().map(|(at, _)| at.to_string()),
+            skipped: firing.skipped.map(|(_, why)| why),
+            under_way: None,
+            waiting: None,
             enabled: one.enabled,
         });
+    }
+    for facts in &mut items {
+        let Some(definition) = app.definitions.get(&facts.definition) else { continue };
+        let program = app.engine.program(&definition.current.plan())?;
+        let own = program.plan.triggers.iter().find(|own| *own.name == *facts.trigger);
+        let standing = own.map(|own| queue::standing(app, &definition.name, own)).transpose()?.flatten();
+        facts.under_way = standing.map(|standing| standing.under_way);
+        facts.waiting = standing.map(|standing| standing.waiting);
     }
     items.sort_by(|one, other| (&one.definition, &one.trigger).cmp(&(&other.definition, &other.trigger)));
     Ok(items)
@@ -213,7 +241,7 @@ pub async fn change(
         }
         settings.insecure = wanted.insecure.unwrap_or(settings.insecure);
         settings.enabled = wanted.enabled.unwrap_or(settings.enabled);
-        settings.catch_up = wanted.catch_up.unwrap_or(settings.catch_up);
+        settings.catch_up = wanted.catch_up.or(settings.catch_up);
         settings.schedule = wanted.schedule.clone().unwrap_or_else(|| settings.schedule.take());
     })?;
     app.definitions.wake();

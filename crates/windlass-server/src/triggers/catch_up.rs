@@ -1,9 +1,8 @@
 //! What becomes of firings that nobody was there for.
 
 use serde::{Deserialize, Serialize};
+use windlass_triggers::Schedule;
 use windlass_value::Timestamp;
-
-use super::schedule::Schedule;
 
 /// What was due this short a time ago was not missed.
 const GRACE: i64 = 60 * 1_000_000;
@@ -26,8 +25,31 @@ pub enum CatchUp {
     All,
 }
 
-/// Which of the times after `last` up to `now` to fire at, oldest first; and the newest of them all, fired at or not.
-pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> (Vec<Timestamp>, Option<Timestamp>) {
+impl CatchUp {
+    /// As definitions write it.
+    pub fn of(text: &str) -> Option<CatchUp> {
+        match text {
+            "none" => Some(CatchUp::None),
+            "last" => Some(CatchUp::Last),
+            "all" => Some(CatchUp::All),
+            _ => None,
+        }
+    }
+}
+
+/// Times that have come since somebody looked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Those to fire at, oldest first.
+    pub times: Vec<Timestamp>,
+    /// The newest of them all, fired at or not.
+    pub newest: Option<Timestamp>,
+    /// How many are left out, as far as they were counted.
+    pub missed: usize,
+}
+
+/// What the rule makes of the times after `last` up to `now`.
+pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) -> Due {
     let mut times = Vec::new();
     // After a long pause of a busy schedule only the end matters.
     for back in [i64::MAX, 24 * 3_600, 3_600, 60] {
@@ -44,13 +66,13 @@ pub fn due(schedule: &Schedule, last: Timestamp, now: Timestamp, rule: CatchUp) 
             break;
         }
     }
-    let newest = times.last().copied();
-    let kept = match rule {
+    let (newest, all) = (times.last().copied(), times.len());
+    let times: Vec<Timestamp> = match rule {
         CatchUp::None => times.into_iter().rfind(|time| now.0 - time.0 <= GRACE).into_iter().collect(),
         CatchUp::Last => newest.into_iter().collect(),
         CatchUp::All => times.split_off(times.len().saturating_sub(ALL_MAX)),
     };
-    (kept, newest)
+    Due { missed: all - times.len(), times, newest }
 }
 
 #[cfg(test)]
@@ -65,18 +87,19 @@ mod tests {
     fn what_was_missed_is_made_up_for_as_the_rule_says() {
         let hourly = Schedule::cron("0 * * * *", None).expect("a schedule");
         let (last, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:30:00Z"));
-        let count = |rule| due(&hourly, last, now, rule).0.len();
+        let count = |rule| due(&hourly, last, now, rule).times.len();
         assert_eq!((count(CatchUp::None), count(CatchUp::Last), count(CatchUp::All)), (0, 1, 5));
-        let (fired, newest) = due(&hourly, last, now, CatchUp::Last);
-        assert_eq!((fired, newest), (vec![at("2026-01-01T05:00:00Z")], Some(at("2026-01-01T05:00:00Z"))));
+        let newest = at("2026-01-01T05:00:00Z");
+        let found = due(&hourly, last, now, CatchUp::Last);
+        assert_eq!(found, Due { times: vec![newest], newest: Some(newest), missed: 4 });
         for rule in [CatchUp::None, CatchUp::Last, CatchUp::All] {
             let on_time = due(&hourly, at("2026-01-01T04:00:00Z"), at("2026-01-01T05:00:01Z"), rule);
-            assert_eq!(on_time.0, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
-            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule), (vec![], None), "{rule:?}");
+            assert_eq!(on_time.times, [at("2026-01-01T05:00:00Z")], "{rule:?}: nothing was missed");
+            assert_eq!(due(&hourly, at("2026-01-01T05:00:00Z"), now, rule), Due::default(), "{rule:?}");
         }
-        assert_eq!(due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All).0.len(), ALL_MAX);
+        assert_eq!(due(&hourly, at("2025-01-01T00:00:00Z"), now, CatchUp::All).times.len(), ALL_MAX);
         // Every second for a year: nobody walks over all of that.
         let busy = Schedule::cron("* * * * * *", None).expect("a schedule");
-        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last).0, [now]);
+        assert_eq!(due(&busy, at("2025-01-01T00:00:00Z"), now, CatchUp::Last).times, [now]);
     }
 }

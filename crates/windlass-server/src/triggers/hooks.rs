@@ -21,7 +21,7 @@ use windlass_value::Value;
 use super::request;
 use super::settings::{self, Settings};
 use super::signature::{self, Scheme, Unproven};
-use super::{is_called, is_full, prefix, replies, was_made};
+use super::{Told, What, is_called, prefix, queue, replies, was_made};
 use crate::api::take::{self, of_path};
 use crate::auth::{Authority, Declared, Identity, Peer, Scope, gate, identify};
 use crate::catalog::Definition;
@@ -201,17 +201,25 @@ fn find(app: &App, name: &str, wanted: &str) -> Result<Found, Problem> {
     Ok((definition, program, trigger))
 }
 
-#[derive(Serialize, utoipa::ToSchema)]
+#[derive(Default, Serialize, utoipa::ToSchema)]
 pub struct Delivered {
     /// The runs of this delivery.
     runs: Vec<String>,
     /// It was made before: nothing new was started.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     repeated: bool,
+    /// How many of the runs wait for others of this trigger to end.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    waiting: usize,
     /// The condition that keeps it from starting anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
     unmet: Option<Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_none_of_them(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A delivery to a trigger. When it is answered, its runs are durable. The same delivery again starts nothing twice.
@@ -228,7 +236,7 @@ pub struct Delivered {
         (status = 401, body = Problem, description = "not signed, or not by whoever knows the secret"),
         (status = 405, body = Problem, description = "the trigger is called by another method"),
         (status = 422, body = Problem, description = "not what the trigger takes"),
-        (status = 429, body = Problem, description = "as many runs as there may be at once are under way")
+        (status = 429, body = Problem, description = "as many runs as may are under way and wait")
     )
 )]
 pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
@@ -256,7 +264,7 @@ pub async fn deliver(signed: Signed) -> Result<Response, Problem> {
         (status = 404, body = Problem, description = "not the path of the trigger"),
         (status = 405, body = Problem, description = "the trigger is called by another method"),
         (status = 422, body = Problem, description = "not what the trigger takes"),
-        (status = 429, body = Problem, description = "as many runs as there may be at once are under way")
+        (status = 429, body = Problem, description = "as many runs as may are under way and wait")
     )
 )]
 pub async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
@@ -269,32 +277,63 @@ impl Signed {
         let prefix = prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_LETTERS].to_owned());
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
-        if is_full(&*self.app.store, &self.definition.name, &self.trigger, Some(&delivery))? {
-            let detail = "as many runs of this trigger are under way as there may be at once";
-            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, detail).retry_after(5));
-        }
-        let options =
-            TriggerOptions { delivery: Some(delivery), beside: self.beside.clone(), ..TriggerOptions::default() };
+        let place = match queue::enter(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
+            Ok(place) => place,
+            Err(bounds) => {
+                self.tell(What::Skipped { why: bounds.full() });
+                let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, codes::RATE, bounds.full());
+                return Err(problem.retry_after(5));
+            }
+        };
+        let options = TriggerOptions {
+            delivery: Some(delivery),
+            beside: self.beside.clone(),
+            held: place.is_bounded(),
+            ..TriggerOptions::default()
+        };
         let plan = self.definition.current.plan();
         let triggered = match self.app.engine.trigger(plan, &self.trigger.name, input, options).await {
             Ok(triggered) => triggered,
             Err(error) => {
+                place.unsure().await?;
                 // The version that was there when it came first has had it.
-                let Some(run) = was_made(&error) else { return Err(refusal(error)) };
+                let Some(run) = was_made(&error) else {
+                    let problem = refusal(error);
+                    // What was delivered may stand in the sentence.
+                    self.tell(What::Failed { why: problem.code.to_string() });
+                    return Err(problem);
+                };
                 self.app.metrics.delivered("repeated");
-                return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: true, unmet: None }));
+                self.tell(What::Repeated { run: run.to_owned() });
+                return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: true, ..Delivered::default() }));
             }
         };
+        let waiting = place.taken(&triggered.runs).await?;
         let repeated = !triggered.runs.is_empty() && triggered.runs.iter().all(|run| !run.created);
         self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
+        let runs: Vec<String> = triggered.runs.iter().map(|run| run.run.to_string()).collect();
+        self.tell(match runs.first() {
+            Some(run) if repeated => What::Repeated { run: run.clone() },
+            Some(_) => What::Fired { runs: runs.clone(), waiting },
+            None => What::Skipped { why: "its conditions let nothing start".to_owned() },
+        });
         if let [run] = triggered.runs.as_slice()
             && replies(&self.program.plan)
             && let Some(answer) = self.reply(run).await?
         {
             return Ok(answer);
         }
-        let runs = triggered.runs.iter().map(|run| run.run.to_string()).collect();
-        Ok(accepted(Delivered { runs, repeated, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+        Ok(accepted(Delivered { runs, repeated, waiting, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+    }
+
+    fn tell(&self, what: What) {
+        self.app.tell(&Told {
+            definition: self.definition.name.to_string(),
+            trigger: self.trigger.name.to_string(),
+            kind: self.trigger.kind.to_string(),
+            what,
+            due: None,
+        });
     }
 
     /// What the run answers, unless that takes too long.
@@ -329,7 +368,7 @@ impl Signed {
     fn ended(&self, run: &str) -> Result<Response, Problem> {
         let row = self.app.store.run(run)?;
         if row.is_some_and(|row| row.status.as_str() == Status::Succeeded.as_str()) {
-            return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: false, unmet: None }));
+            return Ok(accepted(Delivered { runs: vec![run.to_owned()], ..Delivered::default() }));
         }
         let detail = format!("the run `{run}` has ended without an answer");
         let problem = Problem::new(StatusCode::BAD_GATEWAY, codes::RUN_ENDED, detail);

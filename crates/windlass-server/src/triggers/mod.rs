@@ -6,25 +6,29 @@
 
 mod catch_up;
 pub mod hooks;
+mod listening;
 mod poll;
+pub mod queue;
 mod request;
-pub mod schedule;
 mod scheduler;
 pub mod settings;
 pub mod signature;
+mod told;
 
-use std::sync::Arc;
-
-use windlass_core::plan::{Action, NodeKind, Plan, Trigger};
+use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
-use windlass_store::{RunFilter, Store, StoreError};
-use windlass_value::Value;
 
 pub use catch_up::CatchUp;
-pub use scheduler::{Listening, Scheduler, listening};
+pub use listening::{Listening, listening};
+pub use scheduler::Scheduler;
+pub use told::{Told, What};
 
 /// Kinds that somebody calls.
-const CALLED: [&str; 2] = ["request", "manual"];
+const CALLED: [&str; 3] = ["request", "manual", "webhook"];
+
+/// Kinds that fire by the clock. The last asks somebody first.
+const TIMED: [&str; 3] = ["recurrence", "schedule", ASKS];
+const ASKS: &str = "http";
 
 pub fn is_called(kind: &str) -> bool {
     CALLED.contains(&kind)
@@ -34,33 +38,6 @@ pub fn is_called(kind: &str) -> bool {
 pub fn prefix(definition: &str, trigger: &str) -> String {
     let tag = blake3::hash(format!("{definition}\0{trigger}").as_bytes()).to_hex();
     format!("t{}-", &tag[..12])
-}
-
-/// How many runs of a trigger there may be at once.
-fn runs_at_once(trigger: &Trigger) -> Option<u32> {
-    if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
-        return Some(1);
-    }
-    trigger.settings.get("runs").and_then(Value::as_int).and_then(|runs| u32::try_from(runs).ok())
-}
-
-/// Whether as many runs of a trigger are under way as there may be. One that this delivery has made before does not count.
-fn is_full(
-    store: &dyn Store,
-    definition: &Arc<str>,
-    trigger: &Trigger,
-    delivery: Option<&str>,
-) -> Result<bool, StoreError> {
-    let Some(most) = runs_at_once(trigger) else { return Ok(false) };
-    let filter = RunFilter {
-        definition: Some(definition.to_string()),
-        unfinished: true,
-        search: Some(prefix(definition, &trigger.name)),
-        ..RunFilter::default()
-    };
-    let open = store.runs(&filter, None, most + 1)?;
-    let others = open.iter().filter(|row| delivery.is_none_or(|delivery| !row.run.starts_with(delivery))).count();
-    Ok(others >= most as usize)
 }
 
 /// Whether a run of this plan may answer before its end.

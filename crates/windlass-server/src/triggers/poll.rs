@@ -2,7 +2,12 @@
 //! is nothing. Requests go through the engine's tool `http`, so the rules for what may be reached are those of tasks.
 
 use windlass_runtime::{ToolCall, Tools};
+use windlass_tools::{asking_at, wait_of};
 use windlass_value::{Duration, Timestamp, Value};
+
+/// Nobody is asked more often than this, and nobody can put it off for longer.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+pub const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// What came of asking.
 pub enum Asked {
@@ -25,12 +30,14 @@ pub async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp
         return Asked::Failed(format!("`{name}` of the trigger is computed: write it down in the definition"));
     }
     let Some(tool) = tools.get("http") else { return Asked::Failed("this engine has no tool `http`".to_owned()) };
-    let mut request = inputs.as_map().cloned().unwrap_or_default();
+    // What proves who we are goes nowhere else than the definition says.
+    let asked = at.map_or_else(|| Ok(inputs.clone()), |at| asking_at(inputs, at));
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(error) => return Asked::Failed(format!("it was told to ask elsewhere: {}", error.message)),
+    };
+    let mut request = asked.as_map().cloned().unwrap_or_default();
     request.insert("async", false);
-    if let Some(at) = at {
-        request.insert("uri", at);
-        request.insert("method", "GET");
-    }
     let outcome = tool.call(ToolCall::alone(Value::map(request))).await;
     if let Some(error) = outcome.error {
         return Asked::Failed(error.message.to_string());
@@ -47,8 +54,8 @@ pub async fn ask(tools: &Tools, inputs: &Value, at: Option<&str>, now: Timestamp
             Asked::Fires { body, beside }
         }
         Some(202) => {
-            let seconds = header("retry-after").and_then(|text| text.trim().parse::<u64>().ok());
-            let not_before = seconds.map(|seconds| now + Duration::from_secs(seconds.min(7 * 86_400)));
+            let wait = header("retry-after").and_then(wait_of).map(|wait| wait.clamp(WAIT_MIN, WAIT_MAX));
+            let not_before = wait.map(|wait| now + wait);
             Asked::Later { not_before, at: header("location").map(str::to_owned) }
         }
         Some(code) => Asked::Failed(format!("the answer was {code}")),
@@ -72,19 +79,31 @@ fn computed(inputs: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use windlass_core::{ErrorInfo, TaskOutcome};
-    use windlass_value::parse_json;
+    use windlass_value::{parse_json, to_json};
 
     use super::*;
 
-    /// Answers with what the query of the address says.
+    /// Answers by the last part of the address. Whoever asks at `/echo` gets the request back.
     fn tools() -> Tools {
         Tools::new().with_fn("http", |call| async move {
             let uri = call.input.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
-            match uri.strip_prefix("http://x/") {
-                Some("down") => TaskOutcome::failure(ErrorInfo::new("503", "http", "not now")),
-                Some(reply) => TaskOutcome::success(parse_json(reply).expect("JSON")),
-                None => TaskOutcome::success(call.input),
-            }
+            let reply = match uri.rsplit('/').next() {
+                Some("down") => return TaskOutcome::failure(ErrorInfo::new("503", "http", "not now")),
+                Some("large") => {
+                    return TaskOutcome::failure(ErrorInfo::new("ReplyTooLarge", "limit", "more than 16 MiB"));
+                }
+                Some("news") => r#"{"statusCode": 200, "headers": {"set-cookie": "a=b", "etag": "7"}, "body": [1]}"#,
+                Some("busy") => r#"{"statusCode": 202, "headers": {"retry-after": "30", "location": "/there"}}"#,
+                Some("hasty") => r#"{"statusCode": 202, "headers": {"retry-after": "0"}}"#,
+                Some("never") => r#"{"statusCode": 202, "headers": {"retry-after": "4000000000"}}"#,
+                Some("past") => r#"{"statusCode": 202, "headers": {"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}}"#,
+                Some("odd") => r#"{"statusCode": 202, "headers": {"retry-after": "soon"}}"#,
+                Some("none") => r#"{"statusCode": 204}"#,
+                _ => {
+                    return TaskOutcome::success(Value::object([("statusCode", Value::Int(200)), ("body", call.input)]));
+                }
+            };
+            TaskOutcome::success(parse_json(reply).expect("JSON"))
         })
     }
 
@@ -92,31 +111,68 @@ mod tests {
         ask(&tools(), &parse_json(inputs).expect("JSON"), at, Timestamp(5_000_000)).await
     }
 
+    async fn answer(name: &str) -> Asked {
+        asked(&format!(r#"{{"uri": "http://x/{name}"}}"#), None).await
+    }
+
     #[tokio::test]
     async fn only_a_200_fires() {
-        let answer = |reply: &str| format!(r#"{{"uri": {:?}}}"#, format!("http://x/{reply}"));
-        let headers = r#"{"set-cookie": "a=b", "etag": "7"}"#;
-        match asked(&answer(&format!(r#"{{"statusCode": 200, "headers": {headers}, "body": [1]}}"#)), None).await {
+        match answer("news").await {
             Asked::Fires { body, beside } => {
-                assert_eq!(body, parse_json("[1]").expect("JSON"));
-                assert_eq!(beside, parse_json(r#"{"statusCode": 200, "headers": {"etag": "7"}}"#).expect("JSON"));
+                assert_eq!(to_json(&body), "[1]");
+                assert_eq!(to_json(&beside), r#"{"statusCode":200,"headers":{"etag":"7"}}"#);
             }
             _ => panic!("a 200 fires"),
         }
-        let later = r#"{"statusCode": 202, "headers": {"retry-after": "30", "location": "http://x/there"}}"#;
-        match asked(&answer(later), None).await {
-            Asked::Later { not_before, at } => {
-                assert_eq!((not_before, at.as_deref()), (Some(Timestamp(35_000_000)), Some("http://x/there")));
-            }
-            _ => panic!("a 202 is for later"),
+        for (name, why) in [("none", "204"), ("down", "not now"), ("large", "16 MiB")] {
+            assert!(matches!(answer(name).await, Asked::Failed(said) if said.contains(why)), "{name}");
         }
-        assert!(
-            matches!(asked(&answer(r#"{"statusCode": 204}"#), None).await, Asked::Failed(why) if why.contains("204"))
-        );
-        assert!(matches!(asked(&answer("down"), None).await, Asked::Failed(why) if why == "not now"));
-        let moved = asked(&answer("down"), Some(r#"http://x/{"statusCode": 200, "body": 7}"#)).await;
-        assert!(matches!(moved, Asked::Fires { body: Value::Int(7), .. }));
         let computed = asked(r#"{"uri": "http://x/", "headers": {"k": "@parameters('k')"}}"#, None).await;
         assert!(matches!(computed, Asked::Failed(why) if why.contains("`headers`")));
+    }
+
+    #[tokio::test]
+    async fn a_202_says_when_and_where_to_ask_again() {
+        let week = 7 * 86_400;
+        for (name, seconds, place) in [
+            ("busy", Some(30), Some("/there")),
+            ("hasty", Some(1), None),
+            ("never", Some(week), None),
+            ("past", Some(1), None),
+            ("odd", None, None),
+        ] {
+            match answer(name).await {
+                Asked::Later { not_before, at } => {
+                    let wanted = seconds.map(|seconds: i64| Timestamp(5_000_000 + seconds * 1_000_000));
+                    assert_eq!((not_before, at.as_deref()), (wanted, place), "{name}");
+                }
+                _ => panic!("{name}: a 202 is for later"),
+            }
+        }
+    }
+
+    /// What is for one server is not told to another.
+    #[tokio::test]
+    async fn elsewhere_it_is_asked_without_what_proves_who_we_are() {
+        let inputs = r#"{"uri": "http://x/a/b?c=1", "method": "POST", "body": {"n": 1},
+            "headers": {"Authorization": "Bearer s", "Accept": "text/plain", "Content-Type": "application/json"},
+            "authentication": {"type": "Basic", "username": "u", "password": "p"}}"#;
+        for (at, uri, proves) in [
+            ("echo", "http://x/a/echo", true),
+            ("/echo", "http://x/echo", true),
+            ("http://x:80/echo", "http://x:80/echo", true),
+            ("http://y/echo", "http://y/echo", false),
+            ("https://x/echo", "https://x/echo", false),
+        ] {
+            let Asked::Fires { body, .. } = asked(inputs, Some(at)).await else { panic!("{at}: it answers") };
+            let text =
+                |path: &[&str]| path.iter().try_fold(&body, |value, name| value.get(name)).and_then(Value::as_str);
+            assert_eq!((text(&["uri"]), text(&["method"])), (Some(uri), Some("GET")), "{at}");
+            assert_eq!(text(&["headers", "Accept"]), Some("text/plain"), "{at}");
+            let told = [text(&["headers", "Authorization"]).is_some(), body.get("authentication").is_some()];
+            assert_eq!(told, [proves, proves], "{at}: {}", to_json(&body));
+            assert!(body.get("body").is_none() && text(&["headers", "Content-Type"]).is_none(), "{at}");
+        }
+        assert!(matches!(asked(inputs, Some("http://")).await, Asked::Failed(why) if why.contains("elsewhere")));
     }
 }

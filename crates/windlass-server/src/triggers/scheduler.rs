@@ -4,17 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use windlass_core::plan::Trigger;
 use windlass_runtime::{RuntimeError, StartOptions, TriggerOptions, real_now};
 use windlass_value::{Timestamp, Value};
 
-use super::catch_up::{self, CatchUp};
+use super::catch_up::{self, Due};
+use super::listening::{Listening, again, listening};
 use super::poll::{self, Asked};
-use super::schedule::Schedule;
-use super::settings::{self, CronSettings, Firing, Settings};
-use super::{is_full, prefix, was_made};
+use super::settings::{self, Firing};
+use super::{Told, What, prefix, queue, was_made};
 use crate::App;
-use crate::catalog::Definition;
 
 /// Schedules that another server has changed are seen this late at most.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -47,96 +45,16 @@ impl Drop for Asking {
     }
 }
 
-/// A trigger with a schedule.
-pub struct Listening {
-    pub definition: Arc<Definition>,
-    pub trigger: Arc<str>,
-    pub kind: Arc<str>,
-    /// As the plan has it; None if only its settings say that it is there.
-    planned: Option<Trigger>,
-    pub schedule: Result<Schedule, String>,
-    pub enabled: bool,
-    pub catch_up: CatchUp,
-    /// When an administrator last turned it on or set its schedule.
-    since: Option<Timestamp>,
-    /// What its settings say.
-    cron: Option<CronSettings>,
-}
-
-impl Listening {
-    /// When it fires next, if it does.
-    pub fn next(&self, firing: &Firing) -> Option<Timestamp> {
-        let schedule = self.schedule.as_ref().ok().filter(|_| self.enabled)?;
-        let next = schedule.next(self.last(firing))?;
-        Some(firing.not_before.map_or(next, |not_before| next.max(not_before)))
-    }
-
-    /// The schedule as it is written.
-    pub fn written(&self) -> Option<serde_json::Value> {
-        match &self.cron {
-            Some(cron) => serde_json::to_value(cron).ok(),
-            None => {
-                self.planned.as_ref()?.settings.get("recurrence").and_then(|value| serde_json::to_value(value).ok())
-            }
-        }
-    }
-
-    fn last(&self, firing: &Firing) -> Timestamp {
-        // What the definition says holds from this version on; a schedule beside it does not change with the versions.
-        let registered = self.definition.current.registered_at;
-        let stated = self.planned.as_ref().map(|_| registered).max(self.since).max(self.definition.enabled_at);
-        firing.due.max(stated).unwrap_or(registered)
-    }
-}
-
-/// All triggers that fire by themselves.
-pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
-    let mut found = Vec::new();
-    for definition in app.definitions.all() {
-        let fires = |kind: &str| matches!(kind, "recurrence" | "http");
-        if !definition.triggers.iter().any(|(_, kind)| fires(kind)) {
-            continue;
-        }
-        let program = app.engine.program(&definition.current.plan())?;
-        for trigger in program.plan.triggers.iter().filter(|trigger| fires(&trigger.kind)) {
-            let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
-            let Some(schedule) = Schedule::of(trigger, definition.current.registered_at).transpose() else { continue };
-            let schedule = schedule.and_then(Schedule::coming);
-            found.push(Listening {
-                trigger: trigger.name.clone(),
-                kind: trigger.kind.clone(),
-                planned: Some(trigger.clone()),
-                schedule,
-                enabled: definition.enabled && settings.enabled,
-                catch_up: settings.catch_up,
-                since: settings.since,
-                cron: None,
-                definition: definition.clone(),
-            });
-        }
-    }
-    for (name, trigger, settings) in settings::added(&*app.store)? {
-        let (Some(definition), Some(cron)) = (app.definitions.get(&name), &settings.schedule) else { continue };
-        found.push(Listening {
-            trigger: trigger.into(),
-            kind: "schedule".into(),
-            planned: None,
-            schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()).and_then(Schedule::coming),
-            enabled: definition.enabled && settings.enabled,
-            catch_up: settings.catch_up,
-            since: settings.since,
-            cron: settings.schedule.clone(),
-            definition,
-        });
-    }
-    Ok(found)
-}
-
 /// What became of a time that was due.
 enum Fired {
-    Started,
-    /// As many runs as there may be are under way, or there was nothing to start.
-    Skipped,
+    Started {
+        runs: Vec<String>,
+        waiting: usize,
+    },
+    /// It was dealt with before.
+    Repeated(String),
+    /// As many runs as there may be are there, or there was nothing to start.
+    Skipped(String),
     /// It cannot be: tried again, it would not be either.
     Failed(String),
     Later {
@@ -168,24 +86,39 @@ impl Scheduler {
 
     /// Fires all that is due at this time; gives the next time at which something is.
     pub async fn step(&self, now: Timestamp) -> Option<Timestamp> {
+        if let Err(error) = queue::look(&self.app).await {
+            self.trouble("", "", &error);
+        }
         // What cannot be read now is looked at again soon.
-        let listening = listening(&self.app).unwrap_or_default();
+        let listening = listening(&self.app).unwrap_or_else(|error| {
+            self.trouble("", "", &error);
+            Vec::new()
+        });
         let mut next: Option<Timestamp> = None;
         for one in listening {
             // Whoever is slow to answer keeps nobody else waiting.
-            if &*one.kind == "http" && self.is_due(&one, now) {
+            if one.asks() && self.is_due(&one, now) {
                 self.look_apart(one, now);
                 continue;
             }
-            let due = self.look(&one, now).await.unwrap_or_default();
+            let due = self.look(&one, now).await.unwrap_or_else(|error| {
+                self.trouble(&one.definition.name, &one.trigger, &error);
+                None
+            });
             next = next.into_iter().chain(due).min();
         }
         next
     }
 
+    fn trouble(&self, definition: &str, trigger: &str, error: &RuntimeError) {
+        let what = What::Failed { why: format!("it is tried again soon: {error}") };
+        let (definition, trigger) = (definition.to_owned(), trigger.to_owned());
+        self.app.tell(&Told { definition, trigger, kind: String::new(), what, due: None });
+    }
+
     fn is_due(&self, one: &Listening, now: Timestamp) -> bool {
         let firing = settings::read(&*self.app.store, settings::FIRING, &one.definition.name, &one.trigger);
-        firing.is_ok_and(|firing| one.next(&firing).is_some_and(|next| next <= now))
+        firing.is_ok_and(|firing| one.next(&firing, now).is_some_and(|next| next <= now))
     }
 
     /// In a task of its own, unless it is at it already or too many others are.
@@ -205,10 +138,13 @@ impl Scheduler {
                 _ = draining.wait_for(|draining| *draining) => return,
                 looked = asking.scheduler.look(&one, now) => looked,
             };
-            drop(asking);
             // What could not be noted is asked again at the next look.
-            if looked.is_ok() {
-                app.definitions.wake();
+            match looked {
+                Ok(_) => {
+                    drop(asking);
+                    app.definitions.wake();
+                }
+                Err(error) => asking.scheduler.trouble(&one.definition.name, &one.trigger, &error),
             }
         });
     }
@@ -217,44 +153,74 @@ impl Scheduler {
         let Ok(schedule) = &one.schedule else { return Ok(None) };
         let name = &one.definition.name;
         let mut firing: Firing = settings::read(&*self.app.store, settings::FIRING, name, &one.trigger)?;
-        if firing.not_before.is_some_and(|not_before| not_before > now) {
-            return Ok(firing.not_before);
-        }
-        let (times, newest) = catch_up::due(schedule, one.last(&firing), now, one.catch_up);
-        let Some(newest) = newest else { return Ok(one.next(&firing)) };
+        firing.distrust(now);
+        let Due { times, newest, missed } = match firing.not_before.filter(|_| one.asks()) {
+            Some(at) if at > now => return Ok(one.next(&firing, now)),
+            // Whoever was asked wants to be asked now, whatever the schedule says.
+            Some(at) => Due { times: vec![at], newest: Some(at), missed: 0 },
+            None => catch_up::due(schedule, one.last(&firing, now), now, one.catch_up),
+        };
+        let Some(newest) = newest else { return Ok(one.next(&firing, now)) };
         // What was due while it was turned off is not made up for.
         let times = if one.enabled { times } else { Vec::new() };
         // Asking once is enough, however often it was due.
-        let asks = &*one.kind == "http";
-        for due in times.iter().rev().take(if asks { 1 } else { usize::MAX }).rev() {
-            let fired = if asks {
-                self.ask(one, &firing, *due, now).await?
-            } else {
-                self.fire(one, *due, nothing(), Value::Null).await?
+        let kept = if one.asks() { 1 } else { usize::MAX };
+        let skipped = times.len().saturating_sub(kept);
+        if one.enabled && missed + skipped > 0 && !one.asks() {
+            self.tell(one, None, What::Missed { times: missed + skipped });
+        }
+        for due in times.iter().skip(skipped) {
+            // Each may take a while: somebody may have turned it off, or have set another schedule.
+            let Some(current) = again(&self.app, one)?.filter(|current| current.has_times_of(one)) else {
+                return Ok(Some(now));
             };
-            let kind = if asks { "http" } else { "schedule" };
+            let fired = match one.asks() {
+                true => self.ask(&current, &firing, *due, now).await?,
+                false => self.fire(&current, *due, current.input(), Value::Null).await?,
+            };
             (firing.not_before, firing.ask_at) = (None, None);
-            match fired {
-                Fired::Started => {
-                    self.app.metrics.fired(kind, "started");
-                    (firing.last_at, firing.last_error) = (Some(*due), None);
-                }
-                Fired::Skipped => self.app.metrics.fired(kind, "skipped"),
-                Fired::Later { not_before, at } => (firing.not_before, firing.ask_at) = (not_before, at),
-                Fired::Failed(why) => {
-                    self.app.metrics.fired(kind, "failed");
-                    firing.last_error = Some(why);
-                }
-            }
+            self.note(&current, &mut firing, *due, fired);
             // After each: whoever goes on after a crash begins with the one that was not noted.
             firing.due = Some(*due);
             settings::note(&*self.app.store, name, &one.trigger, &firing)?;
         }
         if firing.due != Some(newest) {
+            (firing.not_before, firing.ask_at) = (None, None);
             firing.due = Some(newest);
             settings::note(&*self.app.store, name, &one.trigger, &firing)?;
         }
-        Ok(one.next(&firing))
+        Ok(one.next(&firing, now))
+    }
+
+    fn note(&self, one: &Listening, firing: &mut Firing, due: Timestamp, fired: Fired) {
+        let count = |outcome| self.app.metrics.fired(if one.asks() { "http" } else { "schedule" }, outcome);
+        match fired {
+            Fired::Started { runs, waiting } => {
+                count("started");
+                (firing.last_at, firing.last_error) = (Some(due), None);
+                self.tell(one, Some(due), What::Fired { runs, waiting });
+            }
+            Fired::Repeated(run) => {
+                (firing.last_at, firing.last_error) = (Some(due), None);
+                self.tell(one, Some(due), What::Repeated { run });
+            }
+            Fired::Skipped(why) => {
+                count("skipped");
+                firing.skipped = Some((due, why.clone()));
+                self.tell(one, Some(due), What::Skipped { why });
+            }
+            Fired::Later { not_before, at } => (firing.not_before, firing.ask_at) = (not_before, at),
+            Fired::Failed(why) => {
+                count("failed");
+                firing.last_error = Some(why.clone());
+                self.tell(one, Some(due), What::Failed { why });
+            }
+        }
+    }
+
+    fn tell(&self, one: &Listening, due: Option<Timestamp>, what: What) {
+        let (definition, trigger) = (one.definition.name.to_string(), one.trigger.to_string());
+        self.app.tell(&Told { definition, trigger, kind: one.kind.to_string(), what, due });
     }
 
     async fn ask(
@@ -264,12 +230,24 @@ impl Scheduler {
         due: Timestamp,
         now: Timestamp,
     ) -> Result<Fired, RuntimeError> {
+        // What is answered would be lost, if nothing may start.
+        if let Some(trigger) = &one.planned
+            && let Err(bounds) = queue::has_room(&self.app, &one.definition.name, trigger).await?
+        {
+            return Ok(Fired::Skipped(bounds.full()));
+        }
         let inputs = one.planned.as_ref().and_then(|trigger| trigger.settings.get("inputs")).cloned();
         let inputs = inputs.unwrap_or_default();
         let asked = poll::ask(self.app.engine.tools(), &inputs, firing.ask_at.as_deref(), now);
         let late = || Asked::Failed(format!("there was no answer within {} s", ANSWERS_WITHIN.as_secs()));
         match tokio::time::timeout(ANSWERS_WITHIN, asked).await.unwrap_or_else(|_| late()) {
-            Asked::Fires { body, beside } => self.fire(one, due, body, beside).await,
+            Asked::Fires { body, beside } => {
+                // Meanwhile there may be another version; and somebody may have turned it off.
+                match again(&self.app, one)?.filter(|current| current.enabled) {
+                    Some(current) => self.fire(&current, due, body, beside).await,
+                    None => Ok(Fired::Skipped("it was turned off while it asked".to_owned())),
+                }
+            }
             Asked::Later { not_before, at } => Ok(Fired::Later { not_before, at }),
             Asked::Failed(why) => Ok(Fired::Failed(why)),
         }
@@ -283,30 +261,41 @@ impl Scheduler {
         let plan = one.definition.current.plan();
         let started = match &one.planned {
             Some(trigger) => {
-                if is_full(&*self.app.store, name, trigger, Some(&delivery))? {
-                    return Ok(Fired::Skipped);
+                let place = match queue::enter(&self.app, name, trigger, &delivery).await? {
+                    Ok(place) => place,
+                    Err(bounds) => return Ok(Fired::Skipped(bounds.full())),
+                };
+                let held = place.is_bounded();
+                let options = TriggerOptions { delivery: Some(delivery), beside, held, ..TriggerOptions::default() };
+                match self.app.engine.trigger(plan, &trigger.name, input, options).await {
+                    Ok(found) => {
+                        let waiting = place.taken(&found.runs).await?;
+                        Ok((found.runs, waiting))
+                    }
+                    Err(error) => {
+                        place.unsure().await?;
+                        Err(error)
+                    }
                 }
-                let options = TriggerOptions { delivery: Some(delivery), beside, ..TriggerOptions::default() };
-                self.app.engine.trigger(plan, &trigger.name, input, options).await.map(|found| found.runs.len())
             }
             None => {
                 let options = StartOptions { id: Some(format!("{delivery}-0")), ..StartOptions::default() };
-                self.app.engine.start(plan, input, options).await.map(|_| 1)
+                self.app.engine.start(plan, input, options).await.map(|run| (vec![run], 0))
             }
         };
         match started {
-            Ok(0) => Ok(Fired::Skipped),
-            Ok(_) => Ok(Fired::Started),
+            Ok((runs, _)) if runs.is_empty() => Ok(Fired::Skipped("its conditions let nothing start".to_owned())),
+            Ok((runs, waiting)) => match runs.iter().any(|run| run.created) {
+                true => Ok(Fired::Started { runs: runs.iter().map(|run| run.run.to_string()).collect(), waiting }),
+                false => Ok(Fired::Repeated(runs[0].run.to_string())),
+            },
             // Another server was faster, or this one before it crashed.
-            Err(error) if was_made(&error).is_some() => Ok(Fired::Started),
-            Err(RuntimeError::Owned { .. }) => Ok(Fired::Started),
+            Err(RuntimeError::Owned { run, .. }) => Ok(Fired::Repeated(run)),
             Err(error @ (RuntimeError::Store(_) | RuntimeError::Closing)) => Err(error),
-            Err(error) => Ok(Fired::Failed(error.to_string())),
+            Err(error) => match was_made(&error) {
+                Some(run) => Ok(Fired::Repeated(run.to_owned())),
+                None => Ok(Fired::Failed(error.to_string())),
+            },
         }
     }
-}
-
-/// What a schedule delivers.
-fn nothing() -> Value {
-    Value::object::<&str, Value>([])
 }

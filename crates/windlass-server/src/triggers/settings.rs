@@ -7,8 +7,8 @@ use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind}
 use windlass_tools::auth_variable;
 use windlass_value::Timestamp;
 
-use super::CatchUp;
 use super::signature::Scheme;
+use super::{CatchUp, poll};
 
 /// Kinds of records.
 pub const TRIGGER: &str = "trigger";
@@ -27,7 +27,9 @@ pub struct Settings {
     /// Anybody may call it, without a signature.
     pub insecure: bool,
     pub enabled: bool,
-    pub catch_up: CatchUp,
+    /// In place of what the definition says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<CatchUp>,
     /// Beside what the definition says; for definitions in dialects that have no schedules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<CronSettings>,
@@ -53,7 +55,7 @@ impl Default for Settings {
             scheme: Scheme::Standard,
             insecure: false,
             enabled: true,
-            catch_up: CatchUp::Last,
+            catch_up: None,
             schedule: None,
             since: None,
         }
@@ -70,12 +72,25 @@ pub struct Firing {
     pub last_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// The newest time that it was due and started nothing, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<(Timestamp, String)>,
     /// Whoever was asked wants to be asked again no earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// Where it wants to be asked then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_at: Option<String>,
+}
+
+impl Firing {
+    /// What a clock has noted that was put back since counts no more.
+    pub fn distrust(&mut self, now: Timestamp) {
+        let latest = now + poll::WAIT_MAX;
+        if self.not_before.is_some_and(|not_before| not_before > latest) {
+            (self.not_before, self.ask_at) = (None, None);
+        }
+    }
 }
 
 pub fn key(definition: &str, trigger: &str) -> String {

@@ -125,17 +125,27 @@ impl World {
         World::with_limits(store, options, Limits::default())
     }
 
+    /// One that goes on with what a server before it has left, as `windlass serve` does.
+    pub fn adopting(store: Arc<dyn Store>) -> World {
+        World::made(store, ServerOptions::default(), Limits::default(), Views::default(), true)
+    }
+
     pub fn with_limits(store: Arc<dyn Store>, options: ServerOptions, limits: Limits) -> World {
         World::with_views(store, options, limits, Views::default())
     }
 
     pub fn with_views(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views) -> World {
+        World::made(store, options, limits, views, false)
+    }
+
+    fn made(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views, adopt: bool) -> World {
         let gates = watch::Sender::new(BTreeSet::new());
         let engine_options = EngineOptions {
             tools: tools(&gates),
             languages: wdl::languages(),
             limits: limits.clone(),
             poll_every: Duration::from_millis(2),
+            adopt,
             ..EngineOptions::default()
         };
         let engine = Engine::new(store.clone(), engine_options).expect("an engine");

@@ -1,28 +1,21 @@
 //! When a write call returns, its change is on the disk; and it takes one sync to get there, not more.
 
-use windlass_value::{BlobHash, Timestamp};
+use windlass_value::BlobHash;
 
 use super::Subject;
-use super::make::{commit, creation, job, message, run_row, ticks, unread};
-use crate::{Claim, JobLease, PlanRow, RunBatch};
+use super::make::{commit, creation, message, run_row, ticks, unread};
+use crate::{Claim, PlanRow};
 
 pub(super) fn check(subject: &mut dyn Subject) {
     let plan = PlanRow { hash: BlobHash([2; 32]), dialect: "loom".to_owned(), body: b"plan".to_vec() };
     step(subject, |subject| subject.store().put_plan(&plan).expect("put"));
     step(subject, |subject| {
-        let with_job = RunBatch { jobs: vec![job("r", 1, "http")], ..ticks("r", 0, 2) };
-        commit(&subject.store(), vec![creation("r"), with_job, creation("s")]);
+        commit(&subject.store(), vec![creation("r"), ticks("r", 0, 2), creation("s")]);
     });
     step(subject, |subject| drop(subject.store().inbox_put(&message("r", "one")).expect("put")));
     step(subject, |subject| {
         let claimed = subject.store().claim("r", "somebody").expect("claim");
         assert_eq!(claimed, Claim::Owned { epoch: 2 });
-    });
-    step(subject, |subject| lease(subject, 1));
-    let lease_held = JobLease { run: "r".into(), job: 1, epoch: 1 };
-    step(subject, |subject| {
-        let lost = subject.store().heartbeat("w", std::slice::from_ref(&lease_held), Timestamp(500)).expect("beat");
-        assert_eq!(lost, []);
     });
 
     let store = subject.store();
@@ -30,15 +23,9 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert_eq!(run_row(&store, "r").ticks, 2);
     assert_eq!(unread(&store, "r"), ["one"]);
     assert_eq!(run_row(&store, "r").owner.as_deref(), Some("somebody"));
-    assert!(store.lease_jobs("v", &["http"], 9, Timestamp(499), Timestamp(900)).expect("lease").is_empty());
 
     step(subject, |subject| subject.store().release("r", 2).expect("release"));
     assert_eq!(run_row(&subject.store(), "r").owner, None);
-}
-
-fn lease(subject: &mut dyn Subject, expected: usize) {
-    let leased = subject.store().lease_jobs("w", &["http"], 9, Timestamp(0), Timestamp(100)).expect("lease");
-    assert_eq!(leased.len(), expected);
 }
 
 /// One write call, counted, and then the process dies.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_value::{BlobHash, Timestamp};
 
-use crate::{InboxRow, JobRow, NewRun, NewSnapshot, Record, RunBatch, RunRow, RunStatus, StatusChange, Store, Verdict};
+use crate::{InboxRow, NewRun, NewSnapshot, Record, RunBatch, RunRow, RunStatus, StatusChange, Store, Verdict};
 
 pub(super) fn new_run(owner: Option<&str>) -> NewRun {
     NewRun {
@@ -55,10 +55,6 @@ pub(super) fn status(status: RunStatus, at: i64) -> StatusChange {
 pub(super) fn message(run: &str, request_id: &str) -> InboxRow {
     let body = format!("do {request_id}").into_bytes();
     InboxRow { run: run.into(), request_id: request_id.into(), body, at: Timestamp(5) }
-}
-
-pub(super) fn job(run: &str, job: u64, tool: &str) -> JobRow {
-    JobRow { run: run.into(), job, tool: tool.to_owned(), epoch: 0, body: body(job) }
 }
 
 /// Appends batches that must all be committed.

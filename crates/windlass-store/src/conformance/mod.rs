@@ -11,7 +11,6 @@ mod damage;
 mod durability;
 mod fencing;
 mod inbox;
-mod jobs;
 mod journal;
 mod listing;
 mod make;
@@ -77,7 +76,6 @@ pub const PROMISES: &[Promise] = &[
     Promise { name: "listings give what fits, all of it, and nothing else", check: listing::check_filters },
     Promise { name: "what runs wait for is known", check: waits::check },
     Promise { name: "records change together, or not at all", check: records::check },
-    Promise { name: "a job is leased to one worker", check: jobs::check },
     Promise { name: "others notice that something was written", check: change_mark::check },
     Promise { name: "a crash takes nothing that was acknowledged", check: crash::check },
     Promise { name: "damage is noticed", check: damage::check },

@@ -3,7 +3,7 @@
 use windlass_value::{BlobHash, Timestamp};
 
 use super::Subject;
-use super::make::{commit, creation, empty, first_ticks, job, message, run_row, snapshot, ticks, unread, verdict};
+use super::make::{commit, creation, empty, first_ticks, message, run_row, snapshot, ticks, unread, verdict};
 use crate::{Claim, InboxVerdict, RunBatch, TurnRow, Verdict};
 
 pub(super) fn check(subject: &mut dyn Subject) {
@@ -20,7 +20,6 @@ pub(super) fn check(subject: &mut dyn Subject) {
         blobs: vec![(BlobHash([1; 32]), vec![1])],
         consumed: vec!["pending".into()],
         send: vec![message("target", "sent")],
-        jobs: vec![job("c", 1, "http")],
         ..ticks("c", 7, 1)
     };
     let batches = vec![ticks("a", 0, 1), ticks("b", 0, 1), heavy, ticks("missing", 0, 1), ticks("a", 1, 1)];
@@ -36,7 +35,6 @@ pub(super) fn check(subject: &mut dyn Subject) {
     assert!(store.blob(&BlobHash([1; 32])).expect("read").is_none());
     assert_eq!(unread(&store, "c"), ["pending"]);
     assert!(unread(&store, "target").is_empty());
-    assert!(store.lease_jobs("w", &["http"], 9, Timestamp(0), Timestamp(9)).expect("lease").is_empty());
     assert_eq!(store.inbox_put(&message("c", "pending")).expect("put"), InboxVerdict::Duplicate);
     assert_eq!(verdict(&store, empty("c", 0)), Committed, "and the run goes on as if nothing had been");
     assert_eq!(store.append(Vec::new()).expect("append"), [], "nothing to do is nothing wrong");

@@ -7,8 +7,8 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::sealed::{Blob, Sealed};
 use crate::{
-    InboxRow, JobLease, JobRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow,
-    RunStatus, SnapshotRow, StatusChange, TurnRow, TurnTrim, Verdict, WaitRow,
+    InboxRow, JournalRow, NewRun, NewSnapshot, PlanRow, Record, RecordRow, RunBatch, RunRow, RunStatus, SnapshotRow,
+    StatusChange, TurnRow, TurnTrim, Verdict, WaitRow,
 };
 
 #[derive(Clone, Default)]
@@ -42,21 +42,6 @@ pub(super) struct Run {
     pub journal: BTreeMap<u64, Sealed<JournalRow>>,
     pub snapshots: BTreeMap<u64, Sealed<SnapshotRow>>,
     pub turns: BTreeMap<Arc<str>, BTreeMap<u64, TurnRow>>,
-    pub jobs: BTreeMap<u64, Job>,
-}
-
-#[derive(Clone)]
-pub(super) struct Job {
-    pub row: JobRow,
-    /// Order of arrival among all jobs.
-    pub position: u64,
-    pub lease: Option<(String, Timestamp)>,
-}
-
-impl Job {
-    fn is_open(&self, now: Timestamp) -> bool {
-        self.lease.as_ref().is_none_or(|(_, until)| *until <= now)
-    }
 }
 
 impl Image {
@@ -102,7 +87,6 @@ impl Image {
         if let Some(new) = batch.create {
             self.create(&run_id, batch.epoch, new);
         }
-        let next_position = &mut self.next_position;
         let Some(run) = self.numbers.get(&run_id).and_then(|number| self.runs.get_mut(number)) else { return };
         if let Some(record) = batch.record {
             run.append(record);
@@ -111,7 +95,6 @@ impl Image {
             run.snapshots.insert(snapshot.tick, Sealed::new(snapshot_row(snapshot)));
         }
         run.keep_turns(batch.turns, &batch.turn_trims);
-        run.keep_jobs(batch.jobs, &batch.jobs_ended, next_position);
         if let Some(before) = batch.trim_before {
             run.trim(before);
         }
@@ -170,7 +153,7 @@ impl Image {
         };
         self.numbers.insert(run.clone(), number);
         let journal = BTreeMap::new();
-        let run = Run { row, journal, snapshots: BTreeMap::new(), turns: BTreeMap::new(), jobs: BTreeMap::new() };
+        let run = Run { row, journal, snapshots: BTreeMap::new(), turns: BTreeMap::new() };
         self.runs.insert(number, run);
     }
 
@@ -191,7 +174,6 @@ impl Image {
         run.row.changed_at = change.at;
         run.row.result = change.result;
         if change.status.is_final() {
-            run.jobs.clear();
             let number = run.row.number;
             self.set_waits(number, Vec::new());
             self.set_timer(run_id, None);
@@ -259,43 +241,6 @@ impl Image {
         self.unread_of.entry(message.run.clone()).or_default().insert(position);
         self.unread.insert(position, message);
     }
-
-    pub fn lease_jobs(
-        &mut self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Vec<JobRow> {
-        let mut open: Vec<&mut Job> = self
-            .runs
-            .values_mut()
-            .flat_map(|run| run.jobs.values_mut())
-            .filter(|job| tools.contains(&job.row.tool.as_str()) && job.is_open(now))
-            .collect();
-        open.sort_by_key(|job| job.position);
-        open.truncate(limit as usize);
-        open.into_iter()
-            .map(|job| {
-                job.lease = Some((worker.to_owned(), until));
-                job.row.epoch += 1;
-                job.row.clone()
-            })
-            .collect()
-    }
-
-    /// Prolongs a lease if the worker still has it.
-    pub fn heartbeat(&mut self, worker: &str, lease: &JobLease, until: Timestamp) -> bool {
-        let Some(job) = self.run_mut(&lease.run).and_then(|run| run.jobs.get_mut(&lease.job)) else { return false };
-        match &mut job.lease {
-            Some((holder, end)) if holder == worker && job.row.epoch == lease.epoch => {
-                *end = until;
-                true
-            }
-            _ => false,
-        }
-    }
 }
 
 impl Run {
@@ -318,21 +263,6 @@ impl Run {
         self.turns.retain(|_, rows| !rows.is_empty());
     }
 
-    fn keep_jobs(&mut self, jobs: Vec<JobRow>, ended: &[u64], next_position: &mut u64) {
-        for row in jobs {
-            match self.jobs.get_mut(&row.job) {
-                Some(known) => change_job(known, row),
-                None => {
-                    *next_position += 1;
-                    self.jobs.insert(row.job, Job { row, position: *next_position, lease: None });
-                }
-            }
-        }
-        for job in ended {
-            self.jobs.remove(job);
-        }
-    }
-
     /// Without a snapshot to start from nothing goes, and the newest row stays: it says how far the journal is.
     fn trim(&mut self, before: u64) {
         let Some(newest_snapshot) = self.snapshots.last_key_value().map(|(tick, _)| *tick) else { return };
@@ -341,15 +271,6 @@ impl Run {
         self.journal.retain(|tick, row| Some(*tick) == newest || tick + u64::from(row.row.ticks) > before);
         self.snapshots.retain(|tick, _| *tick >= before);
     }
-}
-
-/// A higher epoch calls the job back from whoever has it; otherwise the lease goes on with the new body.
-fn change_job(known: &mut Job, row: JobRow) {
-    if row.epoch > known.row.epoch {
-        known.lease = None;
-    }
-    let epoch = row.epoch.max(known.row.epoch);
-    known.row = JobRow { epoch, ..row };
 }
 
 fn snapshot_row(new: NewSnapshot) -> SnapshotRow {

@@ -13,11 +13,11 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_value::{BlobHash, Timestamp};
+use windlass_value::BlobHash;
 
 use crate::{
-    Claim, InboxRow, InboxVerdict, JobLease, JobRow, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners,
-    StoreWrite, Verdict,
+    Claim, InboxRow, InboxVerdict, Owner, PlanRow, RunBatch, StoreError, StoreErrorKind, StoreOwners, StoreWrite,
+    Verdict,
 };
 use image::Image;
 
@@ -230,21 +230,6 @@ impl StoreWrite for MemoryStore {
             image.keep_message(message.clone());
             InboxVerdict::Accepted { owner }
         })
-    }
-
-    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError> {
-        self.write(|image| jobs.iter().filter(|lease| !image.heartbeat(worker, lease, until)).cloned().collect())
-    }
-
-    fn lease_jobs(
-        &self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<JobRow>, StoreError> {
-        self.write(|image| image.lease_jobs(worker, tools, limit, now, until))
     }
 }
 

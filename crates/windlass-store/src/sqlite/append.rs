@@ -7,13 +7,13 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use windlass_value::BlobHash;
 
 use super::rows::{
-    blob_checksum, inbox_checksum, job_checksum, journal_checksum, options_checksum, result_checksum,
-    snapshot_checksum, turn_checksum, wait_checksum,
+    blob_checksum, inbox_checksum, journal_checksum, options_checksum, result_checksum, snapshot_checksum,
+    turn_checksum, wait_checksum,
 };
 use super::trouble::Outcome;
 use crate::{
-    InboxRow, JobRow, JournalRow, NewRun, NewSnapshot, Record, RunBatch, RunStatus, StatusChange, TurnRow, TurnTrim,
-    Verdict, WaitRow,
+    InboxRow, JournalRow, NewRun, NewSnapshot, Record, RunBatch, RunStatus, StatusChange, TurnRow, TurnTrim, Verdict,
+    WaitRow,
 };
 
 pub(super) fn append(transaction: &Transaction<'_>, batch: RunBatch) -> Outcome<Verdict> {
@@ -126,7 +126,6 @@ fn write(part: Part<'_>, batch: RunBatch) -> Outcome<()> {
         part.snapshot(snapshot)?;
     }
     part.turns(&batch.turns, &batch.turn_trims)?;
-    part.jobs(&batch.jobs, &batch.jobs_ended)?;
     if let Some(before) = batch.trim_before {
         part.trim(before)?;
     }
@@ -206,27 +205,6 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// A higher epoch calls a job back from whoever has it; otherwise its lease goes on with the new body.
-    fn jobs(self, jobs: &[JobRow], ended: &[u64]) -> Outcome<()> {
-        for job in jobs {
-            let mut upsert = self.transaction.prepare_cached(
-                "INSERT INTO jobs (run, job, tool, epoch, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                 ON CONFLICT (run, job) DO UPDATE SET
-                     tool = excluded.tool, checksum = excluded.checksum, body = excluded.body,
-                     worker = CASE WHEN excluded.epoch > epoch THEN NULL ELSE worker END,
-                     lease_until = CASE WHEN excluded.epoch > epoch THEN NULL ELSE lease_until END,
-                     epoch = max(epoch, excluded.epoch)",
-            )?;
-            let checksum = job_checksum(self.number, job);
-            upsert.execute(params![self.number, job.job, job.tool, job.epoch, checksum, job.body])?;
-        }
-        for job in ended {
-            let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1 AND job = ?2")?;
-            delete.execute(params![self.number, job])?;
-        }
-        Ok(())
-    }
-
     /// A wait that goes on keeps its position.
     fn waits(self, waits: &[WaitRow]) -> Outcome<()> {
         let mut select = self.transaction.prepare_cached("SELECT path FROM waits WHERE run = ?1")?;
@@ -293,8 +271,6 @@ impl Part<'_> {
         let mut update =
             self.transaction.prepare_cached("UPDATE runs SET timer = NULL WHERE number = ?1 AND timer IS NOT NULL")?;
         update.execute([self.number])?;
-        let mut delete = self.transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1")?;
-        delete.execute([self.number])?;
         let mut delete = self.transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?;
         delete.execute([self.number])?;
         let mut update =

@@ -118,7 +118,6 @@ impl StoreClean for SqliteStore {
 
 fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<()> {
     transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
-    transaction.prepare_cached("DELETE FROM jobs WHERE run = ?1")?.execute([number])?;
     transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
     transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
     transaction.prepare_cached("INSERT INTO leaving (number) VALUES (?1)")?.execute([number])?;

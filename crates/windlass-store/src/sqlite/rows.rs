@@ -8,9 +8,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::trouble::{Outcome, damaged, damaged_row};
 use crate::checksum::{checksum, damaged_blob, record_checksum};
-use crate::{
-    InboxRow, JobRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, TurnRow, WaitRow,
-};
+use crate::{InboxRow, JournalRow, OpenWait, PlanRow, RecordRow, RunRow, RunStatus, SnapshotRow, TurnRow, WaitRow};
 
 /// The last column says how far the journal is: its newest row always stays, also when older ones are trimmed.
 pub(super) const RUN_COLUMNS: &str =
@@ -23,7 +21,6 @@ pub(super) const PLAN_COLUMNS: &str = "hash, dialect, checksum, body, rowid";
 pub(super) const BLOB_COLUMNS: &str = "hash, checksum, body, rowid";
 pub(super) const TURN_COLUMNS: &str = "run, loop_path, first, last, failed, checksum, body, rowid";
 pub(super) const INBOX_COLUMNS: &str = "run, request_id, at, checksum, body, position";
-pub(super) const JOB_COLUMNS: &str = "jobs.run, runs.id, job, tool, jobs.epoch, checksum, body, position";
 pub(super) const WAIT_COLUMNS: &str =
     "waits.run, runs.id, runs.definition, name, path, since, deadline, checksum, body, position";
 pub(super) const RECORD_COLUMNS: &str = "kind, key, at, checksum, body, revision";
@@ -111,13 +108,6 @@ pub(super) fn inbox_row(row: &Row<'_>, file: &Path) -> Outcome<InboxRow> {
     Ok(found)
 }
 
-pub(super) fn job_row(row: &Row<'_>, file: &Path) -> Outcome<JobRow> {
-    let run: i64 = row.get(0)?;
-    let found = JobRow { run: row.get(1)?, job: row.get(2)?, tool: row.get(3)?, epoch: row.get(4)?, body: row.get(6)? };
-    check(row, 5, job_checksum(run, &found), "jobs", file)?;
-    Ok(found)
-}
-
 pub(super) fn open_wait(row: &Row<'_>, file: &Path) -> Outcome<OpenWait> {
     let run: i64 = row.get(0)?;
     let wait = WaitRow {
@@ -183,11 +173,6 @@ pub(super) fn turn_checksum(run: i64, row: &TurnRow) -> u32 {
 
 pub(super) fn inbox_checksum(run: &str, request_id: &str, body: &[u8]) -> u32 {
     checksum(&[], &[run.as_bytes(), request_id.as_bytes(), body])
-}
-
-/// Without the epoch, which changes with every hand-out.
-pub(super) fn job_checksum(run: i64, row: &JobRow) -> u32 {
-    checksum(&[run.unsigned_abs(), row.job], &[row.tool.as_bytes(), &row.body])
 }
 
 pub(super) fn wait_checksum(run: i64, row: &WaitRow) -> u32 {

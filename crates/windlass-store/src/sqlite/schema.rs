@@ -3,8 +3,9 @@
 /// "Wind", in the file's header: tells a Windlass store from any other SQLite file.
 pub(super) const APPLICATION_ID: i64 = 0x5769_6E64;
 
-/// Goes up when the tables change.
-pub(super) const FORMAT_VERSION: i64 = 3;
+/// Goes up when the tables change. Stores of format 3 and before have a table `jobs`, always empty, that nobody reads: it stays
+/// there, because an older program that has the store open while this one takes it over still deletes from it.
+pub(super) const FORMAT_VERSION: i64 = 4;
 
 /// The statuses of a run that has ended, for SQL. A partial index is used only where a query repeats its condition
 /// word for word, so both sides take it from here.
@@ -176,20 +177,6 @@ CREATE TABLE inbox (
     UNIQUE (run, request_id)
 ) STRICT;
 CREATE INDEX inbox_unread ON inbox (run, position) WHERE consumed = 0;
-
-CREATE TABLE jobs (
-    position INTEGER PRIMARY KEY,
-    run INTEGER NOT NULL,
-    job INTEGER NOT NULL,
-    tool TEXT NOT NULL,
-    epoch INTEGER NOT NULL,
-    worker TEXT,
-    lease_until INTEGER,
-    checksum INTEGER NOT NULL,
-    body BLOB NOT NULL,
-    UNIQUE (run, job)
-) STRICT;
-CREATE INDEX jobs_tool ON jobs (tool);
 ",
     clean_tables!(),
     server_tables!()

@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::{Row, Transaction};
 
 use super::rows::{
-    BLOB_COLUMNS, INBOX_COLUMNS, JOB_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS,
-    SNAPSHOT_COLUMNS, TURN_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, job_row, journal_row, open_wait, plan_row,
-    record_row, run_row, snapshot_row, turn_row,
+    BLOB_COLUMNS, INBOX_COLUMNS, JOURNAL_COLUMNS, PLAN_COLUMNS, RECORD_COLUMNS, RUN_COLUMNS, SNAPSHOT_COLUMNS,
+    TURN_COLUMNS, WAIT_COLUMNS, blob_body, inbox_row, journal_row, open_wait, plan_row, record_row, run_row,
+    snapshot_row, turn_row,
 };
 use super::trouble::{Outcome, Trouble};
 use crate::JournalRow;
@@ -23,8 +23,6 @@ pub(super) fn findings(transaction: &Transaction<'_>, file: &Path) -> Vec<String
     check.table("SELECT", BLOB_COLUMNS, "FROM blobs", |row, file| blob_body(row, file).map(drop));
     check.table("SELECT", TURN_COLUMNS, "FROM turns", |row, file| turn_row(row, file).map(drop));
     check.table("SELECT", INBOX_COLUMNS, "FROM inbox", |row, file| inbox_row(row, file).map(drop));
-    let jobs = "FROM jobs LEFT JOIN runs ON runs.number = jobs.run";
-    check.table("SELECT", JOB_COLUMNS, jobs, |row, file| job_row(row, file).map(drop));
     let waits = "FROM waits JOIN runs ON runs.number = waits.run";
     check.table("SELECT", WAIT_COLUMNS, waits, |row, file| open_wait(row, file).map(drop));
     check.table("SELECT", RECORD_COLUMNS, "FROM records", |row, file| record_row(row, file).map(drop));

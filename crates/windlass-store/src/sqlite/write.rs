@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, params, params_from_iter, types::ToSqlOutput};
-use windlass_value::Timestamp;
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::append::{append, put_message};
-use super::rows::{JOB_COLUMNS, job_row, plan_checksum};
+use super::rows::plan_checksum;
 use super::trouble::Outcome;
 use super::{SqliteStore, owners};
-use crate::{
-    Claim, InboxRow, InboxVerdict, JobLease, JobRow, PlanRow, RunBatch, RunStatus, StoreError, StoreWrite, Verdict,
-};
+use crate::{Claim, InboxRow, InboxVerdict, PlanRow, RunBatch, RunStatus, StoreError, StoreWrite, Verdict};
 
 impl StoreWrite for SqliteStore {
     fn append(&self, batches: Vec<RunBatch>) -> Result<Vec<Verdict>, StoreError> {
@@ -61,44 +58,6 @@ impl StoreWrite for SqliteStore {
             Ok(InboxVerdict::Accepted { owner })
         })
     }
-
-    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Result<Vec<JobLease>, StoreError> {
-        self.write(|transaction| {
-            let mut update = transaction.prepare_cached(
-                "UPDATE jobs SET lease_until = ?5
-                 WHERE run = (SELECT number FROM runs WHERE id = ?1) AND job = ?2 AND epoch = ?3 AND worker = ?4",
-            )?;
-            let mut lost = Vec::new();
-            for lease in jobs {
-                if update.execute(params![lease.run, lease.job, lease.epoch, worker, until.0])? == 0 {
-                    lost.push(lease.clone());
-                }
-            }
-            Ok(lost)
-        })
-    }
-
-    fn lease_jobs(
-        &self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<JobRow>, StoreError> {
-        self.write(|transaction| {
-            let mut jobs = self.open_jobs(transaction, tools, limit, now)?;
-            let mut update = transaction.prepare_cached(
-                "UPDATE jobs SET worker = ?3, lease_until = ?4, epoch = ?5
-                 WHERE run = (SELECT number FROM runs WHERE id = ?1) AND job = ?2",
-            )?;
-            for job in &mut jobs {
-                job.epoch += 1;
-                update.execute(params![job.run, job.job, worker, until.0, job.epoch])?;
-            }
-            Ok(jobs)
-        })
-    }
 }
 
 impl SqliteStore {
@@ -117,25 +76,6 @@ impl SqliteStore {
                 Ok(Claim::Owned { epoch })
             }
         }
-    }
-
-    /// The longest waiting first.
-    fn open_jobs(
-        &self,
-        transaction: &Transaction<'_>,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-    ) -> Outcome<Vec<JobRow>> {
-        let places = (3..3 + tools.len()).map(|place| format!("?{place}")).collect::<Vec<_>>().join(", ");
-        let mut select = transaction.prepare(&format!(
-            "SELECT {JOB_COLUMNS} FROM jobs JOIN runs ON runs.number = jobs.run
-             WHERE (lease_until IS NULL OR lease_until <= ?1) AND tool IN ({places}) ORDER BY position LIMIT ?2"
-        ))?;
-        let numbers = [ToSqlOutput::from(now.0), ToSqlOutput::from(limit)];
-        let parameters = numbers.into_iter().chain(tools.iter().map(|tool| ToSqlOutput::from(*tool)));
-        let rows = select.query_and_then(params_from_iter(parameters), |row| job_row(row, self.file()))?;
-        rows.collect()
     }
 }
 

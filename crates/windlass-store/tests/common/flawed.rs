@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
-    Claim, InboxRow, InboxVerdict, JobLease, JobRow, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange,
-    RecordRow, Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners,
-    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
+    Claim, InboxRow, InboxVerdict, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow,
+    Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StoreClean, StoreError, StoreOwners, StoreRead,
+    StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -33,7 +33,6 @@ pub enum Flaw {
     KeepsWaits,
     ChangesWhatItCan,
     ForgetsRevisions,
-    KeepsLeases,
     ConstantMark,
     FindsNothing,
     RemovesAnything,
@@ -119,24 +118,6 @@ impl StoreWrite for FlawedStore {
             InboxVerdict::Duplicate if self.flaw == Flaw::AcceptsRepeats => Ok(InboxVerdict::Accepted { owner: None }),
             verdict => Ok(verdict),
         }
-    }
-
-    fn heartbeat(&self, worker: &str, jobs: &[JobLease], until: Timestamp) -> Outcome<Vec<JobLease>> {
-        self.remember();
-        let lost = self.inner.heartbeat(worker, jobs, until)?;
-        Ok(if self.flaw == Flaw::KeepsLeases { Vec::new() } else { lost })
-    }
-
-    fn lease_jobs(
-        &self,
-        worker: &str,
-        tools: &[&str],
-        limit: u32,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Outcome<Vec<JobRow>> {
-        self.remember();
-        self.inner.lease_jobs(worker, tools, limit, now, until)
     }
 }
 

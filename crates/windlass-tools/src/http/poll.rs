@@ -8,7 +8,7 @@ use windlass_value::{Duration, Map, Value};
 
 use super::failure::{self, bad_request};
 use super::redirect::{join, origin};
-use super::reply::retry_after;
+use super::reply::{retry_after, retry_after_ms};
 use super::request::{IDEMPOTENCY_KEY, Request, given, is_secret};
 use super::uri;
 use crate::secret::Redaction;
@@ -72,26 +72,49 @@ impl Pending {
     /// for that server.
     pub(super) fn input(&self, input: &Value) -> Result<Value, ErrorInfo> {
         let Some(input) = input.as_map() else { return Ok(Value::Null) };
-        let first = given(input, "uri").or_else(|| given(input, "url")).and_then(Value::as_str).unwrap_or_default();
-        let same = self.is_at(first)?;
-        let mut next = Map::new();
-        next.insert("method", "GET");
-        next.insert("uri", self.location.as_str());
-        if let Some(headers) = given(input, "headers").and_then(Value::as_map) {
-            let kept = headers.iter().filter(|(name, _)| goes_along(name, same));
-            next.insert("headers", kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>());
-        }
-        let rest = ["timeout", "redirect"].iter().chain(["cookie", "authentication"].iter().filter(|_| same));
-        for name in rest {
-            if let Some(value) = given(input, name) {
-                next.insert(*name, value.clone());
-            }
-        }
-        if same && !next.contains_key("authentication") {
-            add_login(first, &mut next)?;
-        }
-        Ok(Value::map(next))
+        let same = self.is_at(address(input))?;
+        asking(input, &self.location, same)
     }
+}
+
+fn address(input: &Map) -> &str {
+    given(input, "uri").or_else(|| given(input, "url")).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The http input that asks at a place which the answer to another request has named, as [`Pending::input`] does; for those
+/// who ask in their own time. The place may be relative to where the request went.
+pub fn asking_at(input: &Value, location: &str) -> Result<Value, ErrorInfo> {
+    let Some(input) = input.as_map() else { return Ok(Value::Null) };
+    let first = uri::parse(address(input), None)?;
+    let location = join(&first.uri, location);
+    let target = uri::parse(&location, None)?;
+    asking(input, &location, origin(&target.uri) == origin(&first.uri))
+}
+
+/// How long whoever answers with this `Retry-After` wants to be left alone.
+pub fn wait_of(retry_after: &str) -> Option<Duration> {
+    retry_after_ms(retry_after).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_ms)
+}
+
+fn asking(input: &Map, location: &str, same: bool) -> Result<Value, ErrorInfo> {
+    let first = address(input);
+    let mut next = Map::new();
+    next.insert("method", "GET");
+    next.insert("uri", location);
+    if let Some(headers) = given(input, "headers").and_then(Value::as_map) {
+        let kept = headers.iter().filter(|(name, _)| goes_along(name, same));
+        next.insert("headers", kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map>());
+    }
+    let rest = ["timeout", "redirect"].iter().chain(["cookie", "authentication"].iter().filter(|_| same));
+    for name in rest {
+        if let Some(value) = given(input, name) {
+            next.insert(*name, value.clone());
+        }
+    }
+    if same && !next.contains_key("authentication") {
+        add_login(first, &mut next)?;
+    }
+    Ok(Value::map(next))
 }
 
 /// Headers of the body stay behind. So does a key of the definition's own: a server that knows it would give its first

@@ -223,7 +223,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<i64> {
 }
 
 /// Seconds, or a date.
-fn retry_after_ms(text: &str) -> Option<i64> {
+pub(super) fn retry_after_ms(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.trim().parse::<u32>() {
         return Some(i64::from(seconds) * 1000);
     }

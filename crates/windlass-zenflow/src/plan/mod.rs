@@ -23,5 +23,6 @@ use planner::Planner;
 pub(crate) fn compile(document: &Document, options: &Options, diagnostics: &mut Diagnostics) -> Plan {
     let mut planner = Planner::new(document, options, diagnostics);
     planner.run(document);
+    planner.plan.triggers = document.extensions.triggers.clone();
     planner.plan
 }

@@ -1,6 +1,7 @@
 //! `x-windlass`: what this engine adds to the format.
 
 use windlass_syntax::{Kind, Node, to_value};
+use windlass_triggers::{Codes, Extension};
 use windlass_value::Value;
 
 use super::Reader;
@@ -12,10 +13,21 @@ const MODES: [(&str, CoordinatorMode); 3] =
 
 const CONTEXT_FILES: [(&str, bool); 2] = [("strict", false), ("lenient", true)];
 
+/// The format has one code for all that its own test cases do not name.
+const TRIGGERS: Codes = Codes {
+    unknown_key: codes::VALIDATION,
+    missing_key: codes::VALIDATION,
+    bad_value: codes::VALIDATION,
+    conflict: codes::VALIDATION,
+    over_limit: codes::VALIDATION,
+};
+
 impl Reader<'_> {
     pub fn extensions(&mut self, node: &Node) -> Extensions {
         let Some(mut object) = self.object(node, "`x-windlass`") else { return Extensions::default() };
         let files = object.take("contextFiles");
+        let triggers = Extension { schedule: object.take("schedule"), webhook: object.take("webhook") };
+        let triggers = triggers.triggers(&self.options.limits, TRIGGERS, &mut self.found);
         let extensions = Extensions {
             budget: object.take("budget").and_then(|node| self.budget(node)),
             inputs: object.take("inputs").map(|node| self.inputs(node)).unwrap_or_default(),
@@ -23,6 +35,7 @@ impl Reader<'_> {
             lenient_files: files
                 .and_then(|node| self.one_of(node, "contextFiles", &CONTEXT_FILES, codes::VALIDATION))
                 .is_some_and(|lenient| lenient.value),
+            triggers,
         };
         object.finish(codes::VALIDATION, "`x-windlass`", &mut self.found);
         extensions

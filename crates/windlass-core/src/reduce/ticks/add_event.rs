@@ -4,7 +4,7 @@ use windlass_value::Value;
 
 use crate::program::laid_over;
 use crate::reduce::{Impossible, Reducer, Stop};
-use crate::state::{Awaiting, Body, FrameId, Item, Phase, WaitFrame};
+use crate::state::{Awaiting, Body, FrameId, Item, Later, Phase, PutOff, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
@@ -25,8 +25,14 @@ impl Reducer<'_> {
         (beside, defaults): (&Value, &Value),
     ) -> Result<(), Impossible> {
         match (&self.state.phase, &**name == START_EVENT) {
+            (Phase::Created, true) if self.state.held.is_some() => self.late("start"),
+            (Phase::Created, true) if self.state.paused => self.put_off(payload, origin, beside, defaults),
             (Phase::Created, true) => self.start(payload, origin, beside, defaults),
             (Phase::Created, false) => {
+                if self.state.held.is_some() {
+                    self.keep_until_started(Later { name: name.clone(), payload: payload.clone(), to: to.cloned() });
+                    return Ok(());
+                }
                 let why = "the run has not started".to_owned();
                 return Err(Impossible { number: self.state.ticks, tick: "AddEvent", why });
             }
@@ -40,7 +46,23 @@ impl Reducer<'_> {
         Ok(())
     }
 
-    fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
+    /// Nothing of it begins, not even its time, until somebody resumes it.
+    fn put_off(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
+        (self.state.run.input, self.state.run.beside) = (input.clone(), beside.clone());
+        let origin = origin.cloned().map(Box::new);
+        self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
+        let definition = Value::Str(self.program.plan.name.clone());
+        self.publish("".into(), "workflow.held", [("definition", definition)]);
+    }
+
+    fn keep_until_started(&mut self, event: Later) {
+        match &mut self.state.held {
+            Some(held) if held.later.len() < SIGNALS_KEPT => held.later.push(event),
+            _ => self.late("AddEvent"),
+        }
+    }
+
+    pub(super) fn start(&mut self, input: &Value, origin: Option<&Origin>, beside: &Value, defaults: &Value) {
         self.state.phase = Phase::Running;
         self.state.run.parent = origin.map(|origin| origin.parent.clone());
         self.state.run.trace = origin.map(|origin| origin.trace.clone());

@@ -38,7 +38,7 @@ impl Reducer<'_> {
             TickKind::Timeout => self.timeout(),
             TickKind::TimerDue => self.timer_due(),
             TickKind::Pause { .. } => self.pause(),
-            TickKind::Resume { .. } => self.resume(),
+            TickKind::Resume { .. } => self.resume()?,
             TickKind::Progress { job, dispatch, data } => self.progress(*job, *dispatch, data),
             TickKind::Restart => self.restart(),
             TickKind::Proceed => self.proceed(),

@@ -1,11 +1,17 @@
-//! Stop between tasks: jobs in flight may end, nothing new begins.
+//! Stop between tasks: jobs in flight may end, nothing new begins. A run that is paused before it has started is held: it
+//! starts when it is resumed.
 
 use crate::reduce::Reducer;
+use crate::state::Phase;
 
 impl Reducer<'_> {
     pub(super) fn pause(&mut self) {
         if !self.state.paused && self.state.verdict.is_none() {
             self.state.paused = true;
+            if self.state.phase == Phase::Created {
+                // Its start comes next, and says so.
+                return;
+            }
             self.give_all_back();
             self.publish("".into(), "workflow.paused", []);
         }

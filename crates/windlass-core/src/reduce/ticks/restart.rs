@@ -21,6 +21,8 @@ impl Reducer<'_> {
         for call in self.state.calls.keys().copied().collect::<Vec<_>>() {
             self.ask_for_child(call);
         }
-        self.arm_run_timeout();
+        if self.state.held.is_none() {
+            self.arm_run_timeout();
+        }
     }
 }

@@ -57,11 +57,14 @@ enum Frequency {
 }
 
 impl Schedule {
-    /// What the settings of a trigger say, if they say anything of it. Without a start it is counted from `registered`.
+    /// What the settings of a trigger say, if they say anything of it. A recurrence without a start is counted from
+    /// `registered`.
     pub fn of(trigger: &Trigger, registered: Timestamp) -> Result<Option<Schedule>, String> {
-        match trigger.settings.get("recurrence") {
-            Some(recurrence) => Schedule::recurrence(recurrence, registered).map(Some),
-            None => Ok(None),
+        let text = |name: &str| trigger.settings.get(name).and_then(Value::as_str);
+        match (trigger.settings.get("recurrence"), text("cron")) {
+            (Some(recurrence), _) => Schedule::recurrence(recurrence, registered).map(Some),
+            (None, Some(cron)) => Schedule::cron(cron, text("timeZone")).map(Some),
+            (None, None) => Ok(None),
         }
     }
 
@@ -284,6 +287,11 @@ fn week_day(name: &str) -> Result<Weekday, String> {
     ];
     let found = DAYS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
     found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is no day of the week"))
+}
+
+/// The names of all zones, for hints.
+pub(crate) fn zone_names() -> Vec<String> {
+    jiff::tz::TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
 }
 
 /// The rules of zones come with the program: two servers must not differ.

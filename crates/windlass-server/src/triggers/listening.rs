@@ -1,0 +1,148 @@
+//! Which triggers fire by themselves, and when each does so next.
+
+use std::sync::Arc;
+
+use windlass_core::plan::Trigger;
+use windlass_runtime::RuntimeError;
+use windlass_triggers::Schedule;
+use windlass_value::{Timestamp, Value};
+
+use super::settings::{self, CronSettings, Firing, Settings};
+use super::{ASKS, CatchUp, TIMED};
+use crate::App;
+use crate::catalog::Definition;
+
+/// What was noted for a time this much later than now was noted by a clock that was wrong.
+const PUT_BACK: i64 = 5 * 60 * 1_000_000;
+
+/// A trigger with a schedule.
+pub struct Listening {
+    pub definition: Arc<Definition>,
+    pub trigger: Arc<str>,
+    pub kind: Arc<str>,
+    /// As the plan has it; None if only its settings say that it is there.
+    pub(super) planned: Option<Trigger>,
+    pub schedule: Result<Schedule, String>,
+    pub enabled: bool,
+    pub catch_up: CatchUp,
+    /// What was due before is no concern of it.
+    since: Timestamp,
+    /// What its settings say.
+    cron: Option<CronSettings>,
+}
+
+impl Listening {
+    /// When it fires next, if it does.
+    pub fn next(&self, firing: &Firing, now: Timestamp) -> Option<Timestamp> {
+        let schedule = self.schedule.as_ref().ok().filter(|_| self.enabled)?;
+        // Whoever was asked has said when to ask again.
+        firing.not_before.filter(|_| self.asks()).or_else(|| schedule.next(self.last(firing, now)))
+    }
+
+    pub(super) fn asks(&self) -> bool {
+        &*self.kind == ASKS
+    }
+
+    /// The schedule as it is written.
+    pub fn written(&self) -> Option<serde_json::Value> {
+        match (&self.cron, &self.planned) {
+            (Some(cron), _) => serde_json::to_value(cron).ok(),
+            (None, Some(planned)) => {
+                let text = |name: &str| planned.settings.get(name).and_then(Value::as_str).map(str::to_owned);
+                match text("cron") {
+                    Some(cron) => serde_json::to_value(CronSettings { cron, time_zone: text("timeZone") }).ok(),
+                    None => planned.settings.get("recurrence").and_then(|value| serde_json::to_value(value).ok()),
+                }
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Up to here everything is dealt with.
+    pub(super) fn last(&self, firing: &Firing, now: Timestamp) -> Timestamp {
+        let last = firing.due.max(Some(self.since)).unwrap_or(self.since);
+        // A clock that was put back far: what comes now has names of its own, so nothing is started twice.
+        if last.0 > now.0.saturating_add(PUT_BACK) { now } else { last }
+    }
+
+    /// What its runs begin with.
+    pub(super) fn input(&self) -> Value {
+        let written = self.planned.as_ref().and_then(|trigger| trigger.settings.get("input")).cloned();
+        written.unwrap_or_else(|| Value::object::<&str, Value>([]))
+    }
+
+    /// Whether times that were found for the one are times of the other.
+    pub(super) fn has_times_of(&self, other: &Listening) -> bool {
+        self.enabled && self.since == other.since && self.written() == other.written()
+    }
+}
+
+/// All triggers that fire by themselves.
+pub fn listening(app: &App) -> Result<Vec<Listening>, RuntimeError> {
+    let mut found = Vec::new();
+    for definition in app.definitions.all() {
+        of_definition(app, &definition, &mut found)?;
+    }
+    for (name, trigger, settings) in settings::added(&*app.store)? {
+        found.extend(app.definitions.get(&name).and_then(|definition| added(definition, &trigger, &settings)));
+    }
+    Ok(found)
+}
+
+/// The same trigger as it is now.
+pub fn again(app: &App, one: &Listening) -> Result<Option<Listening>, RuntimeError> {
+    let Some(definition) = app.definitions.get(&one.definition.name) else { return Ok(None) };
+    if one.planned.is_none() {
+        let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &one.trigger)?;
+        return Ok(added(definition, &one.trigger, &settings));
+    }
+    let mut found = Vec::new();
+    of_definition(app, &definition, &mut found)?;
+    Ok(found.into_iter().find(|own| own.trigger == one.trigger))
+}
+
+/// Those that its own text has.
+fn of_definition(app: &App, definition: &Arc<Definition>, found: &mut Vec<Listening>) -> Result<(), RuntimeError> {
+    let fires = |kind: &str| TIMED.contains(&kind);
+    if !definition.triggers.iter().any(|(_, kind)| fires(kind)) {
+        return Ok(());
+    }
+    let program = app.engine.program(&definition.current.plan())?;
+    for trigger in program.plan.triggers.iter().filter(|trigger| fires(&trigger.kind)) {
+        let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, &trigger.name)?;
+        let begun = definition.since(&trigger.name);
+        let Some(schedule) = Schedule::of(trigger, begun).transpose() else { continue };
+        let written = trigger.settings.get("catchUp").and_then(Value::as_str).and_then(CatchUp::of);
+        let stated = Some(begun).max(settings.since).max(definition.enabled_at);
+        found.push(Listening {
+            trigger: trigger.name.clone(),
+            kind: trigger.kind.clone(),
+            planned: Some(trigger.clone()),
+            schedule: schedule.and_then(Schedule::coming),
+            enabled: definition.enabled && settings.enabled,
+            catch_up: settings.catch_up.or(written).unwrap_or_default(),
+            since: stated.unwrap_or(begun),
+            cron: None,
+            definition: definition.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// One that its settings add.
+fn added(definition: Arc<Definition>, trigger: &str, settings: &Settings) -> Option<Listening> {
+    let cron = settings.schedule.as_ref()?;
+    // A schedule beside the definition does not change with its versions.
+    let stated = settings.since.max(definition.enabled_at).unwrap_or(definition.current.registered_at);
+    Some(Listening {
+        trigger: trigger.into(),
+        kind: "schedule".into(),
+        planned: None,
+        schedule: Schedule::cron(&cron.cron, cron.time_zone.as_deref()).and_then(Schedule::coming),
+        enabled: definition.enabled && settings.enabled,
+        catch_up: settings.catch_up.unwrap_or_default(),
+        since: stated,
+        cron: Some(cron.clone()),
+        definition,
+    })
+}

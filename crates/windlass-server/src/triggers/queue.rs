@@ -1,0 +1,366 @@
+//! At most so many runs of a trigger at once. The others wait, in the order in which they came.
+//!
+//! A run that waits is a run: it is in the store, held before its start, and can be looked at and called off. What is here is
+//! an index of that. It is read from the store when it is first needed, so a process that dies takes nothing with it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast::error::RecvError;
+use windlass_core::plan::Trigger;
+use windlass_runtime::{Answer, Request, RunHandle, RuntimeError};
+use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
+use windlass_value::Value;
+
+use super::prefix;
+use crate::App;
+
+/// Beside as many as there may be at once, if the definition does not say how many may wait.
+const WAITING_BESIDE: usize = 10;
+
+const ROWS_AT_ONCE: u32 = 500;
+
+/// The letters of [`prefix`].
+const PREFIX_LETTERS: usize = 14;
+
+/// By this request a run is let go on; made twice, it is one.
+const TURN: &str = "turn";
+
+/// What a definition says of the runs of a trigger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    pub at_once: usize,
+    pub waiting: usize,
+}
+
+impl Bounds {
+    /// None: there may be any number at once.
+    pub fn of(trigger: &Trigger) -> Option<Bounds> {
+        if trigger.settings.get("singleInstance").and_then(Value::as_bool) == Some(true) {
+            return Some(Bounds { at_once: 1, waiting: 0 });
+        }
+        let number = |name: &str| {
+            trigger.settings.get(name).and_then(Value::as_int).and_then(|number| usize::try_from(number).ok())
+        };
+        let at_once = number("runs")?;
+        Some(Bounds { at_once, waiting: number("maximumWaitingRuns").unwrap_or(at_once + WAITING_BESIDE) })
+    }
+
+    pub fn full(self) -> String {
+        let Bounds { at_once, waiting } = self;
+        match waiting {
+            0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
+            _ => format!("{at_once} runs of this trigger are under way and {waiting} wait, which is as many as may"),
+        }
+    }
+}
+
+/// The runs of one trigger that have not ended.
+struct Queue {
+    definition: Arc<str>,
+    prefix: String,
+    under_way: BTreeSet<Arc<str>>,
+    waiting: VecDeque<Arc<str>>,
+    /// Deliveries that were let in and whose runs are not made yet.
+    expected: usize,
+}
+
+type Shared = Arc<Mutex<Queue>>;
+
+/// Queues of triggers, by the beginning of the names of their runs.
+#[derive(Default)]
+pub struct Queues {
+    all: Mutex<BTreeMap<String, Shared>>,
+    /// All runs that wait have been looked for since the process began.
+    looked: Mutex<bool>,
+}
+
+/// How many runs of a trigger there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    pub under_way: usize,
+    pub waiting: usize,
+}
+
+/// A delivery that may make runs now.
+pub struct Place {
+    app: App,
+    queue: Option<Shared>,
+}
+
+impl Place {
+    /// Whether its runs are made held.
+    pub fn is_bounded(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
+    pub async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
+        let Some(queue) = self.queue.clone() else { return Ok(0) };
+        let made: Vec<Arc<str>> = runs.iter().filter(|run| run.created).map(|run| run.run.clone()).collect();
+        let app = self.app.clone();
+        blocking(move || {
+            let mut queue = lock(&queue);
+            queue.waiting.extend(made.iter().cloned());
+            queue.let_go_on(&app)?;
+            Ok(made.iter().filter(|run| queue.waiting.contains(run)).count())
+        })
+        .await
+    }
+
+    /// Nobody knows which of its runs are made.
+    pub async fn unsure(self) -> Result<(), RuntimeError> {
+        let Some(queue) = self.queue.clone() else { return Ok(()) };
+        let app = self.app.clone();
+        blocking(move || {
+            let mut queue = lock(&queue);
+            queue.read(&app)?;
+            queue.let_go_on(&app)
+        })
+        .await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(queue) = &self.queue {
+            lock(queue).expected -= 1;
+        }
+    }
+}
+
+/// Lets a delivery in. Err: as many as may are under way and wait. One that was made before makes nothing new.
+pub async fn enter(
+    app: &App,
+    definition: &Arc<str>,
+    trigger: &Trigger,
+    delivery: &str,
+) -> Result<Result<Place, Bounds>, RuntimeError> {
+    let Some(bounds) = Bounds::of(trigger) else { return Ok(Ok(Place { app: app.clone(), queue: None })) };
+    let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
+    let (app, first) = (app.clone(), format!("{delivery}-0"));
+    blocking(move || {
+        let shared = app.watch().queues.of(&app, &definition, &prefix)?;
+        let mut queue = lock(&shared);
+        let is_full = |queue: &Queue| {
+            queue.under_way.len() + queue.waiting.len() + queue.expected >= bounds.at_once + bounds.waiting
+        };
+        if is_full(&queue) {
+            queue.forget_ended(&app)?;
+        }
+        if is_full(&queue) && app.store.run(&first)?.is_none() {
+            return Ok(Err(bounds));
+        }
+        queue.expected += 1;
+        drop(queue);
+        Ok(Ok(Place { app, queue: Some(shared) }))
+    })
+    .await
+}
+
+/// Whether a delivery would be let in now.
+pub async fn has_room(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Result<(), Bounds>, RuntimeError> {
+    // No delivery has this name.
+    Ok(enter(app, definition, trigger, "").await?.map(drop))
+}
+
+/// What is known of a trigger's runs, if there are bounds.
+pub fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<Option<Standing>, StoreError> {
+    if Bounds::of(trigger).is_none() {
+        return Ok(None);
+    }
+    let queue = app.watch().queues.of(app, definition, &prefix(definition, &trigger.name))?;
+    let mut queue = lock(&queue);
+    queue.forget_ended(app)?;
+    Ok(Some(Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() }))
+}
+
+/// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
+pub async fn look(app: &App) -> Result<(), RuntimeError> {
+    let app = app.clone();
+    blocking(move || {
+        let queues = &app.watch().queues;
+        queues.find_waiting(&app)?;
+        let all: Vec<Shared> = locked(&queues.all).values().cloned().collect();
+        for queue in all {
+            lock(&queue).let_go_on(&app)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Until the server stops: the end of a run is the turn of the next.
+pub async fn watch(app: App) {
+    let mut draining = app.draining();
+    let mut changes = app.engine.changes();
+    loop {
+        let change = tokio::select! {
+            _ = draining.wait_for(|draining| *draining) => return,
+            change = changes.recv() => change,
+        };
+        // What cannot be done now is done at the next look.
+        let _ = match change {
+            Ok(change) => changed(&app, change.run, change.status).await,
+            Err(RecvError::Lagged(_)) => look(&app).await,
+            Err(RecvError::Closed) => return,
+        };
+    }
+}
+
+async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
+    let known = run.get(..PREFIX_LETTERS).and_then(|prefix| locked(&app.watch().queues.all).get(prefix).cloned());
+    let Some(queue) = known.filter(|_| status != RunStatus::Pending) else { return Ok(()) };
+    let app = app.clone();
+    blocking(move || {
+        let mut queue = lock(&queue);
+        // Somebody may have let it go on, or have called it off, before its turn.
+        if !queue.under_way.contains(&run) {
+            queue.waiting.retain(|waiting| *waiting != run);
+        }
+        match occupies(status) {
+            true => queue.under_way.insert(run),
+            false => queue.under_way.remove(&run),
+        };
+        queue.let_go_on(&app)
+    })
+    .await
+}
+
+/// One that was set aside keeps nobody waiting: a person has to look at it first.
+fn occupies(status: RunStatus) -> bool {
+    !status.is_final() && status != RunStatus::Quarantined
+}
+
+impl Queues {
+    fn of(&self, app: &App, definition: &Arc<str>, prefix: &str) -> Result<Shared, StoreError> {
+        if let Some(known) = locked(&self.all).get(prefix) {
+            return Ok(known.clone());
+        }
+        let mut queue = Queue {
+            definition: definition.clone(),
+            prefix: prefix.to_owned(),
+            under_way: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            expected: 0,
+        };
+        queue.read(app)?;
+        Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
+    }
+
+    /// Runs that another process has left waiting, also those of triggers that are no more.
+    fn find_waiting(&self, app: &App) -> Result<(), StoreError> {
+        let mut looked = locked(&self.looked);
+        if *looked {
+            return Ok(());
+        }
+        let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
+        each_run(app, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
+            Some(prefix) if is_prefix(prefix) => self.of(app, &row.definition.as_str().into(), prefix).map(drop),
+            _ => Ok(()),
+        })?;
+        *looked = true;
+        Ok(())
+    }
+}
+
+impl Queue {
+    /// As the store has it, the oldest first.
+    fn read(&mut self, app: &App) -> Result<(), StoreError> {
+        let filter = RunFilter {
+            definition: Some(self.definition.to_string()),
+            unfinished: true,
+            search: Some(self.prefix.clone()),
+            ..RunFilter::default()
+        };
+        let (mut under_way, mut waiting) = (BTreeSet::new(), VecDeque::new());
+        each_run(app, &filter, |row| {
+            match row.status {
+                _ if !row.run.starts_with(&self.prefix) => {}
+                RunStatus::Pending => waiting.push_front(row.run.clone()),
+                status if occupies(status) => {
+                    under_way.insert(row.run.clone());
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        (self.under_way, self.waiting) = (under_way, waiting);
+        Ok(())
+    }
+
+    fn forget_ended(&mut self, app: &App) -> Result<(), StoreError> {
+        let mut ended = Vec::new();
+        for run in &self.under_way {
+            if app.store.run(run)?.is_none_or(|row| !occupies(row.status)) {
+                ended.push(run.clone());
+            }
+        }
+        self.under_way.retain(|run| !ended.contains(run));
+        Ok(())
+    }
+
+    fn let_go_on(&mut self, app: &App) -> Result<(), RuntimeError> {
+        let Some(mut run) = self.waiting.front().cloned() else { return Ok(()) };
+        // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
+        let bounds = self.bounds(app)?;
+        let is_full = |queue: &Queue| bounds.is_some_and(|bounds| queue.under_way.len() >= bounds.at_once);
+        if is_full(self) {
+            self.forget_ended(app)?;
+        }
+        while !is_full(self) {
+            match app.engine.request(&run, TURN, Request::Resume) {
+                Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => {}
+                Ok(Answer::Delivered | Answer::Kept | Answer::Repeated) => {
+                    self.under_way.insert(run);
+                }
+                Err(error) => return Err(error),
+            }
+            self.waiting.pop_front();
+            let Some(next) = self.waiting.front() else { break };
+            run = next.clone();
+        }
+        Ok(())
+    }
+
+    /// As the newest version has it.
+    fn bounds(&self, app: &App) -> Result<Option<Bounds>, RuntimeError> {
+        let Some(definition) = app.definitions.get(&self.definition) else { return Ok(None) };
+        let program = app.engine.program(&definition.current.plan())?;
+        let own = program.plan.triggers.iter().find(|own| prefix(&definition.name, &own.name) == self.prefix);
+        Ok(own.and_then(Bounds::of))
+    }
+}
+
+fn each_run(
+    app: &App,
+    filter: &RunFilter,
+    mut seen: impl FnMut(&RunRow) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut before = None;
+    loop {
+        let rows = app.store.runs(filter, before, ROWS_AT_ONCE)?;
+        let Some(last) = rows.last() else { return Ok(()) };
+        before = Some(last.number);
+        rows.iter().try_for_each(&mut seen)?;
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.strip_prefix('t').and_then(|text| text.strip_suffix('-')).is_some_and(hex)
+}
+
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
+) -> Result<T, RuntimeError> {
+    tokio::task::spawn_blocking(call).await.unwrap_or(Err(RuntimeError::Closing))
+}
+
+fn lock(queue: &Shared) -> MutexGuard<'_, Queue> {
+    locked(queue)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,253 @@
+//! At most so many runs of a trigger at once: the others wait in order, outlive the process, and are told of.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::Method;
+use common::{Reply, World, in_time};
+use serde_json::{Value as Json, json};
+use windlass_runtime::real_now;
+use windlass_server::triggers::{Scheduler, What, queue};
+use windlass_store::{MemoryStore, RunFilter, Store, StoreRead};
+use windlass_value::Timestamp;
+
+fn orders(concurrency: &str) -> String {
+    format!(
+        r#"{{"name": "orders", "triggers": {{"new": {{"type": "request", {concurrency}}}}},
+            "actions": {{"wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "@triggerBody()"}}}}}}}}"#
+    )
+}
+
+const TWO: &str = r#""runtimeConfiguration": {"concurrency": {"runs": 2, "maximumWaitingRuns": 2}}"#;
+
+/// The gate is named by the body; the delivery as well.
+async fn deliver(world: &World, gate: &str) -> Reply {
+    let mut request = common::request(Method::POST, "/hooks/orders/new", Some(json!(gate)));
+    request.headers_mut().insert("idempotency-key", gate.parse().expect("a value"));
+    world.send(request).await
+}
+
+async fn run_of(world: &World, gate: &str) -> String {
+    deliver(world, gate).await.is(202)["runs"][0].as_str().expect("a run").to_owned()
+}
+
+async fn status(world: &World, run: &str) -> Json {
+    world.get(&format!("/api/v1/runs/{run}")).await.is(200)["status"].clone()
+}
+
+async fn trigger(world: &World) -> Json {
+    world.get("/api/v1/triggers").await.is(200)["items"][0].clone()
+}
+
+fn runs(store: &Arc<dyn Store>) -> usize {
+    store.runs(&RunFilter::default(), None, 999).expect("readable").len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
+    let world = World::new();
+    world.register(&orders(TWO)).await;
+    tokio::spawn(queue::watch(world.app.clone()));
+    let mut made = Vec::new();
+    for gate in ["a", "b", "c", "d"] {
+        made.push(run_of(&world, gate).await);
+    }
+    for run in &made[..2] {
+        world.until_status(run, "running").await;
+    }
+    for run in &made[2..] {
+        assert_eq!(status(&world, run).await, "pending", "{run}");
+    }
+    let facts = trigger(&world).await;
+    assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
+    let refused = deliver(&world, "e").await;
+    assert_eq!(refused.is(429)["code"], "WND-3006");
+    assert!(refused.headers.contains_key("retry-after"));
+    assert_eq!(runs(&world.store), 4, "nothing was made of it");
+    // The same delivery again is the same run, full or not.
+    let again = deliver(&world, "c").await.is(202);
+    assert_eq!((&again["runs"][0], &again["repeated"]), (&json!(made[2]), &json!(true)));
+
+    world.open("b");
+    world.until_status(&made[1], "succeeded").await;
+    world.until_status(&made[2], "running").await;
+    assert_eq!(status(&world, &made[3]).await, "pending", "the first that came is the first that goes");
+    let fifth = deliver(&world, "e").await.is(202);
+    assert_eq!(fifth["waiting"], 1, "there is room again");
+    // Whoever waits can be called off, and gives up the place.
+    world.post(&format!("/api/v1/runs/{}/cancel", made[3]), json!({})).await.is(202);
+    world.until_status(&made[3], "cancelled").await;
+    made.push(fifth["runs"][0].as_str().expect("a run").to_owned());
+    for gate in ["a", "c", "e"] {
+        world.open(gate);
+    }
+    world.until_status(&made[4], "succeeded").await;
+    world.until_status(&made[0], "succeeded").await;
+}
+
+/// The server dies with runs under way and runs that wait. The next one goes on with them, in their order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_outlives_the_server() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::on(store.clone());
+    world.register(&orders(&TWO.replace("\"runs\": 2", "\"runs\": 1"))).await;
+    let mut made = Vec::new();
+    for gate in ["a", "b", "c"] {
+        made.push(run_of(&world, gate).await);
+    }
+    world.until_status(&made[0], "running").await;
+    let left: Arc<dyn Store> = Arc::new(store.crash());
+    drop(world);
+    let world = World::adopting(left);
+    let scheduler = Scheduler::new(world.app.clone());
+    scheduler.step(real_now()).await;
+    world.until_status(&made[0], "running").await;
+    assert_eq!(status(&world, &made[1]).await, "pending");
+    deliver(&world, "d").await.is(429);
+    assert_eq!(deliver(&world, "b").await.is(202)["repeated"], true);
+    // Nobody watches: the next look finds that there is room.
+    for at in 0..3 {
+        world.open(["a", "b", "c"][at]);
+        world.until_status(&made[at], "succeeded").await;
+        scheduler.step(real_now()).await;
+        if let Some(next) = made.get(at + 1) {
+            world.until_status(next, "running").await;
+        }
+        if let Some(later) = made.get(at + 2) {
+            assert_eq!(status(&world, later).await, "pending");
+        }
+    }
+}
+
+/// A crash at every commit of a delivery: the sender repeats it, and there is one run, which comes to its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_at_any_commit_loses_and_repeats_nothing() {
+    let mut crashes = 0;
+    for at in 1.. {
+        let store = Arc::new(MemoryStore::new());
+        let world = World::on(store.clone());
+        world.register(&orders(TWO)).await;
+        store.crash_before_sync(at);
+        let _ = in_time(deliver(&world, "a")).await;
+        let reached = store.run("any").is_err();
+        let left: Arc<dyn Store> = Arc::new(store.crash());
+        drop(world);
+        let world = World::adopting(left);
+        world.open("a");
+        Scheduler::new(world.app.clone()).step(real_now()).await;
+        let run = run_of(&world, "a").await;
+        world.until_status(&run, "succeeded").await;
+        assert_eq!(runs(&world.store), 1, "crash {at}");
+        if !reached {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes >= 2, "only {crashes} commits were crashed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_items_of_a_delivery_wait_for_each_other() {
+    let world = World::new();
+    world.register(&orders(&format!(r#""splitOn": "@triggerBody()", {TWO}"#))).await;
+    tokio::spawn(queue::watch(world.app.clone()));
+    let split = |gates: Json| common::request(Method::POST, "/hooks/orders/new", Some(gates));
+    let made = world.send(split(json!(["a", "b", "c", "d", "e", "f"]))).await.is(202);
+    assert_eq!(made["waiting"], 4, "a delivery is let in whole: {made}");
+    world.send(split(json!(["x"]))).await.is(429);
+    let run = |at: usize| made["runs"][at].as_str().expect("a run").to_owned();
+    for (at, gate) in ["a", "b", "c", "d", "e", "f"].iter().enumerate() {
+        world.until_status(&run(at), "running").await;
+        assert!(at + 2 > 5 || status(&world, &run(at + 2)).await == "pending", "{at}");
+        world.open(gate);
+        world.until_status(&run(at), "succeeded").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_at_a_time_waits_for_nobody() {
+    let world = World::new();
+    world.register(&orders(r#""operationOptions": "SingleInstance""#)).await;
+    let run = run_of(&world, "a").await;
+    world.until_status(&run, "running").await;
+    deliver(&world, "b").await.is(429);
+    world.open("a");
+    world.until_status(&run, "succeeded").await;
+    world.open("b");
+    let run = run_of(&world, "b").await;
+    world.until_status(&run, "succeeded").await;
+}
+
+/// Other bounds hold at once; without any, nobody waits on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bounds_are_those_of_the_newest_version() {
+    let world = World::new();
+    world.register(&orders(&TWO.replace("\"runs\": 2", "\"runs\": 1"))).await;
+    let scheduler = Scheduler::new(world.app.clone());
+    let mut made = Vec::new();
+    for gate in ["a", "b", "c"] {
+        made.push(run_of(&world, gate).await);
+    }
+    world.until_status(&made[0], "running").await;
+    world.register(&orders(TWO)).await;
+    scheduler.step(real_now()).await;
+    world.until_status(&made[1], "running").await;
+    assert_eq!(status(&world, &made[2]).await, "pending");
+    world.register(&orders(r#""description": "any number""#)).await;
+    scheduler.step(real_now()).await;
+    world.until_status(&made[2], "running").await;
+}
+
+fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
+    let hour = 3_600_000_000;
+    Timestamp((now.0 / hour + hours) * hour)
+}
+
+/// A schedule skips what is too much, and says so: in the log, in the list of triggers, in the figures.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_queues_then_skips_and_says_so() {
+    let world = World::new();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let noted = lines.clone();
+    world.app.listen_to_triggers(move |told| {
+        let detail = match &told.what {
+            What::Fired { runs, waiting } => format!("{} {waiting}", runs.len()),
+            What::Skipped { why } | What::Failed { why } => why.clone(),
+            What::Repeated { run } => run.clone(),
+            What::Missed { times } => times.to_string(),
+        };
+        let line = format!("{} {} {} {} {detail}", told.definition, told.trigger, told.kind, told.what.word());
+        noted.lock().expect("unharmed").push(line);
+    });
+    let bounds = r#""runtimeConfiguration": {"concurrency": {"runs": 1, "maximumWaitingRuns": 1}},"#;
+    world
+        .register(&format!(
+            r#"{{"name": "tidy", "triggers": {{"tick": {{"type": "recurrence", {bounds}
+            "recurrence": {{"frequency": "Hour", "interval": 1, "startTime": "2026-01-01T00:00:00Z"}}}}}},
+            "actions": {{"wait": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "gate"}}}}}}}}"#
+        ))
+        .await;
+    let now = real_now();
+    let scheduler = Scheduler::new(world.app.clone());
+    for hour in [1, 2, 3, 7] {
+        scheduler.step(hours_from(now, hour)).await;
+    }
+    assert_eq!(runs(&world.store), 2);
+    let full = "1 runs of this trigger are under way and 1 wait, which is as many as may";
+    let expected = [
+        "tidy tick recurrence fired 1 0".to_owned(),
+        "tidy tick recurrence fired 1 1".to_owned(),
+        format!("tidy tick recurrence skipped {full}"),
+        "tidy tick recurrence missed 3".to_owned(),
+        format!("tidy tick recurrence skipped {full}"),
+    ];
+    assert_eq!(*lines.lock().expect("unharmed"), expected);
+    let facts = trigger(&world).await;
+    assert_eq!((&facts["skipped"], &facts["skipped_at"]), (&json!(full), &json!(hours_from(now, 7).to_string())));
+    let figures = world.get("/metrics").await.text();
+    for (outcome, count) in [("started", 2), ("skipped", 2)] {
+        let line = format!("windlass_trigger_firings_total{{kind=\"schedule\",outcome=\"{outcome}\"}} {count}");
+        assert!(figures.contains(&line), "{line}: {figures}");
+    }
+}

@@ -1,0 +1,235 @@
+//! `schedule` and `webhook` under `x-windlass`, for dialects that have no triggers of their own. They become triggers of the
+//! plan, as those of other dialects do.
+
+use windlass_core::Limits;
+use windlass_core::plan::{SourceSpan, Trigger};
+use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Object, Span, did_you_mean, nearest, to_value};
+use windlass_value::{Map, Timestamp, Value};
+
+use crate::schedule::{NEVER, Schedule, zone_names};
+
+/// What a dialect calls these problems.
+#[derive(Clone, Copy, Debug)]
+pub struct Codes {
+    pub unknown_key: &'static str,
+    pub missing_key: &'static str,
+    pub bad_value: &'static str,
+    pub conflict: &'static str,
+    pub over_limit: &'static str,
+}
+
+/// The nodes of `x-windlass` that are about triggers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extension<'n> {
+    pub schedule: Option<&'n Node>,
+    pub webhook: Option<&'n Node>,
+}
+
+/// Rules for what was missed.
+const CATCH_UP: [&str; 3] = ["none", "last", "all"];
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+/// Runs of a trigger at once, and runs that wait.
+const RUNS_MAX: i64 = 50;
+const WAITING_MAX: i64 = 200;
+
+const NAME_LETTERS_MAX: usize = 64;
+
+const CRON_HINT: &str = "five fields: minute, hour, day of the month, month, day of the week, such as \"30 2 * * 1-5\"; six begin with seconds";
+
+const SCHEDULE_HINT: &str = "write schedule: \"30 2 * * 1-5\", or {cron: \"30 2 * * 1-5\", timeZone: Europe/Berlin}";
+
+impl Extension<'_> {
+    /// The triggers, and every problem of them.
+    pub fn triggers(self, limits: &Limits, codes: Codes, found: &mut Diagnostics) -> Vec<Trigger> {
+        let mut reader = Reader { codes, found, triggers: Vec::new() };
+        for node in several(self.schedule) {
+            reader.schedule(node);
+        }
+        for node in several(self.webhook) {
+            reader.webhook(node);
+        }
+        let most = limits.definition_triggers_max;
+        if let Some((_, span)) = reader.triggers.get(most) {
+            let message = format!("the definition has more than {most} triggers");
+            let hint = "raise `definition_triggers_max` in windlass.toml, or make several definitions of it";
+            reader.found.push(Diagnostic::error(codes.over_limit, *span, message).hint(hint));
+        }
+        reader.triggers.into_iter().map(|(trigger, _)| trigger).collect()
+    }
+}
+
+/// One of them, or a list.
+fn several(node: Option<&Node>) -> &[Node] {
+    node.map_or(&[], |node| node.as_list().unwrap_or(std::slice::from_ref(node)))
+}
+
+struct Reader<'d> {
+    codes: Codes,
+    found: &'d mut Diagnostics,
+    triggers: Vec<(Trigger, Span)>,
+}
+
+impl Reader<'_> {
+    fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.found.push(Diagnostic::error(code, span, message).hint(hint));
+    }
+
+    fn schedule(&mut self, node: &Node) {
+        if let Kind::Str(text) = &node.kind {
+            let mut settings = Map::new();
+            settings.insert("cron", text.text.trim());
+            self.check_cron((node, text.text.trim()), None);
+            return self.add("schedule", None, node, settings);
+        }
+        if node.as_map().is_none() {
+            let message = format!("`schedule` cannot be {}", node.describe());
+            return self.error(self.codes.bad_value, node.span, message, SCHEDULE_HINT);
+        }
+        let Some(mut object) = Object::read_exact(node, "`schedule`", self.found) else { return };
+        let name = object.take("name");
+        let mut settings = Map::new();
+        let cron = object.take("cron").map(|node| (node, self.text(node, "cron")));
+        let zone = object.take("timeZone").map(|node| (node, self.text(node, "timeZone")));
+        let zone = zone.and_then(|(node, text)| text.map(|text| (node, text)));
+        match cron {
+            None => self.error(self.codes.missing_key, node.span, "`schedule` has no `cron`", SCHEDULE_HINT),
+            Some((node, Some(cron))) => {
+                self.check_cron((node, cron), zone);
+                settings.insert("cron", cron);
+            }
+            Some((_, None)) => {}
+        }
+        if let Some((_, zone)) = zone {
+            settings.insert("timeZone", zone);
+        }
+        if let Some(rule) = object.take("catchUp").and_then(|node| self.one_of(node, "catchUp", &CATCH_UP)) {
+            settings.insert("catchUp", rule);
+        }
+        if let Some(input) = object.take("input") {
+            match input.as_map() {
+                Some(_) => drop(settings.insert("input", to_value(input))),
+                None => {
+                    let message = format!("`input` cannot be {}", input.describe());
+                    self.error(self.codes.bad_value, input.span, message, "it is an object: what the run begins with");
+                }
+            }
+        }
+        self.bounds(&mut object, &mut settings);
+        object.finish(self.codes.unknown_key, "`schedule`", self.found);
+        self.add("schedule", name, node, settings);
+    }
+
+    fn webhook(&mut self, node: &Node) {
+        let mut settings = Map::new();
+        if matches!(node.kind, Kind::Bool(true)) {
+            return self.add("webhook", None, node, settings);
+        }
+        if node.as_map().is_none() {
+            let message = format!("`webhook` cannot be {}", node.describe());
+            let hint = "write webhook: true, or an object with `name`, `method`, `runs`, `maximumWaitingRuns`";
+            return self.error(self.codes.bad_value, node.span, message, hint);
+        }
+        let Some(mut object) = Object::read_exact(node, "`webhook`", self.found) else { return };
+        let name = object.take("name");
+        if let Some(method) = object.take("method").and_then(|node| self.one_of(node, "method", &METHODS)) {
+            settings.insert("inputs", Value::object([("method", Value::from(method))]));
+        }
+        self.bounds(&mut object, &mut settings);
+        object.finish(self.codes.unknown_key, "`webhook`", self.found);
+        self.add("webhook", name, node, settings);
+    }
+
+    fn add(&mut self, kind: &'static str, name: Option<&Node>, node: &Node, settings: Map) {
+        let (name, span) = match name {
+            Some(node) => match self.text(node, "name") {
+                Some(name) => (name, node.span),
+                None => return,
+            },
+            None => (kind, node.span),
+        };
+        let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        if name.is_empty() || name.len() > NAME_LETTERS_MAX || !name.chars().all(letter) {
+            let message = format!("`{}` cannot be the name of a trigger", name.escape_debug());
+            let hint = "letters, digits, `_` and `-`, at most 64: it is a part of its address";
+            return self.error(self.codes.bad_value, span, message, hint);
+        }
+        if self.triggers.iter().any(|(known, _)| known.name.eq_ignore_ascii_case(name)) {
+            let message = format!("two triggers are called `{name}`");
+            return self.error(self.codes.conflict, span, message, "give each a `name` of its own");
+        }
+        let trigger = Trigger {
+            name: name.into(),
+            kind: kind.into(),
+            validates: None,
+            conditions: Vec::new(),
+            split: None,
+            settings: Value::map(settings),
+            span: SourceSpan { start: node.span.start as u32, end: node.span.end as u32 },
+        };
+        self.triggers.push((trigger, span));
+    }
+
+    fn bounds(&mut self, object: &mut Object<'_>, settings: &mut Map) {
+        for (name, most) in [("runs", RUNS_MAX), ("maximumWaitingRuns", WAITING_MAX)] {
+            let Some(node) = object.take(name) else { continue };
+            match &node.kind {
+                Kind::Number(Value::Int(number)) if (1..=most).contains(number) => {
+                    settings.insert(name, *number);
+                }
+                _ => {
+                    let message = format!("`{name}` cannot be {}", node.describe());
+                    let hint = format!("it is a whole number from 1 to {most}");
+                    self.error(self.codes.bad_value, node.span, message, hint);
+                }
+            }
+        }
+        let waits = object.peek("maximumWaitingRuns").filter(|_| object.peek("runs").is_none());
+        if let Some((key, _)) = waits {
+            let message = "`maximumWaitingRuns` means nothing without `runs`: no run waits";
+            self.error(self.codes.missing_key, key.span, message, "add `runs`: how many there may be at once");
+        }
+    }
+
+    fn check_cron(&mut self, (node, cron): (&Node, &str), zone: Option<(&Node, &str)>) {
+        if let Some((node, zone)) = zone
+            && let Err(message) = Schedule::cron("0 0 * * *", Some(zone))
+        {
+            let names = zone_names();
+            let hint = did_you_mean(zone, names.iter().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| "a name such as `Europe/Berlin` or `UTC`".to_owned());
+            return self.error(self.codes.bad_value, node.span, message, hint);
+        }
+        match Schedule::cron(cron, zone.map(|(_, zone)| zone)) {
+            Err(message) => self.error(self.codes.bad_value, node.span, message, CRON_HINT),
+            Ok(schedule) => {
+                let next = schedule.coming().ok().and_then(|schedule| schedule.next(Timestamp(0)));
+                if next.is_none() {
+                    self.error(self.codes.bad_value, node.span, NEVER, "look at the day, the month and the year");
+                }
+            }
+        }
+    }
+
+    fn one_of(&mut self, node: &Node, what: &str, names: &[&'static str]) -> Option<&'static str> {
+        let text = self.text(node, what)?;
+        let found = names.iter().find(|name| name.eq_ignore_ascii_case(text)).copied();
+        if found.is_none() {
+            let all = || format!("it is one of {}", names.join(", "));
+            let hint = nearest(text, names.iter().copied()).map(|name| format!("did you mean `{name}`?"));
+            let message = format!("`{what}` cannot be `{text}`");
+            self.error(self.codes.bad_value, node.span, message, hint.unwrap_or_else(all));
+        }
+        found
+    }
+
+    fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+        let text = node.as_str().map(str::trim);
+        if text.is_none() {
+            let message = format!("`{what}` cannot be {}", node.describe());
+            self.error(self.codes.bad_value, node.span, message, "it is a text; write it in quotes");
+        }
+        text
+    }
+}
