@@ -56,6 +56,7 @@ class Worker:
     def do(self, job):
         job["stop"], self.job = threading.Event(), job
         try:
+            if "sealed_by" in job: raise ValueError("only `windlass worker` opens references to secrets")
             return self.report("complete", output=TOOLS[job["tool"]](self, job["input"]))
         except Exception as error:
             return self.report("fail", error={"code": type(error).__name__, "message": str(error)})
@@ -91,8 +92,7 @@ if __name__ == "__main__":
     options.add_argument("--name", default=socket.gethostname())
     options.add_argument("--pause", type=float, default=0.5, help="seconds for each number that is counted")
     worker = Worker(options.parse_args())
-    signal.signal(signal.SIGTERM, worker.drain)
-    signal.signal(signal.SIGINT, worker.drain)
+    for number in (signal.SIGTERM, signal.SIGINT): signal.signal(number, worker.drain)
     try:
         worker.run()
     finally:

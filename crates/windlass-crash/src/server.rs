@@ -13,6 +13,9 @@ use crate::worker::Worker;
 /// Nothing here takes this long; whoever waits longer has found a hang.
 const HANG: Duration = Duration::from_secs(120);
 
+/// Between two looks at something outside.
+const LOOKS_EVERY: Duration = Duration::from_millis(2);
+
 /// A server that listens. It is killed when it is dropped.
 pub struct Server {
     child: Child,
@@ -118,7 +121,8 @@ pub fn until(mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true");
-        std::thread::yield_now();
+        // Those who are waited for need the processor more.
+        std::thread::sleep(LOOKS_EVERY);
     }
 }
 

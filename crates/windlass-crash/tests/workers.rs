@@ -177,6 +177,7 @@ fn what_a_killed_worker_had_is_done_by_another() {
     let times = world.finish(&mut client, &[&second, &third]);
     assert!(times.values().all(|times| *times <= 2), "{times:?}");
     let again = times.values().filter(|times| **times > 1).count();
+    println!("{again} effects were made again after the death of a worker that had {lost} jobs");
     // What it had at that moment, or has got since.
     assert!(again <= 4, "{again} were done again");
 }
@@ -204,47 +205,115 @@ const WAITS: &str = "metadata: {name: waits}\nworkflow:\n- step: start\n  tool:\
     echo \"$WINDLASS_KEY\" >> DIR/keys; n=$(wc -l < DIR/keys | tr -d ' ')\n      \
     while [ ! -e DIR/go$n ]; do sleep 0.02; done; touch DIR/done$n; echo \"number $n\"\n";
 
+/// One job that is begun twice, and how far each of the two gets.
+struct Twice {
+    world: World,
+    server: Server,
+    client: Client,
+    /// All that the first one says goes over it.
+    wire: Wire,
+}
+
+impl Twice {
+    /// With a first worker, which has begun.
+    fn begin() -> (Twice, Worker) {
+        let world = World::new(2);
+        let server = world.server(0);
+        let mut client = server.client();
+        client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
+        let wire = Wire::to(([127, 0, 0, 1], server.port()).into()).expect("a wire");
+        let first = Worker::start(world.path(), "first", &wire.url(), &server.token(), WORDS);
+        let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
+        assert_eq!(status, 202, "{body}");
+        let twice = Twice { world, server, client, wire };
+        until(|| twice.keys().len() == 1);
+        (twice, first)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let keys = std::fs::read_to_string(self.world.path().join("keys")).unwrap_or_default();
+        keys.lines().map(str::to_owned).collect()
+    }
+
+    fn go(&self, number: usize) {
+        std::fs::write(self.world.path().join(format!("go{number}")), "").expect("written");
+    }
+
+    fn is_done(&self, number: usize) -> bool {
+        self.world.path().join(format!("done{number}")).exists()
+    }
+
+    /// A second worker, which has begun as well: under the next epoch.
+    fn second(&mut self) -> Worker {
+        let second = self.world.worker(&self.server, "second");
+        until(|| self.keys().len() == 2);
+        let given = held(&mut self.client, "second");
+        assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "{given:?}");
+        second
+    }
+
+    /// What the second says is the result, and both had one key.
+    fn ends_with_the_second(&mut self) {
+        assert_eq!(self.client.statuses()["r"], "running", "the first one's result was not taken");
+        self.go(2);
+        until(|| self.client.statuses()["r"] == "succeeded");
+        let detail = self.client.get("/api/v1/runs/r").to_string();
+        assert!(detail.contains("number 2") && !detail.contains("number 1"), "{detail}");
+        let keys = self.keys();
+        assert_eq!((keys.len(), &keys[0]), (2, &keys[1]), "both had the same key");
+        let metrics = self.client.text("/metrics");
+        assert!(metrics.contains("windlass_leases_expired_total{tool=\"shell\"} 1"), "{metrics}");
+    }
+
+    /// It is no worse for that: the first takes the next job.
+    fn the_first_goes_on(&mut self, second: Worker) {
+        drop(second);
+        let (status, body) = self.client.start("waits", "again", &json!({})).expect("an answer");
+        assert_eq!(status, 202, "{body}");
+        until(|| !held(&mut self.client, "first").is_empty());
+        self.go(3);
+        until(|| self.client.statuses()["again"] == "succeeded");
+    }
+}
+
+/// Killed with -9, it leaves nothing behind that still works.
+#[test]
+fn what_a_killed_worker_has_started_ends_with_it() {
+    let (mut twice, first) = Twice::begin();
+    first.kill();
+    let _second = twice.second();
+    twice.go(1);
+    twice.ends_with_the_second();
+    assert!(!twice.is_done(1), "it was killed, too");
+}
+
 #[test]
 fn what_a_stopped_worker_says_when_it_wakes_up_counts_for_nothing() {
-    let world = World::new(2);
-    let server = world.server(0);
-    let mut client = server.client();
-    let there = |name: &str| world.path().join(name).exists();
-    let go = |name: &str| std::fs::write(world.path().join(name), "").expect("written");
-    let keys = || std::fs::read_to_string(world.path().join("keys")).unwrap_or_default();
-    client.register("waits", &WAITS.replace("DIR", &world.path().display().to_string()));
-    // All that the first one says goes over a wire that can be looked at.
-    let wire = Wire::to(([127, 0, 0, 1], server.port()).into()).expect("a wire");
-    let first = Worker::start(world.path(), "first", &wire.url(), &server.token(), WORDS);
-    let (status, body) = client.start("waits", "r", &json!({})).expect("an answer");
-    assert_eq!(status, 202, "{body}");
-    until(|| keys().lines().count() == 1);
+    let (mut twice, first) = Twice::begin();
     first.signal("STOP");
-    let second = world.worker(&server, "second");
-    until(|| keys().lines().count() == 2);
-    let given = held(&mut client, "second");
-    assert_eq!((given.len(), given[0]["epoch"].as_u64()), (1, Some(1)), "under the next epoch: {given:?}");
-    // What the first has started ends meanwhile; it tells that when it wakes up, under an epoch that is over.
-    go("go1");
-    until(|| there("done1"));
-    let refused = wire.count("WND-3010");
+    let second = twice.second();
+    // What the first has started ends meanwhile.
+    twice.go(1);
+    until(|| twice.is_done(1));
     first.signal("CONT");
-    until(|| wire.count("WND-3010") > refused || wire.count("\"lost\":[{") > 0);
-    until(|| held(&mut client, "first").is_empty());
-    assert_eq!(client.statuses()["r"], "running", "its result was not taken");
-    go("go2");
-    until(|| client.statuses()["r"] == "succeeded");
-    let detail = client.get("/api/v1/runs/r").to_string();
-    assert!(detail.contains("number 2") && !detail.contains("number 1"), "{detail}");
-    let keys = keys();
-    assert_eq!(keys.lines().collect::<BTreeSet<_>>().len(), 1, "both had the same key: {keys}");
-    let metrics = client.text("/metrics");
-    assert!(metrics.contains("windlass_leases_expired_total{tool=\"shell\"} 1"), "{metrics}");
-    // It is no worse for that: it takes the next job.
-    drop(second);
-    let (status, body) = client.start("waits", "again", &json!({})).expect("an answer");
-    assert_eq!(status, 202, "{body}");
-    until(|| !held(&mut client, "first").is_empty());
-    go("go3");
-    until(|| client.statuses()["again"] == "succeeded");
+    // The server has told it so while it slept, or refuses its result.
+    until(|| twice.wire.count("WND-3010") + twice.wire.count("\"lost\":[{") > 0);
+    until(|| held(&mut twice.client, "first").is_empty());
+    twice.ends_with_the_second();
+    twice.the_first_goes_on(second);
+}
+
+#[test]
+fn what_a_worker_has_done_while_it_was_cut_off_is_refused() {
+    let (mut twice, _first) = Twice::begin();
+    twice.wire.hold();
+    let second = twice.second();
+    // It ends its work and reports it, and does not know that nobody hears.
+    twice.go(1);
+    until(|| twice.wire.count("/worker/complete") > 0);
+    assert_eq!(twice.wire.count("WND-3010"), 0);
+    twice.wire.let_go();
+    until(|| twice.wire.count("WND-3010") > 0);
+    twice.ends_with_the_second();
+    twice.the_first_goes_on(second);
 }

@@ -15,12 +15,16 @@ use super::Place;
 /// Nothing here takes this long; whoever waits longer has found a hang.
 const HANG: Duration = Duration::from_secs(60);
 
+/// Between two looks at something outside.
+const LOOKS_EVERY: Duration = Duration::from_millis(2);
+
 /// Waits for something outside to become true.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < HANG, "it never came true: {what}");
-        std::thread::yield_now();
+        // Those who are waited for need the processor more.
+        std::thread::sleep(LOOKS_EVERY);
     }
 }
 
@@ -203,6 +207,7 @@ impl Served {
             if !matches!(now["status"].as_str(), Some("running" | "waiting" | "pending") | None) {
                 return now;
             }
+            std::thread::sleep(LOOKS_EVERY);
             assert!(begun.elapsed() < HANG, "it does not end: {now}\n{}", self.get("/api/v1/workers"));
         }
     }

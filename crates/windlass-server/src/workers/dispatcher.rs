@@ -96,6 +96,8 @@ pub(super) struct Poll {
     pub wake: Arc<Notify>,
     /// It has been woken for a job and has not looked yet.
     pub woken: bool,
+    /// The worker has been silent for too long since: what is given to this request may reach nobody.
+    pub over: bool,
 }
 
 impl Default for Dispatcher {
@@ -297,6 +299,8 @@ impl Dispatcher {
                 Look::TimedOut
             }
             Stage::Held(held) if held.until <= now => {
+                let silent = held.worker.clone();
+                state.polls.values_mut().filter(|poll| poll.worker == silent).for_each(|poll| poll.over = true);
                 *state.expired.entry(entry.job.tool.clone()).or_default() += 1;
                 match state.drop_entry(id).and_then(|entry| entry.away) {
                     Some(away) => Look::Lost(away),
@@ -396,7 +400,9 @@ impl State {
     pub fn wake_one(&mut self, kind: &Kind) {
         let workers = &self.workers;
         let can = |poll: &&mut Poll| {
-            !poll.woken && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))
+            !poll.woken
+                && !poll.over
+                && workers.get(&poll.worker).is_some_and(|worker| worker.free() > 0 && worker.fits(kind))
         };
         if let Some(poll) = self.polls.values_mut().find(can) {
             poll.woken = true;

@@ -40,6 +40,9 @@ impl Dispatcher {
         let state = &mut *guard;
         if let Some(poll) = state.polls.get_mut(&poll) {
             poll.woken = false;
+            if poll.over {
+                return Took { jobs: Vec::new(), drain: false, stops: true };
+            }
         }
         let worker = state.workers.seen(who, self.lease);
         let (drain, closing) = (worker.drain, state.closing);
@@ -343,7 +346,7 @@ impl<'a> Polling<'a> {
             let mut state = dispatcher.state();
             state.polls_made += 1;
             let number = state.polls_made;
-            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false });
+            state.polls.insert(number, Poll { worker: who.clone(), wake: wake.clone(), woken: false, over: false });
             number
         };
         Polling { dispatcher, number, wake, _present: Present::begin(dispatcher, who) }

@@ -5,7 +5,7 @@ use windlass_core::Status;
 use windlass_runtime::Request;
 use windlass_value::Value;
 
-use crate::support::{LEASE, ended, one, plan, server, succeeded};
+use crate::support::{LEASE, ended, one, plan, server, server_with_lease, succeeded};
 
 /// Longer than a lease.
 const SILENCE: std::time::Duration = LEASE.saturating_add(std::time::Duration::from_secs(1));
@@ -107,6 +107,31 @@ async fn who_is_silent_loses_his_job_and_nothing_he_says_later_counts() {
         events.iter().filter(|event| &*event.kind == "task.processed").map(|event| &event.data).collect();
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].get("outcome").and_then(|outcome| outcome.get("result")), Some(&Value::from("heir")));
+}
+
+/// A request that waits for jobs may be of somebody who is gone: the connection does not tell.
+#[tokio::test(start_paused = true)]
+async fn what_the_silent_have_asked_for_is_given_to_others() {
+    let server = server_with_lease(LEASE / 10);
+    let mut run = server.start("r", one("p")).await;
+    let (silent, heir) = (server.worker("s").with(json!({"slots": 2})), server.worker("h"));
+    let first = silent.job().await;
+    let inherits = async {
+        tokio::time::sleep(LEASE / 5).await;
+        heir.job().await
+    };
+    let begun = tokio::time::Instant::now();
+    let (asked, second) = tokio::join!(silent.lease(30_000), inherits);
+    assert_eq!(asked, Vec::<Json>::new());
+    assert!(begun.elapsed() < LEASE / 2, "nobody waits longer for that: {:?}", begun.elapsed());
+    assert_eq!((&second["job"], &second["epoch"]), (&first["job"], &json!(1)), "it was given to nobody in between");
+    heir.complete(&second, "heir").await;
+    succeeded(&mut run).await;
+    // Whoever comes back is served as before.
+    let mut run = server.start("q", one("p")).await;
+    let job = silent.job().await;
+    silent.complete(&job, "back").await;
+    succeeded(&mut run).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,20 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A way to a port of this machine: whatever goes over it, either way, is kept.
 pub struct Wire {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<u8>>>,
+    line: Arc<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    seen: Mutex<Vec<u8>>,
+    /// Nothing gets through for now.
+    held: Mutex<bool>,
+    let_go: Condvar,
 }
 
 impl Wire {
@@ -15,49 +23,63 @@ impl Wire {
     pub fn to(target: SocketAddr) -> io::Result<Wire> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let keep = seen.clone();
+        let line: Arc<Line> = Arc::default();
+        let along = line.clone();
         std::thread::spawn(move || {
             for from in listener.incoming().flatten() {
                 // Who is away is away for whoever comes this way, too.
                 let Ok(to) = TcpStream::connect(target) else { continue };
                 for (from, to) in [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())] {
                     let (Ok(from), Ok(to)) = (from, to) else { continue };
-                    let keep = keep.clone();
-                    std::thread::spawn(move || carry(from, to, &keep));
+                    let along = along.clone();
+                    std::thread::spawn(move || along.carry(from, to));
                 }
             }
         });
-        Ok(Wire { address, seen })
+        Ok(Wire { address, line })
     }
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// All that has gone over it.
+    /// As if somebody had pulled the plug: what is said meanwhile arrives later.
+    pub fn hold(&self) {
+        *locked(&self.line.held) = true;
+    }
+
+    pub fn let_go(&self) {
+        *locked(&self.line.held) = false;
+        self.line.let_go.notify_all();
+    }
+
+    /// All that was said over it, whether it has arrived or not.
     pub fn seen(&self) -> Vec<u8> {
-        locked(&self.seen).clone()
+        locked(&self.line.seen).clone()
     }
 
-    /// How often this text has gone over it.
+    /// How often this text was said.
     pub fn count(&self, text: &str) -> usize {
-        locked(&self.seen).windows(text.len()).filter(|window| *window == text.as_bytes()).count()
+        locked(&self.line.seen).windows(text.len()).filter(|window| *window == text.as_bytes()).count()
     }
 }
 
-fn locked(seen: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn carry(mut from: TcpStream, mut to: TcpStream, keep: &Mutex<Vec<u8>>) {
-    let mut bytes = [0; 16 * 1024];
-    while let Ok(length @ 1..) = from.read(&mut bytes) {
-        locked(keep).extend_from_slice(&bytes[..length]);
-        if to.write_all(&bytes[..length]).is_err() {
-            break;
+impl Line {
+    fn carry(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut bytes = [0; 16 * 1024];
+        while let Ok(length @ 1..) = from.read(&mut bytes) {
+            locked(&self.seen).extend_from_slice(&bytes[..length]);
+            let held = self.let_go.wait_while(locked(&self.held), |held| *held);
+            drop(held.unwrap_or_else(PoisonError::into_inner));
+            if to.write_all(&bytes[..length]).is_err() {
+                break;
+            }
         }
+        // Who is gone already need not hear of it.
+        let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
     }
-    // Who is gone already need not hear of it.
-    let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
+}
+
+fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
