@@ -135,6 +135,7 @@ impl Base {
             views: Default::default(),
         };
         let app = App::new(parts);
+        app.listen_to_triggers(move |told| log.trigger(told));
         let traces = traces::start(&app, log)?;
         let running = windlass_server::serve(app.clone()).await.map_err(start_failure)?;
         tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
