@@ -26,7 +26,7 @@ pub use outcome::{
 pub use program::{NodeFacts, PlanError, Program};
 pub use reduce::{
     Admitted, Delivery, Failure, Failures, Impossible, Moment, Output, Reduced, Refused, Resume, Unmet, Watch, admit,
-    reduce,
+    reduce, veiled,
 };
 pub use state::State;
 pub use status::{Status, StatusSet};

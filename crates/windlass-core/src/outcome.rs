@@ -41,6 +41,13 @@ impl ErrorInfo {
         }
     }
 
+    /// The same without what it says of values.
+    #[must_use]
+    pub fn veiled(self) -> ErrorInfo {
+        let message = "it failed; what it got and what it gave is not shown".into();
+        ErrorInfo { message, hint: None, facts: Value::Null, ..self }
+    }
+
     pub fn hint(mut self, hint: impl Into<Arc<str>>) -> ErrorInfo {
         self.hint = Some(hint.into());
         self

@@ -49,6 +49,8 @@ pub struct NodeFacts {
     pub dependents: Vec<Vec<u32>>,
     /// Of a graph: the children that hold nobody up.
     pub lingering: Vec<u32>,
+    /// What it gives is not shown: it says so itself, or something inside of it does.
+    pub veiled: bool,
 }
 
 /// Why a plan cannot be run. Not a mistake of a definition: the compiler finds those.
@@ -79,6 +81,16 @@ impl Program {
 
     pub fn node(&self, id: NodeId) -> &Node {
         self.plan.node(id)
+    }
+
+    /// What the run gives is not shown. If the definition does not say what it gives, that holds what all of it gives.
+    pub fn veils_output(&self) -> bool {
+        self.plan.veil.outputs || (self.plan.outputs.is_none() && self.facts(self.plan.root).veiled)
+    }
+
+    /// Whether there is anything that is not shown.
+    pub fn veils_something(&self) -> bool {
+        !self.plan.veil.is_none() || self.plan.nodes.iter().any(|node| !node.veil.is_none())
     }
 
     pub fn facts(&self, id: NodeId) -> &NodeFacts {
@@ -344,6 +356,8 @@ fn gather_facts(plan: &Plan) -> Vec<NodeFacts> {
         let children = plan.nodes[index].kind.children();
         let inner = children.iter().all(|child| facts[child.0 as usize].computes_only);
         facts[index].computes_only = inner && computes_itself(&plan.nodes[index]);
+        let inside = children.iter().any(|child| facts[child.0 as usize].veiled);
+        facts[index].veiled = inside || plan.nodes[index].veil.outputs;
     }
     facts
 }

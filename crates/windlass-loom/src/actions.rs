@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::Status;
-use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout};
+use windlass_core::plan::{Action, NodeId, NodeKind, Retry, Timeout, Veil};
 use windlass_syntax::{Diagnostic, Key, Node, Object, Span, did_you_mean, expect_text, list_of, nearest};
 
 use crate::codes;
@@ -51,6 +51,8 @@ pub(crate) struct Common<'a> {
     pub retry_given: bool,
     /// What the action gives instead of running.
     pub static_result: Option<StaticResult>,
+    /// What of it is not shown.
+    pub veil: Veil,
 }
 
 impl Common<'_> {
@@ -166,6 +168,7 @@ impl Compiler<'_> {
     /// Puts the parts together: a lone task keeps its retry to itself, anything else is entered anew. The seed's `timeout`
     /// of an effect counts for each try; Azure's `limit.timeout` for all of them together.
     fn complete(&mut self, current: Current, made: Option<NodeKind>) {
+        self.node(current.id).veil = current.common.veil;
         let replaced = current.common.static_result.clone().filter(|_| made.is_some());
         if let Some(result) = replaced {
             let kind = self.replaced_by(&current, &result);
@@ -255,9 +258,7 @@ impl Compiler<'_> {
                 self.warn_of_no_effect(key);
             }
         }
-        if let Some((key, _)) = object.take_entry("secureData") {
-            self.warn_of_secure_data(key);
-        }
+        common.veil = object.take("secureData").map(|node| self.secure_data(node)).unwrap_or_default();
         common.static_result = object.take("staticResult").and_then(|node| self.wanted_static_result(node));
         let concurrency = object.take("concurrency");
         object.finish(codes::UNKNOWN_KEY, "`runtimeConfiguration`", &mut self.diagnostics);

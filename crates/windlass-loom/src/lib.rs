@@ -34,6 +34,7 @@ mod records;
 mod replies;
 mod retry;
 mod scopes;
+mod secure;
 mod statics;
 mod timing;
 mod triggers;

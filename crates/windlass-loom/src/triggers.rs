@@ -189,8 +189,9 @@ impl Compiler<'_> {
 
     fn trigger_configuration(&mut self, node: &Node, settings: &mut Map) {
         let Some(mut object) = Object::read(node, "`runtimeConfiguration`", &mut self.diagnostics) else { return };
-        if let Some((key, _)) = object.take_entry("secureData") {
-            self.warn_of_secure_data(key);
+        if let Some(node) = object.take("secureData") {
+            // What a trigger gets and what it gives is what the run begins with.
+            self.plan.veil.inputs |= !self.secure_data(node).is_none();
         }
         object.ignore(&["paginationPolicy", "staticResult"]);
         let concurrency = object.take("concurrency");
@@ -215,12 +216,11 @@ impl Compiler<'_> {
                 }
             }
         }
+        if let (Some((key, _)), None) = (concurrency.peek("maximumWaitingRuns"), concurrency.peek("runs")) {
+            let message = "`maximumWaitingRuns` has no effect without `runs`: no run waits";
+            self.warning(codes::NO_EFFECT, key.span, message, "add `runs`: how many there may be at once");
+        }
         concurrency.finish(codes::UNKNOWN_KEY, "`concurrency` of a trigger", &mut self.diagnostics);
-    }
-
-    pub fn warn_of_secure_data(&mut self, key: &Key) {
-        let message = "`secureData` has no effect: inputs and outputs are stored and shown";
-        self.warning(codes::NO_EFFECT, key.span, message, "keep secrets out of inputs and outputs");
     }
 
     /// With the names and numbers in one spelling; what is computed stays as it is.

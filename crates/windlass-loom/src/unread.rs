@@ -42,7 +42,7 @@ impl Compiler<'_> {
     }
 
     /// The action, or the turns of the loop, whose output an expression reads.
-    fn reads(&self, found: &Use) -> Option<NodeId> {
+    pub(crate) fn reads(&self, found: &Use) -> Option<NodeId> {
         match found.refers {
             Refers::Action | Refers::Result => {
                 self.seen(found).unwrap_or_else(|| self.seen_inside(found).and_then(|(_, node)| node))

@@ -15,6 +15,7 @@ impl Compiler<'_> {
         }
         self.warn_of_parallel_writes();
         let uses = std::mem::take(&mut self.uses);
+        self.spread_veils(&uses);
         self.warn_of_unread(&uses);
     }
 

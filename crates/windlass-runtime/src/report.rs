@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::plan::{Node, NodeKind};
-use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status};
+use windlass_core::{ErrorInfo, LoopSummary, Outcome, Program, Reply, State, Status, veiled};
 use windlass_value::{Map, TurnRecords, Value};
 
 /// Kept in the run's row when it has ended.
@@ -48,7 +48,7 @@ impl FinalReport {
         });
         FinalReport {
             status: result.status,
-            output: result.output,
+            output: if program.veils_output() { veiled() } else { result.output },
             error: result.error,
             reply: result.reply,
             steps: steps_of(program, state),
@@ -135,7 +135,13 @@ pub fn steps_of(program: &Program, state: &State) -> Vec<(Arc<str>, StepReport)>
     }
     let Some(scope) = state.scopes.get(state.root_scope) else { return Vec::new() };
     top.into_iter()
-        .filter_map(|node| Some((program.node(node).name.clone(), StepReport::of(scope.outcome(node)?))))
+        .filter_map(|node| {
+            let mut step = StepReport::of(scope.outcome(node)?);
+            if program.facts(node).veiled {
+                step.output = veiled();
+            }
+            Some((program.node(node).name.clone(), step))
+        })
         .collect()
 }
 

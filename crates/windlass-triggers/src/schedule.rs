@@ -1,8 +1,9 @@
 //! When a trigger fires by itself. Pure: a schedule and a time give the next time.
 //!
 //! Days, weeks, months and years are those of the clocks in the schedule's zone: eight in the morning stays eight in the
-//! morning. A time that the clocks skip is taken as much later as they are put forward; one that they show twice counts the
-//! first time only. Seconds, minutes and hours are spans of real time.
+//! morning. A time that the clocks skip is taken as much later as they are put forward, and by a cron expression as soon as
+//! they go on; one that they show twice counts the first time only. Seconds, minutes and hours are spans of real time, also
+//! in a cron expression that leaves the hour open.
 
 use std::str::FromStr;
 

@@ -52,7 +52,7 @@ pub struct Register {
     /// What it is to be called [default: as the text says]; of one file only
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Which workers may do its tasks; may be given more than once
+    /// Which workers may do its tasks; may be given more than once. They are part of the version: other labels make another
     #[arg(long = "label", value_name = "NAME=VALUE")]
     pub labels: Vec<String>,
     /// Send the token over plain HTTP to another machine

@@ -146,6 +146,7 @@ impl Base {
             views: Default::default(),
         };
         let app = App::new(parts);
+        app.listen_to_triggers(move |told| log.trigger(told));
         let traces = traces::start(&app, log)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
         let running = running.map_err(|error| Failure::usage(error.to_string()))?.map_err(start_failure)?;

@@ -18,6 +18,7 @@ fn examples() -> Vec<Example> {
     let example = |name, output, steps, rows| Example { name, output, steps, rows };
     vec![
         example("hello", json!("Good morning, world!"), &["start", "morning"], vec![]),
+        example("nightly", json!("The books of eu are closed."), &["start"], vec![]),
         example(
             "squares",
             json!({"squares": [1, 4, 9, 16, 25, 36, 49, 64], "total": 204, "stats": {"total": 8, "success": 8, "failed": 0}}),

@@ -94,6 +94,9 @@ pub struct Plan {
     /// What never began in a graph that is called off is kept as cancelled; else it has no end at all.
     #[serde(default, skip_serializing_if = "is_false")]
     pub keeps_unbegun: bool,
+    /// Of the run itself: what it begins with, and what it gives.
+    #[serde(default, skip_serializing_if = "Veil::is_none")]
+    pub veil: Veil,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -180,6 +183,23 @@ pub struct Node {
     /// it ends does not count for the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lingers: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Veil::is_none")]
+    pub veil: Veil,
+}
+
+/// What of a node is not shown, neither in events nor in what is told of the run. Expressions see it all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Veil {
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub inputs: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub outputs: bool,
+}
+
+impl Veil {
+    pub fn is_none(&self) -> bool {
+        *self == Veil::default()
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -346,6 +366,7 @@ impl Plan {
             hints: Vec::new(),
             words: Vec::new(),
             keeps_unbegun: false,
+            veil: Veil::default(),
         }
     }
 
@@ -379,6 +400,7 @@ impl Node {
             mailbox: None,
             reports_to: None,
             lingers: None,
+            veil: Veil::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use windlass_value::{Duration, Timestamp, Value};
 
 use super::eval::Locals;
 use super::nodes::EXCEEDED;
+use super::publish::veiled;
 use super::retry::Tried;
 use super::usage;
 use super::{Reducer, Stop};
@@ -210,7 +211,10 @@ impl Reducer<'_> {
     }
 
     /// The frame is gone after this; its end is recorded, told and handed to the parent.
-    pub(crate) fn end(&mut self, id: FrameId, ended: Ended) {
+    pub(crate) fn end(&mut self, id: FrameId, mut ended: Ended) {
+        if self.is_veiled(id) {
+            ended.error = ended.error.map(ErrorInfo::veiled);
+        }
         let Some(frame) = self.state.frames.get(id) else { return };
         let (node_id, node) = (frame.node, self.program.node(frame.node));
         let (started_at, quiet, ended_at) = (frame.started_at, frame.quiet, self.state.now);
@@ -509,7 +513,8 @@ impl Reducer<'_> {
         self.state.waits.clear();
         self.mail_is_over();
         self.state.agenda.clear();
-        let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", result.output.clone())];
+        let output = if self.program.veils_output() { veiled() } else { result.output.clone() };
+        let mut fields = vec![("status", Value::from(result.status.as_str())), ("output", output)];
         fields.extend(result.error.as_ref().map(|error| ("error", error.to_value())));
         fields.extend((!result.usage.is_null()).then(|| ("usage", result.usage.clone())));
         self.publish("".into(), "workflow.finished", fields);

@@ -19,6 +19,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
 pub(crate) use nodes::usage;
+pub use publish::veiled;
 pub use watch::{Failure, Failures, Moment, Watch};
 
 use crate::state::{FrameId, Item, Phase, State};

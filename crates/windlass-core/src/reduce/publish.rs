@@ -10,6 +10,11 @@ use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Forked, Frame, FrameId, JUDGE};
 use crate::{Command, ErrorInfo, Event, Outcome, Status};
 
+/// Stands for a value that is not shown.
+pub fn veiled() -> Value {
+    Value::Str(known("(not shown)"))
+}
+
 /// Bytes that most paths need.
 const PATH_BYTES: usize = 64;
 
@@ -44,6 +49,20 @@ impl Reducer<'_> {
         self.publish(path, kind, fields);
     }
 
+    /// What a frame gives, as far as it may be seen.
+    pub(crate) fn shown(&self, id: FrameId, output: &Value) -> Value {
+        let node = self.state.frames.get(id).map(|frame| frame.node);
+        match node.is_some_and(|node| self.program.facts(node).veiled) {
+            true => veiled(),
+            false => output.clone(),
+        }
+    }
+
+    /// Whether anything of this frame's own is not shown: then errors do not tell of values.
+    pub(crate) fn is_veiled(&self, id: FrameId) -> bool {
+        self.state.frames.get(id).is_some_and(|frame| !self.program.node(frame.node).veil.is_none())
+    }
+
     pub(crate) fn tell_ended(&mut self, id: FrameId, outcome: &Outcome) {
         let kind = match outcome.status {
             Status::Succeeded => "step.done",
@@ -51,7 +70,7 @@ impl Reducer<'_> {
             Status::Failed | Status::Cancelled | Status::TimedOut => "step.failed",
         };
         let status = Value::Str(known(outcome.status.as_str()));
-        let mut fields = vec![("status", status), ("output", outcome.output.clone())];
+        let mut fields = vec![("status", status), ("output", self.shown(id, &outcome.output))];
         fields.extend(outcome.error.as_ref().map(|error| ("error", ErrorInfo::to_value(error))));
         fields.extend((!outcome.usage.is_null()).then(|| ("usage", outcome.usage.clone())));
         fields.extend(self.firing_told(id));

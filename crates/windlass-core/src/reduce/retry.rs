@@ -106,8 +106,9 @@ impl Reducer<'_> {
     }
 
     pub(crate) fn tell_retrying(&mut self, id: FrameId, path: Arc<str>, tries: u32, wait: Duration, error: &ErrorInfo) {
+        let because = if self.is_veiled(id) { error.clone().veiled() } else { error.clone() };
         let fields =
-            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", error.to_value())];
+            [("attempt", Value::from(tries)), ("delay", Value::from(wait.as_ms())), ("because", because.to_value())];
         let firing = self.firing_told(id);
         self.publish(path, "task.retrying", fields.into_iter().chain(firing));
     }

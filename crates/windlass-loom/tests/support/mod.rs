@@ -73,6 +73,11 @@ fn node(plan: &Plan, id: NodeId, depth: usize, after: &str, out: &mut String) {
         }
         _ => {}
     }
+    for (veiled, what) in [(node.veil.inputs, "inputs"), (node.veil.outputs, "outputs")] {
+        if veiled {
+            let _ = write!(out, " hides {what}");
+        }
+    }
     if let Some(timeout) = &node.timeout {
         let _ = write!(out, " timeout {} {:?}", amount(plan, &timeout.after), timeout.status);
     }

@@ -14,6 +14,9 @@ pub fn summary(plan: &Plan) -> String {
         let default = parameter.default.as_ref().map_or("required".to_owned(), to_json);
         let _ = writeln!(out, "workload {} = {default}", parameter.name);
     }
+    for trigger in &plan.triggers {
+        let _ = writeln!(out, "trigger {} [{}] {}", trigger.name, trigger.kind, to_json(&trigger.settings));
+    }
     node(plan, plan.root, 0, &mut out);
     out
 }

@@ -37,7 +37,7 @@ pub struct Register {
     pub name: Option<String>,
     /// loom, noetl or zenflow, if the text leaves it open.
     pub dialect: Option<String>,
-    /// What else is to be known of this version.
+    /// Which workers may do its tasks: those that have all of these. They are part of the version.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -197,8 +197,8 @@ pub struct GraphQuery {
 
 /// Registers a definition.
 ///
-/// It is compiled with what is registered: calls and includes never come from a disk. The same text again is the same
-/// version. Runs that have begun go on with the version they have.
+/// It is compiled with what is registered: calls and includes never come from a disk. The same text with the same labels
+/// again is the same version; other labels make another. Runs that have begun go on with the version they have.
 #[utoipa::path(post, path = "/api/v1/definitions", tag = "definitions", request_body = Register,
     responses((status = 201, description = "registered", body = Registered), (status = 200, description = "nothing new", body = Registered),
         (status = 422, description = "it has problems; each is in `problems`", body = Problem)))]

@@ -186,7 +186,10 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         owner: live_owner(app.store.as_ref(), row)?,
         origin: Origin::of(row),
         children: children(app, row)?,
-        input: resolve_up_to(app.store.as_ref(), &state.run.input, &mut left)?,
+        input: match program.plan.veil.inputs {
+            true => windlass_core::veiled(),
+            false => resolve_up_to(app.store.as_ref(), &state.run.input, &mut left)?,
+        },
         output: None,
         reply: None,
         waits: waits(state),
@@ -205,6 +208,9 @@ fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {
 
 /// What a run that has ended was started with: its first event tells, if that is still kept; else its state does.
 fn first_input(app: &App, row: &RunRow, left: &mut u64) -> Result<Value, Problem> {
+    if app.engine.program(&row.plan).is_ok_and(|program| program.plan.veil.inputs) {
+        return Ok(windlass_core::veiled());
+    }
     let store = app.store.as_ref();
     let first = StoredEvents::new(row.run.clone(), 0).read_rows(store, 1)?.into_iter().next();
     let input = match first {

@@ -6,6 +6,7 @@ use utoipa::{IntoParams, ToSchema};
 use windlass_core::TickKind;
 use windlass_runtime::codec::{self, TickEntry};
 use windlass_runtime::resolve;
+use windlass_store::RunRow;
 use windlass_value::Value;
 
 use super::models::{Page, row_of};
@@ -30,8 +31,10 @@ pub struct TickInfo {
     pub digest: String,
     /// The numbers of the events that it told.
     pub events: Vec<u64>,
+    /// Left out where the definition says that values are not shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value)]
-    pub body: TickKind,
+    pub body: Option<TickKind>,
 }
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -55,7 +58,7 @@ pub async fn journal(
 ) -> Result<axum::Json<Page<TickInfo>>, Problem> {
     let limit = page_size(query.limit, TICKS, TICKS_MAX)? as usize;
     app.at_store(move |app| {
-        row_of(app, &run)?;
+        let shown = shows_values(app, &row_of(app, &run)?);
         let mut items = Vec::new();
         let mut from = query.from;
         while items.len() <= limit {
@@ -66,7 +69,7 @@ pub async fn journal(
             for row in rows {
                 let entries: Vec<TickEntry> = codec::decode(&row.body, "the journal")?;
                 let numbered = (row.first_tick..).zip(entries).filter(|(tick, _)| *tick >= from);
-                items.extend(numbered.map(|(tick, entry)| info(tick, entry)));
+                items.extend(numbered.map(|(tick, entry)| info(tick, entry, shown)));
                 from = row.first_tick + u64::from(row.ticks);
                 if items.len() > limit {
                     break;
@@ -80,14 +83,19 @@ pub async fn journal(
     .await
 }
 
-fn info(tick: u64, entry: TickEntry) -> TickInfo {
+/// Nobody knows where in a journal the values are that are not shown.
+fn shows_values(app: &App, row: &RunRow) -> bool {
+    app.engine.program(&row.plan).is_ok_and(|program| !program.veils_something())
+}
+
+fn info(tick: u64, entry: TickEntry, shown: bool) -> TickInfo {
     TickInfo {
         tick,
         at: entry.tick.at.to_string(),
         kind: entry.tick.kind.name().to_owned(),
         digest: entry.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
         events: entry.events.iter().map(|event| event.seq).collect(),
-        body: entry.tick.kind,
+        body: Some(entry.tick.kind).filter(|_| shown),
     }
 }
 
@@ -118,7 +126,11 @@ pub async fn value(
     let hash = hash_of(&text).ok_or_else(missing)?;
     let found = app
         .at_store(move |app| {
-            row_of(app, &run)?;
+            if !shows_values(app, &row_of(app, &run)?) {
+                let hidden =
+                    Problem::not_found("values of this run are not shown: its definition secures some of them");
+                return Err(hidden.hint("`secureData` in the definition says so"));
+            }
             let Some(bytes) = app.store.blob_of_run(&run, &hash)? else { return Ok(None) };
             let value = codec::blob_value(&hash, &bytes)?;
             Ok(Some(resolve(app.store.as_ref(), &value)?))

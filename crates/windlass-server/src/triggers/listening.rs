@@ -8,12 +8,16 @@ use windlass_triggers::Schedule;
 use windlass_value::{Timestamp, Value};
 
 use super::settings::{self, CronSettings, Firing, Settings};
-use super::{ASKS, CatchUp, TIMED};
+use super::{ASKS, CatchUp, TIMED, poll};
 use crate::App;
 use crate::catalog::Definition;
 
 /// What was noted for a time this much later than now was noted by a clock that was wrong.
 const PUT_BACK: i64 = 5 * 60 * 1_000_000;
+
+fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
+    at.0 > now.0.saturating_add(PUT_BACK)
+}
 
 /// A trigger with a schedule.
 pub struct Listening {
@@ -60,9 +64,22 @@ impl Listening {
 
     /// Up to here everything is dealt with.
     pub(super) fn last(&self, firing: &Firing, now: Timestamp) -> Timestamp {
-        let last = firing.due.max(Some(self.since)).unwrap_or(self.since);
-        // A clock that was put back far: what comes now has names of its own, so nothing is started twice.
-        if last.0 > now.0.saturating_add(PUT_BACK) { now } else { last }
+        let known = |at: Timestamp| Some(at).filter(|at| !is_ahead(*at, now));
+        firing.due.and_then(known).max(known(self.since)).unwrap_or(now)
+    }
+
+    /// Forgets what a clock has noted that was far ahead, and is put right: from now on it counts from now. What comes has
+    /// names of its own, so nothing is started twice. Gives whether there was anything to forget.
+    pub(super) fn distrust(&self, firing: &mut Firing, now: Timestamp) -> bool {
+        let late = firing.not_before.is_some_and(|not_before| not_before > now + poll::WAIT_MAX);
+        if late {
+            (firing.not_before, firing.ask_at) = (None, None);
+        }
+        let ahead = firing.due.map_or(is_ahead(self.since, now), |due| is_ahead(due, now));
+        if ahead {
+            firing.due = Some(now);
+        }
+        late || ahead
     }
 
     /// What its runs begin with.

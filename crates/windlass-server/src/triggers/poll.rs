@@ -100,7 +100,10 @@ mod tests {
                 Some("odd") => r#"{"statusCode": 202, "headers": {"retry-after": "soon"}}"#,
                 Some("none") => r#"{"statusCode": 204}"#,
                 _ => {
-                    return TaskOutcome::success(Value::object([("statusCode", Value::Int(200)), ("body", call.input)]));
+                    return TaskOutcome::success(Value::object([
+                        ("statusCode", Value::Int(200)),
+                        ("body", call.input),
+                    ]));
                 }
             };
             TaskOutcome::success(parse_json(reply).expect("JSON"))

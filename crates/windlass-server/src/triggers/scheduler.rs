@@ -153,7 +153,9 @@ impl Scheduler {
         let Ok(schedule) = &one.schedule else { return Ok(None) };
         let name = &one.definition.name;
         let mut firing: Firing = settings::read(&*self.app.store, settings::FIRING, name, &one.trigger)?;
-        firing.distrust(now);
+        if one.distrust(&mut firing, now) {
+            settings::note(&*self.app.store, name, &one.trigger, &firing)?;
+        }
         let Due { times, newest, missed } = match firing.not_before.filter(|_| one.asks()) {
             Some(at) if at > now => return Ok(one.next(&firing, now)),
             // Whoever was asked wants to be asked now, whatever the schedule says.

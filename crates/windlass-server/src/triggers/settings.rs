@@ -7,8 +7,8 @@ use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind}
 use windlass_tools::auth_variable;
 use windlass_value::Timestamp;
 
+use super::CatchUp;
 use super::signature::Scheme;
-use super::{CatchUp, poll};
 
 /// Kinds of records.
 pub const TRIGGER: &str = "trigger";
@@ -81,16 +81,6 @@ pub struct Firing {
     /// Where it wants to be asked then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_at: Option<String>,
-}
-
-impl Firing {
-    /// What a clock has noted that was put back since counts no more.
-    pub fn distrust(&mut self, now: Timestamp) {
-        let latest = now + poll::WAIT_MAX;
-        if self.not_before.is_some_and(|not_before| not_before > latest) {
-            (self.not_before, self.ask_at) = (None, None);
-        }
-    }
 }
 
 pub fn key(definition: &str, trigger: &str) -> String {

@@ -229,6 +229,17 @@ mod tests {
         }
     }
 
+    /// Five minutes to either side, and not a second more.
+    #[test]
+    fn the_window_has_edges() {
+        for (seconds, fits) in [(-301, false), (-300, true), (0, true), (300, true), (301, false)] {
+            let time = (NOW.0 / 1_000_000 + seconds).to_string();
+            let own = format!("t={time},v1={}", hex(&mac(b"key", &[time.as_bytes(), b".", BODY])));
+            let checked = delivery(Scheme::Windlass, &[("x-windlass-signature", &own)]);
+            assert_eq!(checked.is_ok(), fits, "{seconds}: {checked:?}");
+        }
+    }
+
     #[test]
     fn what_is_old_or_odd_is_refused() {
         for time in ["1700000301", "1699999699", "soon", "-9223372036854775808", "+1700000000", "01700000000"] {

@@ -3,9 +3,9 @@
 
 mod documented;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -25,7 +25,7 @@ use windlass_server::views::Views;
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, ServerOptions, router};
 use windlass_store::{MemoryStore, Store};
 use windlass_syntax::{Diagnostic, Diagnostics, Report, Source};
-use windlass_value::Value;
+use windlass_value::{Value, parse_json};
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
 pub const HANG: Duration = Duration::from_secs(20);
@@ -110,6 +110,33 @@ pub struct World {
     pub store: Arc<dyn Store>,
     router: Router,
     gates: watch::Sender<BTreeSet<String>>,
+    pub outside: Outside,
+}
+
+/// Whoever the tool `http` reaches: gives the answers that it was told, in order, and none when there are none.
+#[derive(Clone, Default)]
+pub struct Outside {
+    answers: Arc<Mutex<VecDeque<Value>>>,
+    asked: Arc<Mutex<Vec<Value>>>,
+    meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+}
+
+impl Outside {
+    pub fn answer(&self, reply: Json) {
+        let reply = parse_json(&reply.to_string()).expect("JSON");
+        self.answers.lock().expect("unharmed").push_back(reply);
+    }
+
+    /// Happens before the next answer.
+    pub fn when_asked(&self, meanwhile: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().expect("unharmed") = Some(Box::new(meanwhile));
+    }
+
+    /// What it was asked so far.
+    pub fn asked(&self) -> Vec<Json> {
+        let asked = self.asked.lock().expect("unharmed");
+        asked.iter().map(|input| serde_json::to_value(input).expect("JSON")).collect()
+    }
 }
 
 impl World {
@@ -139,9 +166,9 @@ impl World {
     }
 
     fn made(store: Arc<dyn Store>, options: ServerOptions, limits: Limits, views: Views, adopt: bool) -> World {
-        let gates = watch::Sender::new(BTreeSet::new());
+        let (gates, outside) = (watch::Sender::new(BTreeSet::new()), Outside::default());
         let engine_options = EngineOptions {
-            tools: tools(&gates),
+            tools: tools(&gates, &outside),
             languages: wdl::languages(),
             limits: limits.clone(),
             poll_every: Duration::from_millis(2),
@@ -162,7 +189,7 @@ impl World {
             metrics: Default::default(),
             views,
         });
-        World { router: router(app.clone()), app, store, gates }
+        World { router: router(app.clone()), app, store, gates, outside }
     }
 
     /// Lets everybody through who waits at this gate, now and later.
@@ -277,12 +304,24 @@ impl Reply {
     }
 }
 
-fn tools(gates: &watch::Sender<BTreeSet<String>>) -> Tools {
-    let gates = gates.clone();
+fn tools(gates: &watch::Sender<BTreeSet<String>>, outside: &Outside) -> Tools {
+    let (gates, outside) = (gates.clone(), outside.clone());
     Tools::new()
         .with_fn("noop", |_| async { TaskOutcome::success(Value::Null) })
-        // Whoever is asked never answers.
-        .with_fn("http", |_| std::future::pending())
+        .with_fn("http", move |call| {
+            outside.asked.lock().expect("unharmed").push(call.input);
+            let answer = outside.answers.lock().expect("unharmed").pop_front();
+            if let Some(meanwhile) = outside.meanwhile.lock().expect("unharmed").take() {
+                meanwhile();
+            }
+            async move {
+                match answer {
+                    Some(answer) => TaskOutcome::success(answer),
+                    // Whoever is asked never answers.
+                    None => std::future::pending().await,
+                }
+            }
+        })
         .with_fn("echo", |call| async move { TaskOutcome::success(call.input) })
         .with_fn("fail", |_| async {
             TaskOutcome::failure(ErrorInfo::new("503", "http", "not now").hint("look at `windlass events RUN`"))

@@ -131,6 +131,7 @@ fn empty_plan() -> windlass_core::plan::Plan {
         hints: Vec::new(),
         words: Vec::new(),
         keeps_unbegun: false,
+        veil: Default::default(),
     }
 }
 

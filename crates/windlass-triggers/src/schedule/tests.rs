@@ -96,6 +96,59 @@ fn cron_expressions_follow_the_clocks_of_their_zone() {
     assert!(Schedule::cron("* * * * *", Some("Mars/Phobos")).is_err_and(|why| why.contains("Mars/Phobos")));
 }
 
+/// What a cron expression means when the clocks change: each wanted time of the day once, and real hours in between.
+#[test]
+fn cron_expressions_outlive_changes_of_the_clocks() {
+    let berlin = Some("Europe/Berlin");
+    let cases: Vec<(&str, Option<&str>, &str, &[&str])> = vec![
+        // Put forward on 2026-03-29 at 02:00 to 03:00: 02:30 is not there, and comes with the first moment that is.
+        (
+            "30 2 * * *",
+            berlin,
+            "2026-03-28T00:00:00Z",
+            &["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
+        ),
+        // Put back on 2026-10-25 at 03:00 to 02:00: 02:30 is there twice, and counts the first time.
+        (
+            "30 2 * * *",
+            berlin,
+            "2026-10-24T00:00:00Z",
+            &["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"],
+        ),
+        // Every hour and every half an hour of real time, through both.
+        ("0 * * * *", berlin, "2026-03-29T00:00:00Z", &["2026-03-29T01:00:00Z", "2026-03-29T02:00:00Z"]),
+        (
+            "0 * * * *",
+            berlin,
+            "2026-10-24T23:00:00Z",
+            &["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"],
+        ),
+        (
+            "*/30 * * * *",
+            berlin,
+            "2026-10-25T00:00:00Z",
+            &["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"],
+        ),
+        // Half an hour is put forward here, and midnight is not there elsewhere.
+        (
+            "15 2 * * *",
+            Some("Australia/Lord_Howe"),
+            "2026-10-03T00:00:00Z",
+            &["2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"],
+        ),
+        (
+            "0 0 * * *",
+            Some("America/Santiago"),
+            "2026-09-05T05:00:00Z",
+            &["2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"],
+        ),
+    ];
+    for (text, zone, after, expected) in cases {
+        let schedule = Schedule::cron(text, zone).expect(text);
+        assert_eq!(following(&schedule, after, expected.len()), expected, "{text} in {zone:?} after {after}");
+    }
+}
+
 const ZONES: [&str; 5] = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago"];
 
 proptest! {

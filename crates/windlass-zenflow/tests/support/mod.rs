@@ -33,6 +33,9 @@ fn write(document: &Document, depth: usize, out: &mut String) {
         field(&mut line, "result", agent.result_schema.as_ref().map(|schema| to_json(&schema.value)));
         let _ = writeln!(out, "{indent}  {line}");
     }
+    for trigger in &document.extensions.triggers {
+        let _ = writeln!(out, "{indent}  trigger {} [{}] {}", trigger.name, trigger.kind, to_json(&trigger.settings));
+    }
     document.steps.iter().for_each(|one| step(one, depth + 1, out));
     let options = &document.options;
     let mut line = String::new();

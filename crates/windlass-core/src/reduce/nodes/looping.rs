@@ -316,7 +316,7 @@ impl<'a> Reducer<'a> {
             started_at,
             duration,
             condition: found.condition,
-            result: outcome.output.clone(),
+            result: self.shown(id, &outcome.output),
             error: outcome.error.clone(),
             reason,
         });
@@ -352,7 +352,7 @@ impl<'a> Reducer<'a> {
             ("loopType", Value::Str(looping.kind.clone())),
             ("status", Value::from(outcome.status.as_str())),
             ("conditionResult", Value::from(condition)),
-            ("result", outcome.output.clone()),
+            ("result", self.shown(id, &outcome.output)),
             ("duration", Value::from(duration.as_ms())),
         ];
         fields.extend(budget::told(&body.budget, |budget| budget.used).map(|used| ("usage", used)));

@@ -207,7 +207,7 @@ impl<'a> Reducer<'a> {
             Level::Step => "step",
             Level::Turn => "turn",
         };
-        let patch = Value::object([(write.name.clone(), value.clone())]);
+        let patch = Value::object([(write.name.clone(), self.shown(id, value))]);
         self.publish_at(id, "ctx.patched", [("scope", Value::from(scope)), ("patch", patch)]);
     }
 
@@ -282,12 +282,16 @@ impl<'a> Reducer<'a> {
         };
         let mut told = Map::new();
         told.insert("status", names::status(outcome));
-        told.insert("result", self.slim(outcome.output.clone()));
+        let veiled = self.is_veiled(id);
+        told.insert("result", self.slim(self.shown(id, &outcome.output)));
         if let Some(error) = &outcome.error {
+            let error = if veiled { error.clone().veiled() } else { error.clone() };
             told.insert("error", self.slim(error.to_value()));
         }
-        told.insert("meta", self.slim(meta));
-        for (name, fact) in names::facts(outcome).filter(|_| whole) {
+        if !veiled {
+            told.insert("meta", self.slim(meta));
+        }
+        for (name, fact) in names::facts(outcome).filter(|_| whole && !veiled) {
             told.insert(name.clone(), self.slim(fact.clone()));
         }
         let taken = outcome.taken.is_some().then_some(("taken", Value::Bool(true)));

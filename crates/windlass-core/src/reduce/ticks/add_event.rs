@@ -3,7 +3,7 @@
 use windlass_value::Value;
 
 use crate::program::laid_over;
-use crate::reduce::{Impossible, Reducer, Stop};
+use crate::reduce::{Impossible, Reducer, Stop, veiled};
 use crate::state::{Awaiting, Body, FrameId, Item, Later, Phase, PutOff, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, Origin, Status};
@@ -52,7 +52,15 @@ impl Reducer<'_> {
         let origin = origin.cloned().map(Box::new);
         self.state.held = Some(Box::new(PutOff { origin, defaults: defaults.clone(), later: Vec::new() }));
         let definition = Value::Str(self.program.plan.name.clone());
-        self.publish("".into(), "workflow.held", [("definition", definition)]);
+        let input = self.input_shown();
+        self.publish("".into(), "workflow.held", [("definition", definition), ("input", input)]);
+    }
+
+    fn input_shown(&self) -> Value {
+        match self.program.plan.veil.inputs {
+            true => veiled(),
+            false => self.state.run.input.clone(),
+        }
     }
 
     fn keep_until_started(&mut self, event: Later) {
@@ -71,7 +79,8 @@ impl Reducer<'_> {
         self.state.run.beside = beside.clone();
         self.state.run.started_at = self.state.now;
         let definition = Value::Str(self.program.plan.name.clone());
-        let mut fields = vec![("definition", definition.clone()), ("input", self.state.run.input.clone())];
+        let input_shown = self.input_shown();
+        let mut fields = vec![("definition", definition.clone()), ("input", input_shown)];
         if let Some(origin) = origin.filter(|_| self.program.plan.tells_tokens()) {
             let (parent, trace) = (origin.parent.clone(), origin.trace.clone());
             fields.extend([("parent", Value::Str(parent)), ("trace", Value::Str(trace))]);

@@ -7,7 +7,10 @@ use crate::reduce::Reducer;
 impl Reducer<'_> {
     pub(super) fn progress(&mut self, job: u64, dispatch: Option<u32>, data: &Value) {
         match self.spoken_for(job, dispatch) {
-            Some(frame) => self.publish(self.task_path(frame), "task.progress", [("progress", data.clone())]),
+            Some(frame) => {
+                let data = self.shown(frame, data);
+                self.publish(self.task_path(frame), "task.progress", [("progress", data)]);
+            }
             None => self.refuse("Progress", job, dispatch),
         }
     }

@@ -12,6 +12,7 @@ impl Reducer<'_> {
             return self.refuse("PublishEvent", job, dispatch);
         };
         let path = self.path(frame);
+        let data = self.shown(frame, data);
         let data = data.as_map().cloned().unwrap_or_else(|| Map::from_iter([("data", data.clone())]));
         let data = data.iter().map(|(name, value)| (name.clone(), self.slim(value.clone()))).collect();
         self.publish_map(path, kind.clone(), data);

@@ -1,0 +1,143 @@
+//! Triggers of definitions in every dialect, over the real program: what starts, what waits, what outlives kill -9.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use support::{Place, Running};
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+
+/// A server that asks nobody for a token, and where it is.
+fn serve(place: &Place) -> (Running, String) {
+    let mut server = place.start(&["serve", "--json", "--no-auth", "--bind", "127.0.0.1:0"]);
+    let told: Value = serde_json::from_str(&server.line()).expect("JSON");
+    let address = told["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
+    (server, address)
+}
+
+/// Status and body.
+fn ask(address: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    let body = body.to_string();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let from = body.find('{').unwrap_or(0);
+    let to = body.rfind('}').map_or(0, |at| at + 1);
+    (status, serde_json::from_str(body.get(from..to).unwrap_or("null")).unwrap_or_default())
+}
+
+fn register(address: &str, source: &str) {
+    let (status, said) = ask(address, "POST", "/api/v1/definitions", &json!({ "source": source }));
+    assert!(status < 300, "{status}: {said}");
+}
+
+fn until_status(address: &str, run: &str, wanted: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let (_, seen) = ask(address, "GET", &format!("/api/v1/runs/{run}"), &json!({}));
+        if seen["status"] == wanted {
+            return seen;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{run} never was {wanted}: {seen}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn example(name: &str) -> String {
+    std::fs::read_to_string(format!("{EXAMPLES}/{name}")).expect("the example")
+}
+
+/// The examples say when they run and where they are called, and what is delivered is what the run begins with.
+#[test]
+fn a_playbook_and_a_workflow_of_agents_have_triggers() {
+    let place = Place::new();
+    let (server, address) = serve(&place);
+    register(&address, &example("noetl/nightly.yaml"));
+    register(&address, &example("zenflow/research.yaml"));
+    let (_, seen) = ask(&address, "GET", "/api/v1/triggers", &json!({}));
+    let facts = |name: &str| {
+        let items = seen["items"].as_array().expect("a list");
+        items.iter().find(|one| one["trigger"] == name).unwrap_or_else(|| panic!("no {name} in {seen}")).clone()
+    };
+    let nightly = facts("nightly");
+    assert_eq!(nightly["schedule"], json!({"cron": "30 2 * * 1-5", "timeZone": "Europe/Berlin"}));
+    assert!(nightly["next_at"].is_string() && nightly["catch_up"] == "last", "{nightly}");
+    assert_eq!((&facts("now")["url"], &facts("now")["waiting"]), (&json!("/hooks/nightly/now"), &json!(0)));
+    assert_eq!(facts("schedule")["definition"], "research");
+
+    let (status, made) = ask(&address, "POST", "/hooks/nightly/now", &json!({"region": "us"}));
+    assert_eq!(status, 202, "{made}");
+    let run = made["runs"][0].as_str().expect("a run");
+    assert_eq!(until_status(&address, run, "succeeded")["output"], "The books of us are closed.");
+    server.signal(Signal::TERM);
+    let done = server.finish();
+    done.exits(0).has("trigger fired definition=nightly trigger=now kind=webhook run=");
+}
+
+/// A schedule of every second fires with what the definition gives it.
+#[test]
+fn a_schedule_of_a_playbook_fires() {
+    let place = Place::new();
+    let (server, address) = serve(&place);
+    let source = example("noetl/nightly.yaml").replace("0 6 * * 7", "* * * * * *");
+    register(&address, &source);
+    let begun = Instant::now();
+    let run = loop {
+        let (_, seen) = ask(&address, "GET", "/api/v1/runs?limit=1", &json!({}));
+        match seen["items"][0]["run"].as_str() {
+            Some(run) => break run.to_owned(),
+            None => assert!(begun.elapsed() < Duration::from_secs(60), "nothing fired: {seen}"),
+        }
+    };
+    assert_eq!(until_status(&address, &run, "succeeded")["output"], "The books of all are closed.");
+    server.signal(Signal::TERM);
+    server.finish().exits(0).has("trigger fired definition=nightly trigger=weekly kind=schedule due=");
+}
+
+/// Runs wait for their turn. The server is killed; the next one lets them go on in their order, and none is lost.
+#[test]
+fn who_waits_outlives_a_kill() {
+    let place = Place::new();
+    let (server, address) = serve(&place);
+    register(
+        &address,
+        r#"{"name": "queue", "triggers": {"new": {"type": "request",
+            "runtimeConfiguration": {"concurrency": {"runs": 1, "maximumWaitingRuns": 2}}}},
+          "actions": {"go": {"type": "wait", "inputs": {"signal": {"name": "go"}}}}}"#,
+    );
+    let mut runs = Vec::new();
+    for number in 0..3 {
+        let (status, made) = ask(&address, "POST", "/hooks/queue/new", &json!({"n": number}));
+        assert_eq!(status, 202, "{made}");
+        runs.push(made["runs"][0].as_str().expect("a run").to_owned());
+    }
+    assert_eq!(ask(&address, "POST", "/hooks/queue/new", &json!({})).0, 429);
+    until_status(&address, &runs[0], "waiting");
+    server.signal(Signal::KILL);
+    drop(server.finish());
+
+    let (server, address) = serve(&place);
+    for (at, run) in runs.iter().enumerate() {
+        until_status(&address, run, "waiting");
+        for later in &runs[at + 1..] {
+            until_status(&address, later, "pending");
+        }
+        let (status, said) = ask(&address, "POST", &format!("/api/v1/runs/{run}/signal"), &json!({"name": "go"}));
+        assert_eq!(status, 202, "{said}");
+        until_status(&address, run, "succeeded");
+    }
+    server.signal(Signal::TERM);
+    server.finish().exits(0);
+}

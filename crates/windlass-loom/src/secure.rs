@@ -1,0 +1,141 @@
+//! `secureData`: what of an action is not shown, and what else would show it.
+
+use std::collections::BTreeSet;
+
+use windlass_core::plan::{Action, NodeId, NodeKind, Veil};
+use windlass_syntax::{Node, Object, Span, did_you_mean, expect_list};
+
+use crate::codes;
+use crate::compiler::{Compiler, Use};
+use crate::expr::Refers;
+
+const PROPERTIES: [&str; 2] = ["inputs", "outputs"];
+
+/// What is known to hold secured values.
+#[derive(Default)]
+struct Tainted {
+    /// In lower case.
+    variables: BTreeSet<String>,
+    /// Loops over secured items.
+    loops: BTreeSet<NodeId>,
+}
+
+impl Compiler<'_> {
+    pub fn secure_data(&mut self, node: &Node) -> Veil {
+        let mut veil = Veil::default();
+        let Some(mut object) = Object::read(node, "`secureData`", &mut self.diagnostics) else { return veil };
+        let properties = object.take("properties");
+        object.finish(codes::UNKNOWN_KEY, "`secureData`", &mut self.diagnostics);
+        let Some(properties) = properties else {
+            let hint = "add \"properties\": [\"inputs\", \"outputs\"]";
+            self.error(codes::MISSING_KEY, node.span, "`secureData` has no `properties`", hint);
+            return veil;
+        };
+        for property in expect_list(properties, "`properties`", &mut self.diagnostics).unwrap_or_default() {
+            let name = property.as_str().unwrap_or_default().trim();
+            match PROPERTIES.iter().find(|known| known.eq_ignore_ascii_case(name)) {
+                Some(&"inputs") => veil.inputs = true,
+                Some(_) => veil.outputs = true,
+                None => {
+                    let hint = did_you_mean(name, PROPERTIES).unwrap_or_else(|| "`inputs` or `outputs`".to_owned());
+                    let message = format!("`secureData` cannot hide {}", property.describe());
+                    self.error(codes::BAD_VALUE, property.span, message, hint);
+                }
+            }
+        }
+        veil
+    }
+
+    /// Whoever reads what is secured must not show it either: actions that only compute give it on, variables keep it, and so
+    /// may the workflow's outputs.
+    pub fn spread_veils(&mut self, uses: &[Use]) {
+        let of_trigger = self.plan.veil.inputs;
+        if !of_trigger && !self.plan.nodes.iter().any(|node| node.veil.outputs) {
+            return;
+        }
+        let mut tainted = Tainted::default();
+        if of_trigger {
+            for place in self.readers_of_the_trigger() {
+                self.veil_reader(place, &mut tainted);
+            }
+        }
+        if self.any_action_read {
+            // A name that is computed may be that of any action.
+            (0..self.plan.nodes.len()).for_each(|at| self.plan.nodes[at].veil = Veil { inputs: true, outputs: true });
+            self.plan.veil.outputs = true;
+        }
+        loop {
+            let before = (self.veils(), tainted.variables.len(), tainted.loops.len());
+            for found in uses {
+                if self.is_secured(found, &tainted) {
+                    self.veil_reader(found.node, &mut tainted);
+                }
+            }
+            if before == (self.veils(), tainted.variables.len(), tainted.loops.len()) {
+                return;
+            }
+        }
+    }
+
+    fn veils(&self) -> (usize, bool) {
+        let count = |veil: Veil| usize::from(veil.inputs) + usize::from(veil.outputs);
+        (self.plan.nodes.iter().map(|node| count(node.veil)).sum(), self.plan.veil.outputs)
+    }
+
+    fn is_secured(&self, found: &Use, tainted: &Tainted) -> bool {
+        match found.refers {
+            Refers::Variable if tainted.variables.contains(&found.name.to_lowercase()) => true,
+            Refers::Action | Refers::Result | Refers::Variable => {
+                self.reads(found).is_some_and(|node| self.gives_secured(node))
+            }
+            Refers::Loop | Refers::Item | Refers::Element => {
+                let mut around = std::iter::successors(found.node, |node| self.plan.node(*node).parent);
+                around.any(|node| tainted.loops.contains(&node))
+            }
+            Refers::Parameter | Refers::Setting => false,
+        }
+    }
+
+    fn gives_secured(&self, node: NodeId) -> bool {
+        let node = self.plan.node(node);
+        node.veil.outputs || node.kind.children().into_iter().any(|child| self.gives_secured(child))
+    }
+
+    /// None stands for the workflow's outputs.
+    fn veil_reader(&mut self, reader: Option<NodeId>, tainted: &mut Tainted) {
+        let Some(id) = reader else {
+            self.plan.veil.outputs = true;
+            return;
+        };
+        let node = &mut self.plan.nodes[id.0 as usize];
+        node.veil.inputs = true;
+        match &node.kind {
+            NodeKind::Pipeline(pipeline) => {
+                node.veil.outputs |= !pipeline.tasks.iter().any(|task| matches!(task.action, Action::Effect(_)));
+            }
+            NodeKind::Loop(_) => drop(tainted.loops.insert(id)),
+            _ => {}
+        }
+        let span = Span::new(node.span.start as usize, node.span.end as usize);
+        let inside = |write: Span| write.start >= span.start && write.end <= span.end;
+        let is_leaf = self.plan.node(id).kind.children().is_empty();
+        let written = self.writes.iter().filter(|write| is_leaf && inside(write.span));
+        tainted.variables.extend(written.map(|write| write.name.clone()));
+    }
+
+    /// The actions whose expressions speak of the trigger; None for the workflow's outputs.
+    fn readers_of_the_trigger(&self) -> Vec<Option<NodeId>> {
+        let speaks =
+            |source: &windlass_value::Value| windlass_value::to_json(source).to_lowercase().contains("trigger");
+        let all = self.plan.expressions.iter().filter(|expression| speaks(&expression.source));
+        all.map(|expression| {
+            let holds = |node: &windlass_core::plan::Node| {
+                node.span.start <= expression.span.start && expression.span.end <= node.span.end
+            };
+            // Parents come before their children: the last that holds it is the innermost.
+            let found = self.plan.nodes.iter().rposition(|node| node.parent.is_some() && holds(node));
+            found.map(|at| NodeId(at as u32))
+        })
+        .collect()
+    }
+}

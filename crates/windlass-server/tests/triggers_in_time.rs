@@ -1,0 +1,247 @@
+//! Triggers against the clock and against each other: times that are given, and changes in the wrong moment.
+
+mod common;
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use common::{Reply, World, in_time};
+use serde_json::{Value as Json, json};
+use windlass_runtime::real_now;
+use windlass_server::triggers::{Scheduler, Told, What};
+use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
+use windlass_value::Timestamp;
+
+const HOUR: i64 = 3_600_000_000;
+const SETTINGS: &str = "/api/v1/definitions/tidy/triggers/tick";
+
+fn hours_from(now: Timestamp, hours: i64) -> Timestamp {
+    Timestamp((now.0 / HOUR + hours) * HOUR)
+}
+
+fn runs(store: &Arc<dyn Store>) -> usize {
+    store.runs(&RunFilter::default(), None, 999).expect("readable").len()
+}
+
+fn tidy(trigger: &str, action: &str) -> String {
+    format!(
+        r#"{{"name": "tidy", "triggers": {{"tick": {trigger}}}, "actions": {{"{action}": {{"type": "compose", "inputs": "@triggerBody()"}}}}}}"#
+    )
+}
+
+const HOURLY: &str = r#"{"type": "recurrence", "recurrence": {"frequency": "Hour", "interval": 1, "startTime": "2026-01-01T00:00:00Z"}}"#;
+
+const POLL: &str = r#"{"type": "http", "inputs": {"method": "GET", "uri": "http://news.test/feed"},
+    "recurrence": {"frequency": "Hour", "interval": 1, "startTime": "2026-01-01T00:00:00Z"}}"#;
+
+async fn put(world: &World, body: Json) -> Reply {
+    world.ask(Method::PUT, SETTINGS, Some(body)).await
+}
+
+/// Changes a record behind the server's back.
+fn mend(store: &Arc<dyn Store>, kind: &str, key: &str, change: impl Fn(&mut Json)) {
+    let row = store.record(kind, key).expect("readable");
+    let mut body = row.map_or(json!({}), |row| serde_json::from_slice(&row.body).expect("JSON"));
+    change(&mut body);
+    let change = RecordChange::put(kind, key, serde_json::to_vec(&body).expect("JSON"), real_now());
+    assert!(store.change_records(vec![change]).expect("writable"));
+}
+
+async fn fact(world: &World, name: &str) -> Json {
+    world.get("/api/v1/triggers").await.is(200)["items"][0][name].clone()
+}
+
+/// Asks until something that goes on beside has come about.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    in_time(async {
+        while !is_so().await {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Many times were missed. With the first that is made up for, somebody turns it off, or sets another schedule.
+#[tokio::test]
+async fn a_change_in_the_middle_of_a_catch_up_counts_at_once() {
+    for (change, expected) in [("off", 1), ("settings", 1), ("nothing", 5)] {
+        let world = World::new();
+        world.register(&tidy(HOURLY, "a")).await;
+        put(&world, json!({"catch_up": "all"})).await.is(200);
+        let app = world.app.clone();
+        world.app.listen_to_triggers(move |told: &Told| {
+            if matches!(told.what, What::Fired { .. }) {
+                match change {
+                    "off" => drop(app.definitions.enable(&*app.store, "tidy", false).expect("writable")),
+                    "settings" => {
+                        mend(&app.store, "trigger", "tidy\0tick", |settings| settings["enabled"] = json!(false))
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let now = real_now();
+        let scheduler = Scheduler::new(world.app.clone());
+        scheduler.step(hours_from(now, 5)).await;
+        assert_eq!(runs(&world.store), expected, "{change}");
+        scheduler.step(hours_from(now, 5)).await;
+        assert_eq!(runs(&world.store), expected, "{change}: and what is left is not made up for");
+    }
+}
+
+/// A clock that was years ahead, and then is right again, keeps nothing from firing.
+#[tokio::test]
+async fn a_clock_that_is_put_back_stops_no_schedule() {
+    let world = World::new();
+    world.register(&tidy(HOURLY, "a")).await;
+    let now = real_now();
+    let scheduler = Scheduler::new(world.app.clone());
+    scheduler.step(hours_from(now, 90_000)).await;
+    assert_eq!(runs(&world.store), 1);
+    assert_eq!(scheduler.step(hours_from(now, 1)).await, Some(hours_from(now, 2)));
+    scheduler.step(hours_from(now, 2)).await;
+    assert_eq!(runs(&world.store), 2);
+    // A little back and forth fires nothing twice.
+    let before = Timestamp(hours_from(now, 2).0 - 60_000_000);
+    assert_eq!(scheduler.step(before).await, Some(hours_from(now, 3)));
+    scheduler.step(hours_from(now, 2)).await;
+    assert_eq!(runs(&world.store), 2);
+}
+
+/// Whoever registers a version every few minutes does not keep an hourly trigger from firing.
+#[tokio::test]
+async fn a_trigger_that_stays_as_it_is_counts_on() {
+    let every = r#"{"type": "recurrence", "recurrence": {"frequency": "Hour", "interval": 1}}"#;
+    let first = World::new();
+    first.register(&tidy(every, "a")).await;
+    let begun = Timestamp(real_now().0 - HOUR / 2);
+    mend(&first.store, "definition", "tidy", |kept| kept["begun"]["tick"] = json!(begun.0));
+    let world = World::on(first.store.clone());
+    let scheduler = Scheduler::new(world.app.clone());
+    for action in ["b", "c"] {
+        assert_eq!(world.register(&tidy(every, action)).await["new"], true);
+        assert_eq!(scheduler.step(real_now()).await, Some(Timestamp(begun.0 + HOUR)), "{action}");
+    }
+    // Another schedule begins anew.
+    world.register(&tidy(&every.replace("\"interval\": 1", "\"interval\": 2"), "c")).await;
+    let next = scheduler.step(real_now()).await.expect("a time");
+    assert!(next.0 > real_now().0 + HOUR, "{next}");
+}
+
+/// A version that is taken up again after a long time makes up for nothing that another version did not have.
+#[tokio::test]
+async fn an_old_version_that_comes_back_begins_now() {
+    let first = World::new();
+    first.register(&tidy(HOURLY, "a")).await;
+    let now = real_now();
+    let long_ago = hours_from(now, -999).0;
+    mend(&first.store, "version", &format!("tidy\0{:010}", 1), |version| version["registered_at"] = json!(long_ago));
+    mend(&first.store, "definition", "tidy", |kept| kept["begun"]["tick"] = json!(long_ago));
+    mend(&first.store, "firing", "tidy\0tick", |firing| firing["due"] = json!(long_ago));
+    let world = World::on(first.store.clone());
+    world.register(r#"{"name": "tidy", "actions": {"a": {"type": "compose", "inputs": 1}}}"#).await;
+    assert_eq!(world.register(&tidy(HOURLY, "a")).await["version"], 1);
+    assert_eq!(Scheduler::new(world.app.clone()).step(now).await, Some(hours_from(now, 1)));
+    assert_eq!(runs(&world.store), 0);
+}
+
+/// Of many that register the same name at once, all know the one that the store has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn registrations_at_the_same_time_agree_on_the_newest() {
+    for _ in 0..20 {
+        let world = Arc::new(World::new());
+        let mut all = tokio::task::JoinSet::new();
+        for action in ["a", "b", "c", "d", "e", "f"] {
+            let world = world.clone();
+            all.spawn(async move { world.register(&tidy(HOURLY, action)).await["hash"].clone() });
+        }
+        while all.join_next().await.is_some() {}
+        let row = world.store.record("definition", "tidy").expect("readable").expect("a record");
+        let kept: Json = serde_json::from_slice(&row.body).expect("JSON");
+        let seen = world.get("/api/v1/definitions/tidy").await.is(200);
+        assert_eq!((&seen["version"], &seen["versions"]), (&kept["current"], &json!(6)));
+    }
+}
+
+/// A 202 says when and where: neither waits for the next time of the schedule.
+#[tokio::test]
+async fn a_poll_asks_again_when_and_where_it_is_told() {
+    let world = World::new();
+    world.register(&tidy(POLL, "a")).await;
+    let scheduler = Scheduler::new(world.app.clone());
+    let due = hours_from(real_now(), 1);
+    let later = Timestamp(due.0 + 90_000_000);
+    world.outside.answer(json!({"statusCode": 202, "headers": {"retry-after": "90", "location": "ready?n=1"}}));
+    scheduler.step(due).await;
+    until(async || fact(&world, "next_at").await == later.to_string()).await;
+    assert_eq!(scheduler.step(Timestamp(later.0 - 1)).await, Some(later));
+    assert_eq!((world.outside.asked().len(), runs(&world.store)), (1, 0));
+
+    world.outside.answer(json!({"statusCode": 200, "headers": {}, "body": {"n": 7}}));
+    scheduler.step(later).await;
+    until(async || runs(&world.store) == 1).await;
+    let asked = world.outside.asked();
+    assert_eq!(asked[1]["uri"], "http://news.test/ready?n=1", "{asked:?}");
+    until(async || fact(&world, "last_at").await == later.to_string()).await;
+    // And then it is the schedule's turn again, at the old place.
+    world.outside.answer(json!({"statusCode": 204}));
+    scheduler.step(Timestamp(due.0 + HOUR)).await;
+    until(async || fact(&world, "last_error").await == "the answer was 204").await;
+    assert_eq!(world.outside.asked()[2]["uri"], "http://news.test/feed");
+}
+
+/// Somebody is asked, and meanwhile the trigger is turned off: what is answered then starts nothing, and is told of.
+#[tokio::test]
+async fn a_poll_that_is_turned_off_while_it_asks_starts_nothing() {
+    let world = World::new();
+    world.register(&tidy(POLL, "a")).await;
+    let app = world.app.clone();
+    // Its answer comes through the definitions, so it is off before the run could begin.
+    world.outside.answer(json!({"statusCode": 200, "body": 1}));
+    world.outside.when_asked(move || drop(app.definitions.enable(&*app.store, "tidy", false)));
+    let due = hours_from(real_now(), 1);
+    Scheduler::new(world.app.clone()).step(due).await;
+    until(async || fact(&world, "skipped").await == "it was turned off while it asked").await;
+    assert_eq!(runs(&world.store), 0);
+}
+
+/// What is answered would be lost: whoever may start nothing does not ask.
+#[tokio::test]
+async fn a_poll_that_may_start_nothing_does_not_ask() {
+    let world = World::new();
+    let source =
+        tidy(&POLL.replace(r#""type": "http","#, r#""type": "http", "operationOptions": "SingleInstance","#), "a");
+    let source = source.replace(
+        r#""type": "compose", "inputs": "@triggerBody()""#,
+        r#""type": "activity", "inputs": {"activityName": "gate", "input": "gate"}"#,
+    );
+    world.register(&source).await;
+    let scheduler = Scheduler::new(world.app.clone());
+    let due = hours_from(real_now(), 1);
+    world.outside.answer(json!({"statusCode": 200, "body": 1}));
+    scheduler.step(due).await;
+    until(async || fact(&world, "last_at").await == due.to_string()).await;
+    scheduler.step(Timestamp(due.0 + HOUR)).await;
+    until(async || fact(&world, "skipped").await.as_str().is_some_and(|why| why.contains("one at a time"))).await;
+    assert_eq!((world.outside.asked().len(), runs(&world.store)), (1, 1));
+}
+
+/// The name of a delivery is known to whoever comes after a crash.
+#[tokio::test]
+async fn a_delivery_is_known_after_a_restart() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::on(store.clone());
+    let source = tidy(r#"{"type": "request"}"#, "a");
+    world.register(&source).await;
+    let deliver = async |world: &World| {
+        let mut request = common::request(Method::POST, "/hooks/tidy/tick", Some(json!({"n": 1})));
+        request.headers_mut().insert("idempotency-key", "d-1".parse().expect("a value"));
+        world.send(request).await.is(202)
+    };
+    let first = deliver(&world).await;
+    drop(world);
+    let world = World::adopting(Arc::new(store.crash()));
+    let again = deliver(&world).await;
+    assert_eq!((&again["runs"], &again["repeated"]), (&first["runs"], &json!(true)));
+    assert_eq!(runs(&world.store), 1);
+}
