@@ -18,6 +18,7 @@ use windlass_value::{BlobHash, Map, Timestamp, Value};
 use crate::api::take::{NAMES, is_name, is_part, shown};
 use crate::problem::codes;
 use crate::triggers::schedule::{NEVER, Schedule};
+use crate::triggers::settings;
 use crate::{Catalog, Compiler, Draft, Registered};
 
 pub const DEFINITION: &str = "definition";
@@ -42,6 +43,8 @@ pub struct Definition {
     /// When they were last let do so again.
     pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
+    /// When it was taken away from starts. Its versions stay, for runs that have them.
+    pub removed_at: Option<Timestamp>,
     revision: u64,
 }
 
@@ -75,6 +78,21 @@ struct Kept {
     enabled_at: Option<Timestamp>,
     /// Names and kinds.
     triggers: Vec<(Arc<str>, Arc<str>)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removed_at: Option<Timestamp>,
+}
+
+impl Kept {
+    fn of(definition: &Definition) -> Kept {
+        Kept {
+            current: definition.current.version,
+            versions: definition.versions,
+            enabled: definition.enabled,
+            enabled_at: definition.enabled_at,
+            triggers: definition.triggers.clone(),
+            removed_at: definition.removed_at,
+        }
+    }
 }
 
 /// A record of the kind [`PLAN`].
@@ -117,7 +135,21 @@ pub struct Definitions {
 #[derive(Default)]
 struct Known {
     definitions: BTreeMap<Arc<str>, Arc<Definition>>,
+    /// Those that nothing starts any more.
+    removed: BTreeMap<Arc<str>, Arc<Definition>>,
     plans: BTreeMap<BlobHash, (Arc<str>, u64)>,
+}
+
+impl Known {
+    fn put(&mut self, definition: Definition) {
+        let name = definition.name.clone();
+        let (to, from) = match definition.removed_at {
+            Some(_) => (&mut self.removed, &mut self.definitions),
+            None => (&mut self.definitions, &mut self.removed),
+        };
+        from.remove(&name);
+        to.insert(name, Arc::new(definition));
+    }
 }
 
 impl Default for Definitions {
@@ -140,8 +172,10 @@ impl Definitions {
         })?;
         each_record(store, DEFINITION, |record| {
             let definition = definition_of(store, &record)?;
-            engine.name_plan(&definition.name, definition.current.plan());
-            known.definitions.insert(definition.name.clone(), Arc::new(definition));
+            if definition.removed_at.is_none() {
+                engine.name_plan(&definition.name, definition.current.plan());
+            }
+            known.put(definition);
             Ok(())
         })?;
         *definitions.known.write().unwrap_or_else(PoisonError::into_inner) = known;
@@ -154,6 +188,11 @@ impl Definitions {
 
     pub fn get(&self, name: &str) -> Option<Arc<Definition>> {
         self.known().definitions.get(name).cloned()
+    }
+
+    /// One that was removed, and not registered again since.
+    pub fn removed(&self, name: &str) -> Option<Arc<Definition>> {
+        self.known().removed.get(name).cloned()
     }
 
     /// In order of their names, those after one of them.
@@ -206,7 +245,7 @@ impl Definitions {
 
     /// Versions of a definition, newest first, those before one of them.
     pub fn versions(&self, store: &dyn Store, name: &str, before: u64, limit: u32) -> Result<Vec<Version>, StoreError> {
-        let newest = self.get(name).map_or(0, |definition| definition.versions);
+        let newest = self.get(name).or_else(|| self.removed(name)).map_or(0, |definition| definition.versions);
         let below = newest.min(before.saturating_sub(1));
         let numbers = (1..=below).rev().take(limit as usize);
         numbers.filter_map(|number| version_of(store, name, number).transpose()).collect()
@@ -244,9 +283,11 @@ impl Definitions {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
             let before = before.map(|record| definition_of(store, &record)).transpose()?;
+            // One that was removed goes on counting its versions, and is like a new one else.
+            let there = before.as_ref().filter(|before| before.removed_at.is_none());
             let known = store.record(PLAN, &hash.to_string())?;
             let known: Option<OfPlan> = known.and_then(|record| serde_json::from_slice(&record.body).ok());
-            if let Some(same) = before.as_ref().filter(|before| before.current.hash == hash.to_string()) {
+            if let Some(same) = there.filter(|before| before.current.hash == hash.to_string()) {
                 self.learn(same.clone(), hash);
                 return Ok((same.clone(), false));
             }
@@ -279,9 +320,10 @@ impl Definitions {
             let kept = Kept {
                 current: version.version,
                 versions: versions.max(version.version),
-                enabled: before.as_ref().is_none_or(|before| before.enabled),
-                enabled_at: before.as_ref().and_then(|before| before.enabled_at),
+                enabled: there.is_none_or(|before| before.enabled),
+                enabled_at: there.and_then(|before| before.enabled_at),
                 triggers: triggers.clone(),
+                removed_at: None,
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
             changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
@@ -289,8 +331,9 @@ impl Definitions {
                 let revision = store.record(DEFINITION, &plan.name)?.map_or(0, |record| record.revision);
                 let Kept { versions, enabled, enabled_at, .. } = kept;
                 let name = plan.name.clone();
+                let current = version;
                 let definition =
-                    Definition { name, current: version, versions, enabled, enabled_at, triggers, revision };
+                    Definition { name, current, versions, enabled, enabled_at, triggers, removed_at: None, revision };
                 self.learn(definition.clone(), hash);
                 return Ok((definition, true));
             }
@@ -304,19 +347,15 @@ impl Definitions {
         for _ in 0..TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
             let mut definition = definition_of(store, &record)?;
+            if definition.removed_at.is_some() {
+                return Ok(None);
+            }
             let plan = definition.current.plan();
             if definition.enabled != enabled {
                 definition.enabled = enabled;
                 let now = real_now();
                 definition.enabled_at = Some(now).filter(|_| enabled).or(definition.enabled_at);
-                let kept = Kept {
-                    current: definition.current.version,
-                    versions: definition.versions,
-                    enabled,
-                    enabled_at: definition.enabled_at,
-                    triggers: definition.triggers.clone(),
-                };
-                let change = RecordChange::put(DEFINITION, name, json(&kept), now);
+                let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
                 if !store.change_records(vec![change.expecting(record.revision)])? {
                     continue;
                 }
@@ -327,10 +366,34 @@ impl Definitions {
         Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
     }
 
+    /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
+    pub fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
+        let store = engine.store().as_ref();
+        for _ in 0..TRIES {
+            let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
+            let mut definition = definition_of(store, &record)?;
+            if definition.removed_at.is_some() {
+                return Ok(None);
+            }
+            let now = real_now();
+            definition.removed_at = Some(now);
+            let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
+            let mut changes = vec![change.expecting(record.revision)];
+            changes.extend(settings::forgetting_all(store, name)?);
+            if store.change_records(changes)? {
+                engine.forget_name(name);
+                let plan = definition.current.plan();
+                self.learn(definition.clone(), plan);
+                return Ok(Some(definition));
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
+    }
+
     fn learn(&self, definition: Definition, plan: BlobHash) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.plans.insert(plan, (definition.name.clone(), definition.current.version));
-        known.definitions.insert(definition.name.clone(), Arc::new(definition));
+        known.put(definition);
         drop(known);
         self.changed.send_modify(|number| *number += 1);
     }
@@ -424,6 +487,7 @@ fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, St
         enabled: kept.enabled,
         enabled_at: kept.enabled_at,
         triggers: kept.triggers,
+        removed_at: kept.removed_at,
         revision: record.revision,
     })
 }

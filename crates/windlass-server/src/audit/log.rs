@@ -129,17 +129,8 @@ impl Log {
         let bytes = file.seek(SeekFrom::End(0)).map_err(trouble("could not read the audit log"))?;
         sync_directory(directory).map_err(trouble("could not sync the audit log's directory"))?;
         let directory = directory.to_owned();
-        let log = Log {
-            directory,
-            file,
-            bytes,
-            bytes_max,
-            first,
-            next: number + 1,
-            last_hash,
-            buffer: Vec::new(),
-            lock,
-        };
+        let log =
+            Log { directory, file, bytes, bytes_max, first, next: number + 1, last_hash, buffer: Vec::new(), lock };
         Ok((log, cut))
     }
 
