@@ -19,14 +19,19 @@ const Check = lazy(() => import("./views/check"));
 const Approvals = lazy(() => import("./views/approvals"));
 const Triggers = lazy(() => import("./views/triggers"));
 const Workers = lazy(() => import("./views/workers"));
+const Tokens = lazy(() => import("./views/tokens"));
+const Audit = lazy(() => import("./views/audit"));
 const About = lazy(() => import("./views/about"));
 
-const NAVIGATION: { part: string; title: string; icon: IconName; key: string }[] = [
+/** `wide`: only beside a wide page; on a narrow one the last view leads there. */
+const NAVIGATION: { part: string; title: string; icon: IconName; key: string; wide?: boolean }[] = [
   { part: "runs", title: "Runs", icon: "runs", key: "g r" },
   { part: "definitions", title: "Definitions", icon: "definitions", key: "g d" },
   { part: "approvals", title: "Approvals", icon: "approvals", key: "g a" },
   { part: "triggers", title: "Triggers", icon: "triggers", key: "g t" },
   { part: "workers", title: "Workers", icon: "workers", key: "g w" },
+  { part: "tokens", title: "Tokens", icon: "key", key: "g k", wide: true },
+  { part: "audit", title: "Audit log", icon: "log", key: "g l", wide: true },
   { part: "about", title: "About", icon: "about", key: "g i" },
 ];
 
@@ -50,6 +55,10 @@ function view({ parts, query }: Place): ReactNode {
       return <Triggers />;
     case "workers":
       return <Workers />;
+    case "tokens":
+      return <Tokens />;
+    case "audit":
+      return <Audit />;
     case "about":
       return <About />;
     default:
@@ -97,20 +106,20 @@ function Shell() {
     const title = NAVIGATION.find(({ part }) => part === here)?.title;
     document.title = title ? `${title} · Windlass` : "Windlass";
   }, [here]);
-  const items = NAVIGATION.map(({ part, title, icon, key }) => (
+  const item = ({ part, title, icon, key }: (typeof NAVIGATION)[number]) => (
     <Link key={part} to={to([part])} className="nav-item" aria-current={here === part ? "page" : undefined} title={`${title} (${key})`}>
       <Icon name={icon} />
       <span>{title}</span>
       {part === "approvals" && waiting > 0 ? <span className="badge" aria-label={`${waiting} waiting`}>{waiting > 99 ? "99+" : waiting}</span> : null}
     </Link>
-  ));
+  );
   return (
     <div className="shell">
       <nav className="nav" aria-label="Main">
         <Link to="/runs" className="brand">
           <Logo /> Windlass
         </Link>
-        {items}
+        {NAVIGATION.map(item)}
         <div className="nav-foot">
           <ThemeSwitch />
           <div className="foot-line">
@@ -145,7 +154,7 @@ function Shell() {
         </Guard>
       </main>
       <nav className="tab-bar" aria-label="Main">
-        {items}
+        {NAVIGATION.filter((one) => !one.wide).map(item)}
       </nav>
       {help ? <Help onClose={() => setHelp(false)} /> : null}
     </div>
@@ -179,8 +188,10 @@ const KEYS: [string, string][] = [
   ["g a", "approvals"],
   ["g t", "triggers"],
   ["g w", "workers"],
+  ["g k", "tokens"],
+  ["g l", "audit log"],
   ["g c", "check a definition"],
-  ["n", "start a run"],
+  ["n", "start a run; on other pages, make one more"],
   ["1 … 7", "tabs of a run"],
   ["+  −  0", "zoom the timeline"],
   ["Esc", "close"],

@@ -19,6 +19,7 @@ use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use crate::api::take::{NAMES, is_name, is_part, shown};
 use crate::problem::codes;
+use crate::triggers::settings;
 use crate::{Catalog, Compiler, Draft, Registered};
 
 pub const DEFINITION: &str = "definition";
@@ -44,6 +45,8 @@ pub struct Definition {
     pub enabled_at: Option<Timestamp>,
     pub triggers: Vec<(Arc<str>, Arc<str>)>,
     begun: Begun,
+    /// When it was taken away from starts. Its versions stay, for runs that have them.
+    pub removed_at: Option<Timestamp>,
     revision: u64,
 }
 
@@ -89,6 +92,22 @@ struct Kept {
     triggers: Vec<(Arc<str>, Arc<str>)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     begun: Begun,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removed_at: Option<Timestamp>,
+}
+
+impl Kept {
+    fn of(definition: &Definition) -> Kept {
+        Kept {
+            current: definition.current.version,
+            versions: definition.versions,
+            enabled: definition.enabled,
+            enabled_at: definition.enabled_at,
+            triggers: definition.triggers.clone(),
+            begun: definition.begun.clone(),
+            removed_at: definition.removed_at,
+        }
+    }
 }
 
 /// A record of the kind [`PLAN`].
@@ -131,7 +150,26 @@ pub struct Definitions {
 #[derive(Default)]
 struct Known {
     definitions: BTreeMap<Arc<str>, Arc<Definition>>,
+    /// Those that nothing starts any more.
+    removed: BTreeMap<Arc<str>, Arc<Definition>>,
     plans: BTreeMap<BlobHash, (Arc<str>, u64)>,
+}
+
+impl Known {
+    /// Of those who write at the same time, the last to come here need not be the last that wrote.
+    fn put(&mut self, definition: Definition) {
+        let name = definition.name.clone();
+        let known = self.definitions.get(&name).or_else(|| self.removed.get(&name));
+        if known.is_some_and(|known| known.revision > definition.revision) {
+            return;
+        }
+        let (to, from) = match definition.removed_at {
+            Some(_) => (&mut self.removed, &mut self.definitions),
+            None => (&mut self.definitions, &mut self.removed),
+        };
+        from.remove(&name);
+        to.insert(name, Arc::new(definition));
+    }
 }
 
 impl Default for Definitions {
@@ -154,8 +192,10 @@ impl Definitions {
         })?;
         each_record(store, DEFINITION, |record| {
             let definition = definition_of(store, &record)?;
-            engine.name_plan(&definition.name, definition.current.plan());
-            known.definitions.insert(definition.name.clone(), Arc::new(definition));
+            if definition.removed_at.is_none() {
+                engine.name_plan(&definition.name, definition.current.plan());
+            }
+            known.put(definition);
             Ok(())
         })?;
         *definitions.known.write().unwrap_or_else(PoisonError::into_inner) = known;
@@ -168,6 +208,11 @@ impl Definitions {
 
     pub fn get(&self, name: &str) -> Option<Arc<Definition>> {
         self.known().definitions.get(name).cloned()
+    }
+
+    /// One that was removed, and not registered again since.
+    pub fn removed(&self, name: &str) -> Option<Arc<Definition>> {
+        self.known().removed.get(name).cloned()
     }
 
     /// In order of their names, those after one of them.
@@ -220,7 +265,7 @@ impl Definitions {
 
     /// Versions of a definition, newest first, those before one of them.
     pub fn versions(&self, store: &dyn Store, name: &str, before: u64, limit: u32) -> Result<Vec<Version>, StoreError> {
-        let newest = self.get(name).map_or(0, |definition| definition.versions);
+        let newest = self.get(name).or_else(|| self.removed(name)).map_or(0, |definition| definition.versions);
         let below = newest.min(before.saturating_sub(1));
         let numbers = (1..=below).rev().take(limit as usize);
         numbers.filter_map(|number| version_of(store, name, number).transpose()).collect()
@@ -263,9 +308,11 @@ impl Definitions {
             let now = real_now();
             let before = store.record(DEFINITION, &plan.name)?;
             let before = before.map(|record| definition_of(store, &record)).transpose()?;
+            // One that was removed goes on counting its versions, and is like a new one else.
+            let there = before.as_ref().filter(|before| before.removed_at.is_none());
             let known = store.record(PLAN, &hash.to_string())?;
             let known: Option<OfPlan> = known.and_then(|record| serde_json::from_slice(&record.body).ok());
-            if let Some(same) = before.as_ref().filter(|before| before.current.hash == hash.to_string()) {
+            if let Some(same) = there.filter(|before| before.current.hash == hash.to_string()) {
                 self.learn(same.clone());
                 return Ok((same.clone(), false));
             }
@@ -298,10 +345,11 @@ impl Definitions {
             let kept = Kept {
                 current: version.version,
                 versions: versions.max(version.version),
-                enabled: before.as_ref().is_none_or(|before| before.enabled),
-                enabled_at: before.as_ref().and_then(|before| before.enabled_at),
+                enabled: there.is_none_or(|before| before.enabled),
+                enabled_at: there.and_then(|before| before.enabled_at),
                 triggers,
-                begun: begun(engine, before.as_ref(), plan, now),
+                begun: begun(engine, there, plan, now),
+                removed_at: None,
             };
             let expected = before.as_ref().map_or(0, |before| before.revision);
             changes.push(RecordChange::put(DEFINITION, &plan.name, json(&kept), now).expecting(expected));
@@ -320,25 +368,43 @@ impl Definitions {
         for _ in 0..TRIES {
             let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
             let mut definition = definition_of(store, &record)?;
+            if definition.removed_at.is_some() {
+                return Ok(None);
+            }
             if definition.enabled != enabled {
                 definition.enabled = enabled;
                 let now = real_now();
                 definition.enabled_at = Some(now).filter(|_| enabled).or(definition.enabled_at);
-                let kept = Kept {
-                    current: definition.current.version,
-                    versions: definition.versions,
-                    enabled,
-                    enabled_at: definition.enabled_at,
-                    triggers: definition.triggers.clone(),
-                    begun: definition.begun.clone(),
-                };
-                let change = RecordChange::put(DEFINITION, name, json(&kept), now);
+                let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
                 if !store.change_records(vec![change.expecting(record.revision)])? {
                     continue;
                 }
             }
             self.learn_newest(store, name)?;
             return Ok(Some(definition));
+        }
+        Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
+    }
+
+    /// Takes a definition away from whatever starts it; what was said of its triggers goes with it. None: there is none.
+    pub fn remove(&self, engine: &Engine, name: &str) -> Result<Option<Definition>, StoreError> {
+        let store = engine.store().as_ref();
+        for _ in 0..TRIES {
+            let Some(record) = store.record(DEFINITION, name)? else { return Ok(None) };
+            let mut definition = definition_of(store, &record)?;
+            if definition.removed_at.is_some() {
+                return Ok(None);
+            }
+            let now = real_now();
+            definition.removed_at = Some(now);
+            let change = RecordChange::put(DEFINITION, name, json(&Kept::of(&definition)), now);
+            let mut changes = vec![change.expecting(record.revision)];
+            changes.extend(settings::forgetting_all(store, name)?);
+            if store.change_records(changes)? {
+                engine.forget_name(name);
+                self.learn_newest(store, name)?;
+                return Ok(Some(definition));
+            }
         }
         Err(StoreError::new(StoreErrorKind::Busy, format!("`{name}` was changed by others {TRIES} times meanwhile")))
     }
@@ -351,14 +417,11 @@ impl Definitions {
         Ok(())
     }
 
-    /// Of those who write at the same time, the last to come here need not be the last that wrote.
     fn learn(&self, definition: Definition) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let plan = definition.current.plan();
         known.plans.insert(plan, (definition.name.clone(), definition.current.version));
-        if known.definitions.get(&definition.name).is_none_or(|known| known.revision <= definition.revision) {
-            known.definitions.insert(definition.name.clone(), Arc::new(definition));
-        }
+        known.put(definition);
         drop(known);
         self.changed.send_modify(|number| *number += 1);
     }
@@ -449,8 +512,8 @@ fn definition_of(store: &dyn Store, record: &RecordRow) -> Result<Definition, St
 }
 
 fn made(name: Arc<str>, current: Version, kept: Kept, revision: u64) -> Definition {
-    let Kept { versions, enabled, enabled_at, triggers, begun, .. } = kept;
-    Definition { name, current, versions, enabled, enabled_at, triggers, begun, revision }
+    let Kept { versions, enabled, enabled_at, triggers, begun, removed_at, .. } = kept;
+    Definition { name, current, versions, enabled, enabled_at, triggers, begun, removed_at, revision }
 }
 
 /// A trigger that another version had as it is now goes on where that one was: whoever registers often must not keep it

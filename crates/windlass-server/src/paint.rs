@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// How long a run is read in one go in the background.
 const STAMINA: Duration = Duration::from_secs(60);
 
-/// A run, and how far it is drawn.
-type Kept = (Arc<str>, Arc<Mutex<Painter>>);
+/// A run, and how far it is drawn. After one was removed, another may be made under its name.
+type Kept = ((Arc<str>, Timestamp), Arc<Mutex<Painter>>);
 
 /// Drawings of the runs that were looked at last.
 pub struct Painters {
@@ -53,7 +53,8 @@ pub struct Painter {
 impl Painters {
     fn of(&self, row: &RunRow, plan: &Plan) -> Arc<Mutex<Painter>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().position(|(run, _)| *run == row.run)
+        let which = (row.run.clone(), row.created_at);
+        if let Some(at) = kept.iter().position(|(run, _)| *run == which)
             && let Some(found) = kept.remove(at)
         {
             let painter = found.1.clone();
@@ -67,7 +68,7 @@ impl Painters {
             newest: row.created_at,
             reading: false,
         }));
-        kept.push_back((row.run.clone(), painter.clone()));
+        kept.push_back((which, painter.clone()));
         if kept.len() > KEPT {
             kept.pop_front();
         }

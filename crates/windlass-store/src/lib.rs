@@ -82,6 +82,10 @@ pub trait StoreRead: Send + Sync {
 pub trait StoreScan: Send + Sync {
     /// Newest first. `before` is the number of the last run seen, for the next page.
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError>;
+    /// How many runs fit a filter, for each status that any of them has. Only the newest are counted, so that it costs no
+    /// more where there are very many: `most` of each status; or, if the filter names a definition or a parent, ten times
+    /// as many of those.
+    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError>;
     /// Unfinished runs whose timer is due, earliest first.
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError>;
     /// When the earliest timer of all is due.

@@ -325,6 +325,25 @@ pub struct RunFilter {
     pub until: Option<Timestamp>,
 }
 
+/// How many runs have a status, as far as they were counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusCount {
+    pub status: RunStatus,
+    pub runs: u64,
+    /// There are older runs that were not looked at.
+    pub more: bool,
+}
+
+impl RunFilter {
+    /// It names whose runs are meant: there are seldom very many of them, of all statuses together.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.definition.is_some() || matches!(self.parent, Some(Parent::Run(_)))
+    }
+}
+
+/// Runs that are counted of a definition or a parent, for each that would be counted of a status.
+pub(crate) const COUNTED_OF_ONE: u32 = 10;
+
 /// Whose children a listing gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Parent {

@@ -30,6 +30,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::LosesEmptyBlobs, "by their hash"),
     (Flaw::OldestRunFirst, "newest first"),
     (Flaw::IgnoresSearch, "what fits"),
+    (Flaw::CountsAll, "what fits"),
     (Flaw::KeepsWaits, "wait for"),
     (Flaw::ChangesWhatItCan, "change together"),
     (Flaw::ForgetsRevisions, "change together"),

@@ -12,7 +12,6 @@ use windlass_store::{
     Claim, CommitMoment, Fault, GroupWriter, InboxRow, InboxVerdict, MemoryStore, PlanRow, Reply, RunBatch, StoreError,
     StoreErrorKind, StoreRead, StoreWrite, Verdict, WriterLimits,
 };
-use windlass_value::Timestamp;
 
 type Answer = (u64, Result<Verdict, StoreError>);
 

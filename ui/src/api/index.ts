@@ -13,6 +13,8 @@ const get = <R>(path: string, query?: Query, signal?: Signal) =>
 const post = <R>(path: string, body: T.Json = {}, headers?: Record<string, string>) =>
   request<R>(path, { method: "POST", body, ...(headers ? { headers } : {}) });
 
+const remove = <R>(path: string) => request<R>(path, { method: "DELETE" });
+
 export interface Started {
   run: string;
   status?: string;
@@ -21,6 +23,7 @@ export interface Started {
 
 export const api = {
   runs: (query: Query, signal?: Signal) => get<T.Page<T.RunSummary>>("/runs", query, signal),
+  counts: (query: Query, signal?: Signal) => get<{ items: T.StatusCount[] }>("/runs/counts", query, signal),
   run: (id: string, signal?: Signal) => get<T.Run>(run(id), undefined, signal),
   graph: (id: string, signal?: Signal) => get<T.Graph>(`${run(id)}/graph`, undefined, signal),
   steps: (id: string, query: Query, signal?: Signal) => get<T.Steps>(`${run(id)}/steps`, query, signal),
@@ -44,6 +47,8 @@ export const api = {
   retry: (id: string) => post<Started & { reused?: number }>(`${run(id)}/retry`),
   restart: (id: string, body: { from: string; set?: T.Json }) => post<Started>(`${run(id)}/restart`, body as T.Json),
 
+  removeRun: (id: string) => remove<{ removed: number }>(run(id)),
+
   definitions: (query: Query, signal?: Signal) => get<T.Page<T.DefinitionSummary>>("/definitions", query, signal),
   definition: (name: string, version?: number | null, signal?: Signal) =>
     get<T.Definition>(definition(name) + (version ? `/versions/${version}` : ""), undefined, signal),
@@ -55,10 +60,17 @@ export const api = {
   register: (body: { source: string; name?: string; dialect?: string }) =>
     post<T.Registered>("/definitions", body as T.Json),
   enable: (name: string, on: boolean) => post<T.Json>(`${definition(name)}/${on ? "enable" : "disable"}`),
+  removeDefinition: (name: string) => remove<{ open_runs: boolean }>(definition(name)),
 
   approvals: (query: Query = {}, signal?: Signal) => get<T.Page<T.Approval>>("/approvals", query, signal),
   approve: (id: string, name: string, data: T.Json) => post<T.Json>(`${run(id)}/approvals/${part(name)}`, { data }),
   triggers: (signal?: Signal) => get<T.Page<T.Trigger>>("/triggers", undefined, signal),
+  setTrigger: (name: string, trigger: string, body: T.Json) =>
+    request<T.Trigger | null>(`${definition(name)}/triggers/${part(trigger)}`, { method: "PUT", body }),
+  tokens: (signal?: Signal) => get<T.Page<T.Token>>("/tokens", undefined, signal),
+  createToken: (body: { name: string; scopes: string[]; expires_in_seconds?: number }) => post<T.Token & { token: string }>("/tokens", body as T.Json),
+  revokeToken: (id: string) => remove<T.Json>(`/tokens/${part(id)}`),
+  audit: (query: Query, signal?: Signal) => get<T.AuditPage>("/audit", query, signal),
   workers: (signal?: Signal) => get<T.Workers>("/workers", undefined, signal),
   openapi: (signal?: Signal) => get<{ info?: { version?: string; title?: string } }>("/openapi.json", undefined, signal),
 };

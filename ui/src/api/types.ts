@@ -57,6 +57,13 @@ export interface RunSummary {
   error?: RunError | null;
 }
 
+export interface StatusCount {
+  status: string;
+  runs: number;
+  /** At least so many. */
+  more: boolean;
+}
+
 export interface Wait {
   name?: string;
   path?: string;
@@ -172,6 +179,8 @@ export interface Step {
   duration_ms?: number | null;
   attempts?: number;
   error?: RunError | null;
+  /** No events of it are kept: the page knows of it by its turn. */
+  gone?: { turn: number; result: Json | undefined };
 }
 
 export interface Loop {
@@ -279,6 +288,8 @@ export interface Definition extends Omit<DefinitionSummary, "triggers"> {
   versions?: number | { version: number }[];
   source: string;
   labels?: Record<string, string>;
+  /** Nothing starts it any more since then. */
+  removed_at?: string | null;
   parameters?: Parameter[];
   triggers?: DefinitionTrigger[];
   tools?: string[];
@@ -333,6 +344,8 @@ export interface Trigger {
   schedule?: Json;
   /** How a caller proves who it is. */
   proof?: "signature" | "token" | "nothing";
+  /** How deliveries are signed. */
+  scheme?: string;
   /** What becomes of firings that were missed. */
   catch_up?: string;
   next_at?: string | null;
@@ -362,4 +375,34 @@ export interface Queued {
 export interface Workers {
   items: Worker[];
   queued?: Queued[];
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  scopes: string[];
+  created_at: string;
+  expires_at?: string | null;
+  last_used?: string | null;
+  by?: string | null;
+}
+
+/** A line of the audit log: a call, how a call ended, or the server's own doing. */
+export interface AuditLine {
+  n: number;
+  at: string;
+  who?: { id?: string; name?: string } | null;
+  from?: string;
+  method?: string;
+  route?: string;
+  path?: Record<string, Json>;
+  status?: number;
+  /** The number of the line whose outcome this is. */
+  of?: number;
+  event?: string;
+  [more: string]: unknown;
+}
+
+export interface AuditPage extends Page<AuditLine> {
+  last: number;
 }

@@ -28,3 +28,20 @@ export function stands(place: string): (path: string) => boolean {
   const whole = new RegExp(`^${pattern}($|[.[])`);
   return (path) => whole.test(path);
 }
+
+const REASONS: Record<string, string> = {
+  condition: "its condition",
+  items: "the last item",
+  judge: "its judge",
+  count: "its limit of turns",
+  timeout: "its limit of time",
+  budget: "its budget",
+  stalled: "no progress",
+  failed: "a failure",
+  cancelled: "being cancelled",
+};
+
+/** Why a loop has ended, as people say it. */
+export function reasonWords(reason: string): string {
+  return REASONS[reason] ?? reason.replaceAll("_", " ");
+}

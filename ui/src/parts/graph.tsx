@@ -7,9 +7,9 @@ import { createContext, useContext, useEffect, useMemo } from "react";
 import { api } from "../api";
 import type { Graph, GraphNode } from "../api/types";
 import { useLoad } from "../api/use";
-import { count, duration, many, words } from "../lib/format";
+import { count, duration, many } from "../lib/format";
 import { edgeLabel, isAfterFailure, place, type Box } from "../lib/layout";
-import { isLoop, loopPath } from "../lib/loops";
+import { isLoop, loopPath, reasonWords } from "../lib/loops";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark } from "./icons";
 import { ProgressStrip } from "./strip";
@@ -200,7 +200,7 @@ function GroupBox({ data, selected }: NodeProps<BoxNode>) {
 
 function turnsSaid(turns: NonNullable<NonNullable<GraphNode["run"]>["turns"]>): string {
   const ended = turns.reason ? many(turns.ended, "turn") : turns.most && turns.entries <= 1 ? `${count(turns.ended)} of ${count(turns.most)} turns` : many(turns.ended, "turn");
-  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason ? words(turns.reason) : ""].filter(Boolean).join(" · ");
+  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason ? `by ${reasonWords(turns.reason)}` : ""].filter(Boolean).join(" · ");
 }
 
 function Bar({ ended, failed, most }: { ended: number; failed: number; most: number | null }) {

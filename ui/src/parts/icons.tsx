@@ -106,6 +106,8 @@ const ICONS = {
       <path d="M4.8 5h.01M4.8 11h.01" {...line} />
     </>
   ),
+  log: <path d="M3.2 2.4h9.6v11.2H3.2zM5.6 5.4h4.8M5.6 8h4.8M5.6 10.6h2.8" {...line} />,
+  trash: <path d="M2.8 4.4h10.4M6.2 4.2V2.6h3.6v1.6M4.2 4.6l.6 8.8h6.4l.6-8.8M6.8 7v4M9.2 7v4" {...line} />,
   about: (
     <>
       <circle cx="8" cy="8" r="6" {...line} />

@@ -1,7 +1,7 @@
 // Small parts that every view uses.
 
 import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
-import type { Problem } from "../api/client";
+import { asProblem, type Problem } from "../api/client";
 import type { FieldProblem, Report } from "../api/types";
 import { ago, duration, moment, words } from "../lib/format";
 import { useNow } from "../lib/now";
@@ -270,5 +270,46 @@ export function Search({ value, onChange, placeholder, id = "search" }: { value:
       />
       <kbd>/</kbd>
     </label>
+  );
+}
+
+interface DeedProps {
+  title: string;
+  verb: string;
+  danger?: boolean;
+  children: ReactNode;
+  onClose(): void;
+  /** Closes when it is done; what it throws is shown. */
+  deed(): Promise<void>;
+}
+
+/** A question before something is done that cannot be taken back. */
+export function DeedDialog({ title, verb, danger = false, children, onClose, deed }: DeedProps) {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setBusy(true);
+          setProblem(null);
+          deed().then(onClose, (error: unknown) => {
+            setProblem(asProblem(error));
+            setBusy(false);
+          });
+        }}
+      >
+        {children}
+        {problem ? <ProblemBox problem={problem} /> : null}
+        <footer>
+          <Button onClick={onClose}>Back</Button>
+          <Button type="submit" look={danger ? "danger" : "primary"} disabled={busy}>
+            {verb}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }

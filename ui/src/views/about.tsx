@@ -1,8 +1,9 @@
 import { ThemeSwitch } from "../app";
 import { setToken, hasToken } from "../api/client";
 import { useEvery, useLoad } from "../api/use";
-import { Icon } from "../parts/icons";
-import { Button, PageHead, Status } from "../parts/small";
+import { Link } from "../lib/router";
+import { Icon, Mark } from "../parts/icons";
+import { Button, PageHead } from "../parts/small";
 
 interface Health {
   status?: string;
@@ -27,7 +28,7 @@ export default function About() {
     health.reload();
     ready.reload();
   });
-  const well = (value: { http: number } | null, problem: unknown) => (value ? (value.http < 300 ? "succeeded" : "failed") : problem ? "failed" : "pending");
+  const well = (value: { http: number } | null, problem: unknown) => (value ? value.http < 300 : problem ? false : null);
   return (
     <div className="page">
       <PageHead title="About this server" />
@@ -37,13 +38,13 @@ export default function About() {
             <dt>Version</dt>
             <dd>{health.value?.version ?? "–"}</dd>
             <dt>Lives</dt>
-            <dd><Status status={well(health.value, health.problem)} /></dd>
+            <dd><Well well={well(health.value, health.problem)} /></dd>
             <dt>Ready</dt>
-            <dd><Status status={well(ready.value, ready.problem)} /></dd>
+            <dd><Well well={well(ready.value, ready.problem)} /></dd>
             <dt>Address</dt>
             <dd className="mono">{location.origin}</dd>
             <dt>API</dt>
-            <dd><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer">OpenAPI description <Icon name="external" size={11} /></a></dd>
+            <dd><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer" className="row">OpenAPI description <Icon name="external" size={11} /></a></dd>
             <dt>Signed in</dt>
             <dd>{hasToken() ? "with a token, in this tab" : "no token is asked for"}</dd>
             <dt>Colours</dt>
@@ -51,6 +52,10 @@ export default function About() {
           </dl>
         </div>
       </section>
+      <div className="row wraps">
+        <Link className="button" to="/tokens"><Icon name="key" /> Tokens</Link>
+        <Link className="button" to="/audit"><Icon name="log" /> Audit log</Link>
+      </div>
       {hasToken() ? (
         <div>
           <Button
@@ -66,4 +71,9 @@ export default function About() {
       ) : null}
     </div>
   );
+}
+
+function Well({ well }: { well: boolean | null }) {
+  if (well === null) return <span className="muted">–</span>;
+  return <span className={`status ${well ? "tone-good" : "tone-bad"}`}><Mark status={well ? "succeeded" : "failed"} /> {well ? "yes" : "no"}</span>;
 }

@@ -4,7 +4,7 @@ import { useLoad } from "../api/use";
 import { brief } from "../lib/format";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { JsonBox } from "../parts/json";
-import { Ago, Button, Copy, Empty, PageHead, ProblemBox, Tabs, Waiting } from "../parts/small";
+import { Ago, Button, Copy, DeedDialog, Empty, PageHead, ProblemBox, Tabs, Waiting } from "../parts/small";
 import { Source, type Remark } from "../parts/source";
 import { StartRun } from "./start";
 
@@ -23,6 +23,7 @@ export default function DefinitionView({ name, tab }: { name: string; tab: strin
   const version = query.get("version") ? Number(query.get("version")) : null;
   const definition = useLoad(`definition ${name} ${version ?? ""}`, (signal) => api.definition(name, version, signal));
   const [starting, setStarting] = useState(false);
+  const [removing, setRemoving] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   const value = definition.value;
   const choose = (next: string) => navigate(to(["definitions", name, next], { version }), true);
@@ -31,6 +32,7 @@ export default function DefinitionView({ name, tab }: { name: string; tab: strin
       <div className="page">
         <PageHead title={name} />
         {definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Waiting lines={6} />}
+        {definition.problem?.status === 404 && version === null ? <Versions name={name} current={0} quiet /> : null}
       </div>
     );
   }
@@ -47,14 +49,20 @@ export default function DefinitionView({ name, tab }: { name: string; tab: strin
             <span>registered <Ago at={value.registered_at} />{value.by ? ` by ${value.by}` : ""}</span>
             <span><code>{value.hash.slice(0, 16)}</code><Copy text={value.hash} label="Copy the hash" /></span>
             {Object.entries(value.labels ?? {}).map(([key, one]) => <span key={key} className="tag">{key}: {one}</span>)}
-            {version !== null ? <Link to={to(["definitions", name, tab])}>newest version</Link> : null}
+            {version !== null && !value.removed_at ? <Link to={to(["definitions", name, tab])}>newest version</Link> : null}
           </span>
         }
       >
         <Link className="button" to={to(["runs"], { definition: name })}>Runs</Link>
         <Link className="button" to={to(["check"], { from: name, version })}>Edit</Link>
-        <Button look="primary" icon="play" onClick={() => setStarting(true)}>Start a run</Button>
+        {value.removed_at ? null : (
+          <>
+            <Button icon="trash" look="danger" onClick={() => setRemoving(true)}>Remove</Button>
+            <Button look="primary" icon="play" onClick={() => setStarting(true)}>Start a run</Button>
+          </>
+        )}
       </PageHead>
+      {value.removed_at ? <p className="warn-note">It was removed <Ago at={value.removed_at} />: nothing starts it any more. Runs that have this version keep it; <Link to={to(["check"], { from: name, version: value.version })}>registered again</Link>, it can be started.</p> : null}
       {problem ? <ProblemBox problem={problem} /> : null}
       {value.problems && value.problems.length > 0 ? <p className="warn-note">The file on disk has problems; this is the last version that had none.</p> : null}
       <Tabs label="Parts of the definition" tabs={TABS} current={tab} onChoose={choose} />
@@ -71,6 +79,20 @@ export default function DefinitionView({ name, tab }: { name: string; tab: strin
           <Source text={value.source} remarks={remarks(value.problems)} />
         )}
       </div>
+      {removing ? (
+        <DeedDialog
+          title={`Remove ${value.name}?`}
+          verb="Remove the definition"
+          danger
+          onClose={() => setRemoving(false)}
+          deed={async () => {
+            await api.removeDefinition(name);
+            navigate("/definitions");
+          }}
+        >
+          <p className="muted">Nobody and nothing starts it any more: its triggers stop, and what was set for them is forgotten. Runs that have begun go on, and runs that have ended stay as they are, with the version they had. The same name can be registered again.</p>
+        </DeedDialog>
+      ) : null}
       {starting ? <StartRun names={null} initial={name} version={version ?? value.version} onClose={() => setStarting(false)} /> : null}
     </div>
   );
@@ -141,8 +163,10 @@ export function Address({ url }: { url: string }) {
   );
 }
 
-function Versions({ name, current }: { name: string; current: number }) {
+/** `quiet`: there may be none, and that is no news. */
+function Versions({ name, current, quiet = false }: { name: string; current: number; quiet?: boolean }) {
   const versions = useLoad(`versions ${name}`, (signal) => api.versions(name, signal));
+  if (quiet && !versions.value) return null;
   if (!versions.value) return versions.problem ? <ProblemBox problem={versions.problem} onRetry={versions.reload} /> : <Waiting />;
   return (
     <div className="panel table-wrap scrolls">

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "react";
 import { api, type Json, type Loop, type Run } from "../api";
 import { useEvery, useLoad } from "../api/use";
-import { brief, count, many, words } from "../lib/format";
+import { brief, count, many } from "../lib/format";
+import { reasonWords } from "../lib/loops";
 import { Link, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
 import { money, tokens } from "../lib/usage";
@@ -13,6 +14,7 @@ import { ProgressStrip } from "../parts/strip";
 import { useTold } from "./loop/told";
 import { TurnList } from "./loop/turns";
 import { RestartDialog, RetryDialog } from "./run/actions";
+import { findStep } from "./run/side";
 
 export default function LoopView({ run: id, path }: { run: string; path: string }) {
   const { query } = usePlace();
@@ -28,6 +30,8 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
     strip.reload();
     run.reload();
   });
+  // Why a loop ended says nothing of how its step did: one whose turns have failed may have gone through all of them.
+  const step = useLoad(loop.value !== null && !open ? `loop step ${id} ${path}` : null, (signal) => findStep(id, path, signal));
   const told = useTold(id, path, loop.value !== null && loop.value.cost !== undefined && loop.value.cost !== null, turns);
   const [retrying, setRetrying] = useState(false);
   const [restart, setRestart] = useState<string | null>(null);
@@ -45,7 +49,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
       </nav>
       {loop.problem ? <ProblemBox problem={loop.problem} onRetry={loop.reload} /> : null}
       {loop.value ? (
-        <Summary loop={loop.value} run={run.value} open={open} onRetry={() => setRetrying(true)} />
+        <Summary loop={loop.value} run={run.value} status={loopStatus(loop.value, run.value, open, step.value?.status ?? null)} onRetry={() => setRetrying(true)} />
       ) : loop.problem ? null : (
         <Waiting lines={2} />
       )}
@@ -100,7 +104,7 @@ function Crumbs({ id, path }: { id: string; path: string }) {
   );
 }
 
-function Summary({ loop, run, open, onRetry }: { loop: Loop; run: Run | null; open: boolean; onRetry(): void }) {
+function Summary({ loop, run, status, onRetry }: { loop: Loop; run: Run | null; status: string; onRetry(): void }) {
   const ended = loop.live?.ended ?? loop.turns;
   const failed = loop.live?.failed ?? loop.failed;
   const cost = money(loop.cost) ?? money(loop.usage ?? undefined);
@@ -111,7 +115,7 @@ function Summary({ loop, run, open, onRetry }: { loop: Loop; run: Run | null; op
       <div className="row wraps">
         <h1 className="path wrap">{loop.loop}</h1>
         {loop.kind ? <span className="tag">{loop.kind}</span> : null}
-        <Pill status={loopStatus(loop, run, open)} />
+        <Pill status={status} />
         <span className="grow" />
         {run && hasEnded(run.status) && run.status !== "succeeded" ? (
           <Button icon="retry" look="primary" onClick={onRetry}>
@@ -133,7 +137,7 @@ function Summary({ loop, run, open, onRetry }: { loop: Loop; run: Run | null; op
         </div>
         <div>
           <dt>{loop.reason ? "Ended by" : "Under way"}</dt>
-          <dd>{loop.reason ? words(loop.reason) : loop.live ? many(Math.max(0, loop.live.begun - loop.live.ended), "turn") : "–"}</dd>
+          <dd>{loop.reason ? reasonWords(loop.reason) : loop.live ? many(Math.max(0, loop.live.begun - loop.live.ended), "turn") : "–"}</dd>
         </div>
         {cost !== null ? (
           <div>
@@ -158,9 +162,12 @@ function Summary({ loop, run, open, onRetry }: { loop: Loop; run: Run | null; op
   );
 }
 
-function loopStatus(loop: Loop, run: Run | null, open: boolean): string {
+export function loopStatus(loop: Loop, run: Run | null, open: boolean, step: string | null): string {
   if (loop.status) return loop.status;
   if (open) return run && run.status !== "running" ? run.status : "running";
+  const known = run?.steps?.[loop.loop]?.status ?? step;
+  if (known) return known;
   if (loop.reason === "failed" || loop.reason === "timeout" || loop.reason === "cancelled") return loop.reason === "timeout" ? "timed_out" : loop.reason;
-  return loop.reason ? "succeeded" : (run?.status ?? "succeeded");
+  // Nobody knows yet; nothing is said to have gone well that may not have.
+  return loop.failed > 0 ? "failed" : loop.reason ? "succeeded" : (run?.status ?? "succeeded");
 }

@@ -3,13 +3,15 @@
 import { lazy, useCallback, useEffect, useState } from "react";
 import { api, type Event, type GraphNode, type Run, type RunSummary } from "../api";
 import { useFollow, useLoad, useThrottled } from "../api/use";
-import { count, words } from "../lib/format";
+import { count } from "../lib/format";
 import { useKeys } from "../lib/keys";
+import { loopOf } from "../lib/paths";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
+import { money, tokens } from "../lib/usage";
 import { Icon } from "../parts/icons";
 import { Ago, Copy, Pill, ProblemBox, Status, Tabs, Took, Waiting } from "../parts/small";
-import { RunActions } from "./run/actions";
+import { RestartDialog, RunActions } from "./run/actions";
 import { RunData } from "./run/data";
 import { RunDefinition } from "./run/definition";
 import { RunEvents } from "./run/events";
@@ -89,7 +91,7 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
           ) : tab === "loops" ? (
             <LoopsTab id={id} round={round} />
           ) : tab === "events" ? (
-            <RunEvents run={value} />
+            <RunEvents key={query.get("place") ?? ""} run={value} />
           ) : tab === "data" ? (
             <RunData run={value} />
           ) : tab === "definition" ? (
@@ -198,14 +200,17 @@ function ChildLink({ child }: { child: string | RunSummary }) {
 function UsageLine({ run }: { run: Run }) {
   const usage = run.usage;
   if (!usage || typeof usage !== "object") return null;
-  const shown = Object.entries(usage).filter((entry): entry is [string, number] => typeof entry[1] === "number" && entry[1] > 0);
-  if (shown.length === 0) return null;
-  return <span title={JSON.stringify(usage)}>{shown.slice(0, 3).map(([key, value]) => `${words(key)} ${/usd|cost/.test(key) ? value.toFixed(4) : count(value)}`).join(" · ")}</span>;
+  const [used, cost] = [tokens(usage), money(usage)];
+  const said = [used ? `${count(used)} tokens` : "", cost ? `$${cost.toFixed(cost < 1 ? 4 : 2)}` : ""].filter(Boolean);
+  if (said.length === 0) return null;
+  return <span title={JSON.stringify(usage)}>{said.join(" · ")}</span>;
 }
 
 function RunErrorBox({ run }: { run: Run }) {
   const error = run.error;
+  const [restarting, setRestarting] = useState(false);
   if (!error) return null;
+  const turn = error.path ? loopOf(error.path) : null;
   return (
     <div className="problem run-error" role="note">
       <div className="problem-text">
@@ -225,8 +230,12 @@ function RunErrorBox({ run }: { run: Run }) {
               line {error.position.line}, column {error.position.column} of the definition
             </Link>
           ) : null}
+          {turn ? <Link to={to(["runs", run.run, "loop"], { path: turn.loop, turn: turn.turn })}>turn {count(turn.turn)} of {turn.loop}</Link> : null}
+          {turn ? <Link to={to(["runs", run.run, "loop"], { path: turn.loop, failed: true })}>all its failed turns</Link> : null}
+          {error.path && hasEnded(run.status) ? <button type="button" className="more-link flat" onClick={() => setRestarting(true)}>restart here</button> : null}
         </p>
       </div>
+      {restarting && error.path ? <RestartDialog id={run.run} from={error.path} onClose={() => setRestarting(false)} /> : null}
     </div>
   );
 }

@@ -2,10 +2,10 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, asProblem, type Problem, type RunSummary } from "../api";
+import { api, asProblem, type Problem, type RunSummary, type StatusCount } from "../api";
 import { isAborted } from "../api/client";
-import { useFollow, useLoad } from "../api/use";
-import { brief, words } from "../lib/format";
+import { useFollow, useLoad, useThrottled } from "../api/use";
+import { brief, count, words } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { RUN_STATUSES, tone } from "../lib/status";
@@ -73,7 +73,7 @@ export function Runs() {
             called by <span className="mono small">{filter.parent}</span> <Icon name="close" size={11} />
           </button>
         ) : null}
-        <StatusChips chosen={filter.status} />
+        <StatusChips chosen={filter.status} counts={list.counts} />
       </div>
       {list.problem ? <ProblemBox problem={list.problem} onRetry={list.reload} /> : null}
       {list.items === null ? (
@@ -106,24 +106,36 @@ export function Live({ link }: { link: string }) {
   );
 }
 
-function StatusChips({ chosen }: { chosen: string }) {
+function StatusChips({ chosen, counts }: { chosen: string; counts: StatusCount[] | null }) {
+  const known = counts ?? [];
+  const all: StatusCount | null = counts === null ? null : { status: "", runs: known.reduce((sum, one) => sum + one.runs, 0), more: known.some((one) => one.more) };
+  // Where nothing is rare, only what is there or chosen is worth its room.
+  const shown = RUN_STATUSES.filter((status) => USUAL.has(status) || status === chosen || known.some((one) => one.status === status));
   return (
     <div className="chips" role="group" aria-label="Status">
       <button type="button" className="chip" aria-pressed={chosen === ""} onClick={() => setQuery({ status: "" })}>
-        All
+        All <Many count={all} />
       </button>
-      {RUN_STATUSES.map((status) => (
+      {shown.map((status) => (
         <button key={status} type="button" className={`chip tone-${tone(status)}`} aria-pressed={chosen === status} onClick={() => setQuery({ status: chosen === status ? "" : status })}>
           <Mark status={status} size={14} />
-          {words(status)}
+          {words(status)} <Many count={known.find((one) => one.status === status) ?? null} />
         </button>
       ))}
     </div>
   );
 }
 
+const USUAL = new Set<string>(["running", "waiting", "succeeded", "failed", "cancelled"]);
+
+function Many({ count: told }: { count: StatusCount | null }) {
+  if (told === null || told.runs === 0) return null;
+  return <span className="number" title={told.more ? "at least: older runs were not counted" : undefined}>{count(told.runs)}{told.more ? "+" : ""}</span>;
+}
+
 interface RunList {
   items: RunSummary[] | null;
+  counts: StatusCount[] | null;
   more: boolean;
   problem: Problem | null;
   link: string;
@@ -157,6 +169,12 @@ function useRuns(filter: Filter): RunList {
     );
     return () => abort.abort();
   }, [ask, round]);
+  const counts = useLoad(`counts ${JSON.stringify({ ...ask, status: "" })}`, (signal) => {
+    const { status, limit, ...rest } = ask;
+    void [status, limit];
+    return api.counts(rest, signal);
+  });
+  const recount = useThrottled(counts.reload, 1000);
   const reload = useCallback(() => setRound((old) => old + 1), []);
   const loadMore = useCallback(() => {
     if (next === null || busy.current) return;
@@ -174,14 +192,20 @@ function useRuns(filter: Filter): RunList {
     );
   }, [ask, next]);
   const link = useFollow("/runs/changes", {
-    onAgain: reload,
+    onAgain: () => {
+      reload();
+      recount();
+    },
     onMessages: (messages) => {
       if (messages.some((message) => message.event === "resync")) reload();
+      recount();
+      const gone = new Set(messages.filter((message) => message.event === "removed").map((message) => (JSON.parse(message.data) as { run: string }).run));
+      if (gone.size > 0) setItems((old) => old && old.filter((run) => !gone.has(run.run)));
       const changes = messages.filter((message) => message.event === "run").map((message) => JSON.parse(message.data) as RunSummary);
       if (changes.length > 0) setItems((old) => (old === null ? old : changes.reduce((list, run) => placed(list, run, filter, next === null), old)));
     },
   });
-  return { items, more: next !== null, problem, link, reload, loadMore };
+  return { items, counts: counts.value?.items ?? null, more: next !== null, problem, link, reload, loadMore };
 }
 
 function merged(old: RunSummary[], more: RunSummary[]): RunSummary[] {

@@ -49,6 +49,40 @@ export const CASES = {
     await page.locator(`a.run-row[href$="${run}"]`, { hasText: "cancelled" }).waitFor();
   },
 
+  async "runs: chips count, a wait is listed at once, and follow what happens"({ page, open, start, api }) {
+    await open("/runs?definition=signalled");
+    await page.getByText("Live").waitFor();
+    const waiting = page.locator(".chips").getByRole("button", { name: "waiting" });
+    const number = async () => Number(((await waiting.locator(".number").count()) && (await waiting.locator(".number").textContent())) || 0);
+    const before = await number();
+    const began = Date.now();
+    const run = await start("signalled");
+    await page.locator(`a.run-row[href$="${run}"]`, { hasText: "waiting" }).waitFor({ timeout: 5000 });
+    holds(Date.now() - began < 5000, "not only when it leaves memory");
+    await until("one more", async () => (await number()) === before + 1, 5000);
+    await api("POST", `/runs/${run}/signal`, { name: "paid" });
+    await page.locator(`a.run-row[href$="${run}"]`, { hasText: "succeeded" }).waitFor();
+    await until("one less", async () => (await number()) === before, 5000);
+  },
+
+  async "runs: one that has ended is removed after a question, and leaves every list"({ page, open, fresh, start, server, api }) {
+    const run = await start("signalled");
+    await api("POST", `/runs/${run}/signal`, { name: "paid" });
+    await until("its end", async () => (await api("GET", `/runs/${run}`)).status === "succeeded");
+    const other = await fresh();
+    await other.goto(`${server.address}/runs#token=${server.token}`);
+    await other.getByText("Live").waitFor();
+    await other.locator(`a.run-row[href$="${run}"]`).waitFor();
+    await open(`/runs/${run}`);
+    await button(page, "Remove").click();
+    await button(page.getByRole("dialog"), "Back").click();
+    await button(page, "Remove").click();
+    await button(page.getByRole("dialog"), "Remove the run").click();
+    await page.getByRole("heading", { name: "Runs" }).waitFor();
+    await other.locator(`a.run-row[href$="${run}"]`).waitFor({ state: "detached" });
+    equal(await page.locator(`a.run-row[href$="${run}"]`).count(), 0, "it is gone");
+  },
+
   async "runs: one is started with a form, and runs"({ page, open }) {
     await open("/runs");
     await page.getByRole("heading", { name: "Runs" }).waitFor();
@@ -200,6 +234,124 @@ export const CASES = {
     await page.locator(".run-facts", { hasText: "restarts" }).waitFor();
   },
 
+  async "a step of one turn among very many shows what came out, and its events alone"({ page, open, ended }) {
+    const step = (turn) => `/runs/${ended.many}/timeline?step=${encodeURIComponent(`count[${turn}].add`)}`;
+    const side = page.locator(".side");
+    // Not at hand any more, but in the journal: it is looked for.
+    await open(step(1000));
+    await side.locator(".status", { hasText: "succeeded" }).waitFor({ timeout: 30_000 });
+    await side.locator(".json-box", { hasText: "1001" }).waitFor({ timeout: 30_000 });
+    await link(side, "Events").click();
+    await page.locator(".chip", { hasText: "count[1000].add" }).waitFor();
+    await page.locator(".event-row", { hasText: "step.done" }).waitFor({ timeout: 60_000 });
+    equal(await page.locator(".event-row", { hasText: "step." }).count(), 2, "of this step alone");
+    await page.locator(".chip", { hasText: "count[1000].add" }).click();
+    await page.locator(".event-row", { hasText: "count[" }).nth(5).waitFor();
+    // Of so many turns no single events are told: there is the turn.
+    await open(step(96_000));
+    await side.getByText("No events of this step are kept").waitFor({ timeout: 30_000 });
+    await side.locator(".json-box", { hasText: "96001" }).waitFor();
+  },
+
+  async "a definition is removed after a question; its runs keep their version"({ page, open, start, api }) {
+    await api("POST", "/definitions", { source: DEFINITIONS.signalled.replace('"signalled"', '"leaving"') });
+    const run = await start("leaving");
+    await open("/definitions/leaving");
+    await button(page, "Remove").click();
+    await button(page.getByRole("dialog"), "Remove the definition").click();
+    await page.getByRole("heading", { name: "Definitions" }).waitFor();
+    await link(page, "rows").waitFor();
+    equal(await link(page, "leaving").count(), 0, "it is gone");
+    await api("POST", `/runs/${run}/signal`, { name: "paid" });
+    await open(`/runs/${run}/definition`);
+    await page.locator(".pill", { hasText: "succeeded" }).waitFor();
+    await page.locator(".code-view", { hasText: "paid" }).waitFor();
+    await open("/definitions/leaving?version=1");
+    await page.getByText("nothing starts it any more").waitFor();
+  },
+
+  async "tokens: one is made, shown once, refused more than it may, and revoked"({ page, open, fresh, server }) {
+    await open("/tokens");
+    await button(page, "Make a token").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name").fill("night shift");
+    await button(dialog, "Make it").click();
+    await dialog.getByText("shown this once").waitFor();
+    const token = await dialog.locator("code").textContent();
+    holds(/^wl_/.test(token), "a token");
+    await button(dialog, "Done").click();
+    const row = page.locator("tr", { hasText: "night shift" });
+    await row.getByText("read").waitFor();
+    equal(await page.getByText(token).count(), 0, "it is not shown again");
+    const reader = await fresh();
+    await reader.goto(`${server.address}/tokens#token=${token}`);
+    await reader.locator(".problem", { hasText: "scope" }).waitFor();
+    await row.getByRole("button", { name: "Revoke" }).click();
+    await button(page.getByRole("dialog"), "Revoke it").click();
+    await row.waitFor({ state: "detached" });
+    await reader.reload();
+    await reader.getByLabel("Token").waitFor();
+  },
+
+  async "the audit log: who did what, newest first, and what was refused"({ page, open, start, api }) {
+    const run = await start("signalled");
+    await api("DELETE", `/runs/${run}`).catch(() => {});
+    await api("POST", `/runs/${run}/cancel`, {});
+    await open("/audit");
+    const lines = page.locator("tbody tr");
+    await lines.filter({ hasText: `POST /runs/${run}/cancel` }).getByText("done").waitFor();
+    await lines.filter({ hasText: `DELETE /runs/${run}` }).getByText("refused 409").waitFor();
+    await lines.filter({ hasText: `DELETE /runs/${run}` }).getByRole("button").click();
+    await page.locator(".json-box", { hasText: "hash" }).waitFor();
+    await page.getByPlaceholder("Who or what").fill("cancel");
+    await lines.filter({ hasText: "DELETE" }).first().waitFor({ state: "detached" });
+  },
+
+  async "triggers: a schedule is added, turned off and on, changed and removed"({ page, open }) {
+    await open("/triggers");
+    await button(page, "Add a schedule").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Definition").selectOption("rows");
+    await dialog.getByLabel("Name of the trigger").fill("nightly");
+    await dialog.getByLabel("Times").fill("0 25 * * *");
+    await dialog.getByLabel("Time zone").fill("Europe/Berlin");
+    await button(dialog, "Add it").click();
+    await dialog.locator(".problem").waitFor();
+    await dialog.getByLabel("Times").fill("0 3 * * *");
+    await button(dialog, "Add it").click();
+    const row = page.locator("tr", { hasText: "nightly" });
+    await row.getByText("0 3 * * * Europe/Berlin").waitFor();
+    await row.getByText(/^in \d+[hm]/).waitFor();
+    await row.getByRole("button", { name: "Turn off" }).click();
+    await row.getByText("off", { exact: true }).waitFor();
+    await row.getByRole("button", { name: "Turn on" }).click();
+    await row.getByText("on", { exact: true }).waitFor();
+    await row.getByRole("button", { name: "Settings" }).click();
+    await dialog.getByLabel("Times").fill("30 4 * * *");
+    await button(dialog, "Save").click();
+    await row.getByText("30 4 * * *").waitFor();
+    await row.getByRole("button", { name: "Remove" }).click();
+    await button(dialog, "Remove it").click();
+    await row.waitFor({ state: "detached" });
+  },
+
+  async "triggers: a webhook is told where its secret is, never the secret"({ page, open, api }) {
+    await api("POST", "/definitions", { source: DEFINITIONS.called });
+    await open("/triggers");
+    const row = page.locator("tr", { hasText: "called" });
+    await row.getByText("by token").waitFor();
+    await row.getByRole("button", { name: "Settings" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("A caller proves who it is by").selectOption("signature");
+    await dialog.getByLabel("Where the secret is").fill("whsec_c2VjcmV0");
+    await button(dialog, "Save").click();
+    await dialog.locator(".problem", { hasText: "not a reference" }).waitFor();
+    await dialog.getByLabel("Where the secret is").fill("env:WINDLASS_TEST_HOOK");
+    await dialog.getByLabel("Signed as").selectOption("github");
+    await button(dialog, "Save").click();
+    await row.getByText("by signature (github)").waitFor();
+  },
+
   async "definitions: list, source, graph, parameters, versions"({ page, open }) {
     await open("/definitions");
     await link(page, "rows").click();
@@ -285,7 +437,7 @@ export const CASES = {
 
   async "360 pixels are enough for every view"({ page, open, ended }) {
     await page.setViewportSize({ width: 360, height: 740 });
-    const views = ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/about"];
+    const views = ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
     for (const view of views) {
       await open(view);
       await page.locator(".page").first().waitFor();

@@ -13,7 +13,7 @@ const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/ch
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 /** Loops of the tests are longer than what is usual, and all their turns are kept. */
-const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURNS: "100000" };
+const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURNS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
 
 /** Starts the program on a free port, in a folder of its own. */
 export async function startServer(program, more = []) {

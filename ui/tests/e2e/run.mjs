@@ -56,7 +56,7 @@ async function one(name, test, given) {
     page.on("console", (message) => {
       // The content security policy speaks here, and so does React.
       const text = message.text();
-      if (message.type() === "error" && !/status of 401|ERR_INTERNET_DISCONNECTED|ERR_NETWORK|Failed to fetch/.test(text)) problems.push(`in the console: ${text}`);
+      if (message.type() === "error" && !/status of (401|403|409|422)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK|Failed to fetch/.test(text)) problems.push(`in the console: ${text}`);
     });
     page.on("request", (request) => {
       const url = request.url();

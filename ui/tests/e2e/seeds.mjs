@@ -59,6 +59,8 @@ export const DEFINITIONS = {
 
   signalled: plain("signalled", { paid: { type: "wait", inputs: { signal: { name: "paid" } } } }),
 
+  called: plain("called", { keep: { type: "Compose", inputs: "called" } }, { triggers: { call: { type: "request" } } }),
+
   payment: plain("payment", {
     ask: {
       type: "approval",

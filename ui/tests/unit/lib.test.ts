@@ -7,7 +7,8 @@ import { panned, ticks, zoomed } from "../../src/lib/timeline";
 import { money, tokens } from "../../src/lib/usage";
 import { reference } from "../../src/parts/json";
 import { isMany, outermostLoop, stands } from "../../src/lib/loops";
-import { justBefore } from "../../src/views/loop";
+import { justBefore, loopStatus } from "../../src/views/loop";
+import { around } from "../../src/views/run/timeline";
 import { gathered } from "../../src/views/loop/told";
 import { verdictWords } from "../../src/views/loop/turns";
 import { placed } from "../../src/views/runs";
@@ -195,5 +196,22 @@ describe("what a start is given", () => {
   it("is typed by the parameters", () => {
     expect(formInput(parameters, { n: "3", s: "3", l: "" })).toEqual({ n: 3, s: "3" });
     expect(() => formInput(parameters, { n: "three" })).toThrow("n: this is no integer");
+  });
+});
+
+describe("a loop", () => {
+  const loop = { loop: "numbers", turns: 6, failed: 2, reason: "items" };
+  it("is not said to have gone well when its turns have failed", () => {
+    expect(loopStatus(loop, null, false, null)).toBe("failed");
+    expect(loopStatus(loop, null, false, "succeeded")).toBe("succeeded");
+    expect(loopStatus({ ...loop, failed: 0 }, null, false, null)).toBe("succeeded");
+    expect(loopStatus({ ...loop, reason: "timeout" }, null, false, null)).toBe("timed_out");
+  });
+  it("and whatever is around a chosen step are opened", () => {
+    expect(around("a[3].b.c")).toEqual(["a", "a[3]", "a[3].b"]);
+    expect(around("a")).toEqual([]);
+  });
+  it("whose judge has failed says why", () => {
+    expect(verdictWords({ error: { code: "NoResult", message: "it never called" } })).toBe("no verdict: it never called");
   });
 });

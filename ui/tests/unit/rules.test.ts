@@ -55,7 +55,7 @@ describe("colours", () => {
     const text = readFileSync(join(root, "src/styles/tokens.css"), "utf8");
     const blocks = [...text.matchAll(/:root[^{]*\{([^}]*)\}/g)].map((match) => Object.fromEntries([...(match[1] ?? "").matchAll(/--([a-z-]+):\s*(#[0-9a-f]{6})/g)].map((one) => [one[1] ?? "", one[2] ?? ""])));
     for (const tokens of blocks) {
-      for (const name of ["text", "muted", "accent", "good", "bad", "live", "wait", "warn", "calm", "string", "numeral", "word"]) {
+      for (const name of ["text", "muted", "faint", "accent", "good", "bad", "live", "wait", "warn", "calm", "string", "numeral", "word"]) {
         for (const ground of ["ground", "surface", "sunken"]) expect(contrast(tokens[name] ?? "", tokens[ground] ?? ""), `${name} on ${ground}`).toBeGreaterThan(4.4);
       }
       for (const name of ["good", "bad", "live", "wait", "warn"]) expect(contrast(tokens[name] ?? "", tokens[`${name}-soft`] ?? ""), `${name} on its own ground`).toBeGreaterThan(4.3);

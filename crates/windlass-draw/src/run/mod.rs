@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
-use windlass_core::plan::Plan;
+use windlass_core::plan::{NodeKind, Plan};
 use windlass_core::{Event, Status};
 use windlass_value::{Timestamp, Value};
 
@@ -78,6 +78,8 @@ pub struct RunDrawing {
     causes: BTreeMap<(Cause, Key, Arc<str>), u64>,
     /// What the plan's events are for.
     roles: BTreeMap<String, EventRole>,
+    /// Steps that do nothing but wait.
+    waiters: BTreeSet<Arc<str>>,
     /// Tokens that wait for a worker, by place.
     queued: BTreeMap<Arc<str>, u64>,
     /// What somebody outside was asked for, by which step run.
@@ -113,8 +115,11 @@ impl RunDrawing {
                 });
             }
         }
+        let waits = plan.nodes.iter().filter(|node| matches!(node.kind, NodeKind::Wait(_)));
+        let waiters = waits.map(|node| node.name.clone()).collect();
         RunDrawing {
             sheet,
+            waiters,
             name: None,
             now: None,
             most: NODES_MAX,
@@ -287,10 +292,14 @@ impl RunDrawing {
         let Some(key) = self.key(event) else { return };
         let is_place = self.places.get(&key.1) == Some(&key.1);
         let firing = number_of(&event.data, "firing").or(key.0);
+        let waits = self.waiters.contains(event.path.rsplit('.').next().unwrap_or_default());
         let facts = self.told(&key, event);
         match what {
             "started" => {
                 facts.begun(event.at);
+                if waits {
+                    facts.goes_on(State::Waiting);
+                }
                 facts.runs_for(text_of(&event.data, "token"));
                 facts.firing = key.0;
                 facts.worker = number_of(&event.data, "worker").filter(|_| key.0.is_some());

@@ -38,7 +38,7 @@ impl<A: Adapter> Durable<A> {
         buffer.extend(turns);
         Durable {
             inner,
-            post: Post::new(options, state.ticks).going_on(state),
+            post: Post::new(options, state.ticks).going_on(state).listing_waits(),
             pending: Vec::new(),
             pending_since: None,
             turns: buffer,

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use windlass_core::state::{Form, Phase};
 use windlass_core::{Command, EffectKey, Limits, Output, State, Status, TaskOutcome, Tick, TickKind};
 use windlass_store::{GroupWriter, InboxRow, NewRun, RunBatch, RunStatus, StatusChange, Store, Verdict, WaitRow};
-use windlass_value::{BlobHash, Timestamp, Value};
+use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::Next;
@@ -40,6 +40,10 @@ pub(super) struct Post {
     pub committed: u64,
     consumed: Vec<Arc<str>>,
     status: Option<RunStatus>,
+    /// A run that waits is listed so, and can be woken by the store: only one that can be brought back from there.
+    lists_waits: bool,
+    /// When the store would wake the run, if that is known.
+    timer: Option<Option<Timestamp>>,
     /// The count of changes of the run's forms that the store knows of, if it knows them all.
     forms: Option<u64>,
     /// Messages for other runs that go with the next commit.
@@ -54,11 +58,14 @@ pub(super) struct Post {
 
 impl Post {
     pub fn new(options: PostOptions, committed: u64) -> Post {
+        let timer = options.create.is_some().then_some(None);
         Post {
             options,
             committed,
             consumed: Vec::new(),
             status: None,
+            lists_waits: false,
+            timer,
             forms: Some(0),
             messages: Vec::new(),
             unwanted: Vec::new(),
@@ -70,6 +77,11 @@ impl Post {
     /// For a run that goes on from a state. If it was made from that of another run, the store does not know its forms.
     pub fn going_on(mut self, state: &State) -> Post {
         self.forms = Some(state.forms.changes).filter(|_| state.forms.open.is_empty());
+        self
+    }
+
+    pub fn listing_waits(mut self) -> Post {
+        self.lists_waits = true;
         self
     }
 
@@ -108,7 +120,7 @@ impl Post {
 
     /// There is something that the store has not been told.
     pub fn owes(&self, state: &State) -> bool {
-        self.status != Some(standing(state))
+        self.status != Some(self.standing(state))
             || self.forms != Some(state.forms.changes)
             || !(self.consumed.is_empty() && self.messages.is_empty() && self.unwanted.is_empty())
     }
@@ -117,6 +129,7 @@ impl Post {
     pub fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
         RunBatch {
             create: self.options.create.take(),
+            timer: self.timer_change(state),
             status: self.status_change(state),
             waits: self.waits(state),
             blobs,
@@ -137,13 +150,27 @@ impl Post {
     }
 
     fn status_change(&mut self, state: &State) -> Option<StatusChange> {
-        let status = standing(state);
+        let status = self.standing(state);
         if self.status == Some(status) {
             return None;
         }
         self.status = Some(status);
         let result = state.result().map(|_| codec::encode(&FinalReport::of(&self.options.program, state)));
         Some(StatusChange { status, at: state.now, result })
+    }
+
+    fn standing(&self, state: &State) -> RunStatus {
+        standing(state, self.lists_waits, self.options.virtual_time)
+    }
+
+    /// A run that waits is looked for when its time has come, should this process be gone by then. One that is worked on
+    /// must not be: the store is told as often as that changes.
+    fn timer_change(&mut self, state: &State) -> Option<Option<Timestamp>> {
+        if !self.lists_waits {
+            return None;
+        }
+        let wanted = state.next_due().filter(|_| self.standing(state) == RunStatus::Waiting);
+        (self.timer.replace(wanted) != Some(wanted)).then_some(wanted)
     }
 
     /// All open forms, if they are not those that the store knows.
@@ -242,19 +269,29 @@ impl Post {
     }
 }
 
-/// How a run is listed while it is in memory.
-pub(crate) fn standing(state: &State) -> RunStatus {
+/// A delay that is shorter is not worth two changes of the row.
+const LISTED_DELAY: Duration = Duration::from_secs(10);
+
+/// How a run is listed while it is in memory. `lists_waits`: also whether it waits, for somebody or for long; where time is
+/// skipped, nothing takes long.
+pub(crate) fn standing(state: &State, lists_waits: bool, virtual_time: bool) -> RunStatus {
+    let rests = || {
+        let due = state.next_due().map(|at| at.since(state.now));
+        let for_long = !virtual_time && due.is_some_and(|left| left > LISTED_DELAY);
+        state.is_idle() || (for_long && state.calls.is_empty() && state.is_quiet())
+    };
     match &state.phase {
         Phase::Ended(result) => run_status(result.status),
         Phase::Created | Phase::Running if state.held.is_some() => RunStatus::Pending,
         Phase::Created | Phase::Running if state.paused => RunStatus::Paused,
+        Phase::Running if lists_waits && rests() => RunStatus::Waiting,
         Phase::Created | Phase::Running => RunStatus::Running,
     }
 }
 
 /// How it is listed when it has left memory, in the middle.
 pub(crate) fn resting(state: &State) -> RunStatus {
-    match standing(state) {
+    match standing(state, false, false) {
         RunStatus::Running => RunStatus::Waiting,
         other => other,
     }

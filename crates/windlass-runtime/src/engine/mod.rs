@@ -330,6 +330,11 @@ impl Engine {
         self.inner.names().insert(name.clone(), plan);
     }
 
+    /// Calls of this name mean nothing any more; what was compiled with it goes on.
+    pub fn forget_name(&self, name: &str) {
+        self.inner.names().remove(name);
+    }
+
     /// Keeps a plan so that runs can be started with it.
     pub fn add_plan(&self, mut plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
         plan.limits.get_or_insert_with(|| self.inner.limits.clone());

@@ -137,6 +137,7 @@ impl Inner {
             report: None,
             program: program.clone(),
             virtual_time,
+            kept: self.keep == Keep::Journal,
             taken,
             told: None,
         };
@@ -199,6 +200,8 @@ struct Hosted<A> {
     begun: Option<oneshot::Sender<()>>,
     report: Option<FinalReport>,
     virtual_time: bool,
+    /// It has a journal, and is listed as waiting when it waits.
+    kept: bool,
     taken: Option<Arc<Taken>>,
     /// The status that whoever listens was told last.
     told: Option<RunStatus>,
@@ -226,7 +229,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }
-        self.tell(standing(state));
+        self.tell(standing(state, self.kept, self.virtual_time));
         if state.result().is_some() {
             self.report = Some(FinalReport::of(&self.program, state));
         }

@@ -132,7 +132,7 @@ impl Engine {
             unless: how.parent.as_ref().map(|(parent, _)| codec::call_off_id(parent)),
             options: codec::encode(&how),
         };
-        let status = standing(&state);
+        let status = standing(&state, false, false);
         let (body, state_hash) = codec::state_bytes(&state);
         let journaled = !how.unkept;
         let batch = RunBatch {

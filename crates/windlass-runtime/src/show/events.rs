@@ -88,6 +88,22 @@ pub fn newest_event(store: &dyn StoreRead, row: &RunRow) -> Result<u64, StoreErr
     Ok(0)
 }
 
+/// The number of an event before a time, near the first one at or after it: the journal is halved, as its times only grow.
+pub fn last_before(store: &dyn StoreRead, row: &RunRow, time: Timestamp) -> Result<u64, RuntimeError> {
+    let (mut low, mut high) = (0, newest_event(store, row)?);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some(found) = store.journal_by_event(&row.run, middle + 1, 1)?.into_iter().next() else { break };
+        let entries: Vec<TickEntry> = codec::decode(&found.body, "the journal")?;
+        let last = entries.iter().flat_map(|entry| &entry.events).last();
+        match last.map(|last| (last.seq, last.at)) {
+            Some((seq, at)) if at < time => low = seq.max(middle + 1),
+            _ => high = middle.min(found.first_event.saturating_sub(1)),
+        }
+    }
+    Ok(low)
+}
+
 /// The contract's object: the five fixed fields, then the event's own beside them.
 pub fn event_value(run: &str, piece: &Piece) -> Value {
     match piece {

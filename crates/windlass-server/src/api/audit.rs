@@ -30,6 +30,8 @@ pub struct Lines {
     items: Vec<serde_json::Value>,
     /// For `after`, if there are more.
     next: Option<u64>,
+    /// The number of the newest line of all: the newest hundred are those after that minus a hundred.
+    last: u64,
 }
 
 /// What was changed, by whom, oldest first.
@@ -41,12 +43,12 @@ pub async fn lines(
     Query(asked): Query<Asked>,
 ) -> Result<Json<Lines>, Problem> {
     let Some(directory) = app.audit.directory().map(std::path::Path::to_owned) else {
-        return Ok(Json(Lines { items: Vec::new(), next: None }));
+        return Ok(Json(Lines { items: Vec::new(), next: None, last: 0 }));
     };
     let (after, limit) = (asked.after.unwrap_or(0), asked.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX));
     let read = tokio::task::spawn_blocking(move || audit::page(&directory, after, limit)).await;
     match read.map_err(std::io::Error::other).flatten() {
-        Ok(page) => Ok(Json(Lines { items: page.items, next: page.next })),
+        Ok(page) => Ok(Json(Lines { items: page.items, next: page.next, last: page.last })),
         Err(error) => {
             let detail = format!("the audit log could not be read: {error}");
             Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, detail))

@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_runtime::show::loops_of;
-use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, is_run_id, new_run_id};
+use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, new_run_id};
 use windlass_value::Value;
 
-use super::take::{IdempotencyKey, Json, MaybeJson, RunId};
+use super::take::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
 use crate::auth::{Allowed, Control, Identity};
 use crate::problem::codes;
 use crate::{App, Problem};
@@ -279,9 +279,10 @@ fn request_id(kind: &str, who: &Identity, key: Option<String>, own: Option<Strin
 
 fn new_id(id: Option<String>) -> Result<Option<String>, Problem> {
     match id {
-        Some(id) if !is_run_id(&id) => {
-            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
-                .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run"))
+        Some(id) if !is_new_run_id(&id) => {
+            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
+                "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
+            ))
         }
         id => Ok(id),
     }

@@ -142,6 +142,9 @@ pub struct DefinitionDetail {
     pub registered_at: String,
     pub by: String,
     pub enabled: bool,
+    /// Nothing starts it any more since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub parameters: Vec<ParameterInfo>,
     pub triggers: Vec<TriggerInfo>,
@@ -296,7 +299,7 @@ pub async fn versions(
 ) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
     let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
     app.at_store(move |app| {
-        let current = find(app, &name)?.current.version;
+        let current = find_any(app, &name)?.current.version;
         let before = query.before.unwrap_or(u64::MAX);
         let mut found = app.definitions.versions(app.store.as_ref(), &name, before, limit + 1)?;
         let more = found.len() > limit as usize;
@@ -465,6 +468,7 @@ fn detail(app: &App, name: &str, number: Option<u64>) -> Result<DefinitionDetail
         registered_at: version.registered_at.to_string(),
         by: version.by.to_string(),
         enabled: definition.enabled,
+        removed_at: definition.removed_at.map(|at| at.to_string()),
         labels: version.labels,
         parameters: ParameterInfo::all(plan),
         triggers: plan.triggers.iter().map(trigger).collect(),
@@ -477,7 +481,16 @@ pub fn find(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
     app.definitions.get(name).ok_or_else(|| unknown(app, name))
 }
 
-fn unknown(app: &App, name: &str) -> Problem {
+/// The same, or one that was removed: runs of it may still be there.
+fn find_any(app: &App, name: &str) -> Result<Arc<Definition>, Problem> {
+    app.definitions.get(name).or_else(|| app.definitions.removed(name)).ok_or_else(|| unknown(app, name))
+}
+
+pub fn unknown(app: &App, name: &str) -> Problem {
+    if let Some(at) = app.definitions.removed(name).and_then(|definition| definition.removed_at) {
+        let problem = Problem::not_found(format!("the definition `{name}` was removed at {at}"));
+        return problem.hint("POST /api/v1/definitions registers it again; its versions can still be looked at");
+    }
     let names = app.definitions.names();
     let problem = Problem::not_found(format!("there is no definition `{name}`"));
     match did_you_mean(name, names.iter().map(String::as_str)) {
@@ -492,7 +505,7 @@ pub fn version_of(
     name: &str,
     number: Option<u64>,
 ) -> Result<(Arc<Definition>, Version, Arc<Program>), Problem> {
-    let definition = find(app, name)?;
+    let definition = if number.is_some() { find_any(app, name) } else { find(app, name) }?;
     let number = number.unwrap_or(definition.current.version);
     let version = app.definitions.version(app.store.as_ref(), name, number)?.ok_or_else(|| {
         Problem::not_found(format!("`{name}` has no version {number}"))

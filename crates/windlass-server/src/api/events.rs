@@ -5,10 +5,11 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use windlass_runtime::show::{Piece, StoredEvents, event_value};
+use windlass_runtime::show::{Piece, StoredEvents, event_value, last_before};
 use windlass_value::Value;
 
 use super::models::{Page, row_of};
+use super::runs::time_of;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
 use crate::streams::{Form, Tail, answer};
@@ -17,6 +18,9 @@ use crate::{App, Problem};
 /// Events in one page.
 const EVENTS: u32 = 200;
 const EVENTS_MAX: u32 = 5_000;
+
+/// Events that are looked at for one page.
+const LOOKED_AT_MAX: u64 = 20_000;
 
 /// Journal rows read at once for a page.
 const ROWS_AT_ONCE: u32 = 16;
@@ -35,12 +39,64 @@ pub struct EventsQuery {
     limit: Option<u32>,
     /// False: a stream ends at the newest event.
     follow: Option<bool>,
+    /// Only events of this place and of what is inside of it: `sync[3].fetch`, or `sync[].fetch` for all turns. Of a page
+    /// only.
+    path: Option<String>,
+    /// Only events of this type, or of several with commas between them. Of a page only.
+    r#type: Option<String>,
+    /// Only events from this time on, RFC 3339. Of a page only.
+    since: Option<String>,
+}
+
+impl EventsQuery {
+    fn is_filtered(&self) -> bool {
+        self.path.is_some() || self.r#type.is_some() || self.since.is_some()
+    }
+}
+
+/// Which events a page has.
+struct Wanted {
+    path: Option<String>,
+    types: Vec<String>,
+}
+
+impl Wanted {
+    fn is_all(&self) -> bool {
+        self.path.is_none() && self.types.is_empty()
+    }
+
+    fn fits(&self, piece: &Piece) -> bool {
+        let Piece::Event(event) = piece else { return true };
+        let inside = |path: &String| is_inside(&event.path, path);
+        let of_type = self.types.is_empty() || self.types.iter().any(|kind| *event.kind == **kind);
+        of_type && self.path.as_ref().is_none_or(inside)
+    }
+}
+
+/// Whether an event's path is at a place or inside of it; `[]` stands for any turn.
+fn is_inside(path: &str, place: &str) -> bool {
+    let mut rest = path;
+    for (at, part) in place.split("[]").enumerate() {
+        if at > 0 {
+            let turn = rest.strip_prefix('[').and_then(|inner| inner.split_once(']'));
+            match turn {
+                Some((number, after)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest = after,
+                _ => return false,
+            }
+        }
+        match rest.strip_prefix(part) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.is_empty() || rest.starts_with(['.', '['])
 }
 
 /// The events of a run.
 ///
 /// `Accept: text/event-stream` gives each as SSE with its number as `id`, `Accept: application/x-ndjson` one a line, anything
-/// else a page. A stream goes on until the run has ended and then says `end`; a quiet one says that it is alive.
+/// else a page, which `path`, `type` and `since` make smaller: it may then be empty and have a `next` all the same, where much
+/// had to be looked at. A stream goes on until the run has ended and then says `end`; a quiet one says that it is alive.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/events", tag = "events",
     params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
@@ -57,8 +113,12 @@ pub async fn events(
     let (kind, form) = match (accept.contains(SSE), accept.contains(LINES)) {
         (true, _) => (SSE, Form::Sse),
         (false, true) => (LINES, Form::Lines),
-        (false, false) => return page(app, run, after, &query).await,
+        (false, false) => return page(app, run, after, query).await,
     };
+    if query.is_filtered() {
+        let problem = Problem::bad_request("`path`, `type` and `since` are for pages; a stream tells everything");
+        return Err(problem.hint("ask without this `Accept`, or leave out what does not fit"));
+    }
     let id = run.clone();
     let row = app.at_store(move |app| Ok(row_of(app, &id)?)).await?;
     // What an ended run has said is all in the store.
@@ -78,24 +138,38 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     number.ok_or_else(|| Problem::bad_request("`Last-Event-ID` is no number of an event"))
 }
 
-async fn page(app: App, run: String, after: u64, query: &EventsQuery) -> Result<Response, Problem> {
+async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, Problem> {
     let limit = page_size(query.limit, EVENTS, EVENTS_MAX)? as usize;
+    let since = time_of("since", query.since)?;
+    let types = query.r#type.iter().flat_map(|words| words.split(',')).map(|word| word.trim().to_owned()).collect();
+    let wanted = Wanted { path: query.path.filter(|path| !path.is_empty()), types };
     let page = app.at_store(move |app| {
         let row = row_of(app, &run)?;
+        let after = match since {
+            Some(since) => after.max(last_before(app.store.as_ref(), &row, since)?),
+            None => after,
+        };
         let mut events = StoredEvents::new(row.run.clone(), after);
         let mut pieces: Vec<Piece> = Vec::new();
-        while pieces.len() <= limit {
-            let more = events.read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
-            if more.is_empty() {
-                break;
-            }
-            pieces.extend(more);
+        let mut more = true;
+        // What does not fit is looked at, too: after so much of it whoever asks goes on by itself.
+        while more && pieces.len() <= limit && events.seen().saturating_sub(after) < LOOKED_AT_MAX {
+            // Where only some are wanted, a row may be all that is: it holds up to thousands.
+            let rows = if wanted.is_all() { ROWS_AT_ONCE } else { 1 };
+            let read = events.read_rows(app.store.as_ref(), rows)?;
+            more = !read.is_empty();
+            let in_time =
+                |piece: &Piece| !matches!((piece, since), (Piece::Event(event), Some(since)) if event.at < since);
+            pieces.extend(read.into_iter().filter(|piece| wanted.fits(piece) && in_time(piece)));
         }
-        let more = pieces.len() > limit;
+        let cut = pieces.len() > limit;
         pieces.truncate(limit);
-        let next = pieces.last().filter(|_| more).map(|last| Value::from(last.seq()));
+        let next = match cut {
+            true => pieces.last().map(Piece::seq),
+            false => Some(events.seen()).filter(|_| more),
+        };
         let items = pieces.iter().map(|piece| event_value(&row.run, piece)).collect();
-        Ok(Page::<Value> { items, next })
+        Ok(Page::<Value> { items, next: next.map(Value::from) })
     });
     Ok(axum::Json(page.await?).into_response())
 }
@@ -108,4 +182,29 @@ async fn page(app: App, run: String, after: u64, query: &EventsQuery) -> Result<
     responses((status = 200, description = "a stream without an end", content((String = "text/event-stream")))))]
 pub async fn changes(_: Allowed<Read>, State(app): State<App>) -> Response {
     answer(SSE, app.views.changes.join(&app))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_inside;
+
+    #[test]
+    fn a_place_has_what_is_inside_of_it() {
+        let table = [
+            ("sync[3].fetch", "sync[3].fetch", true),
+            ("sync[3].fetch.call", "sync[3].fetch", true),
+            ("sync[3].fetch", "sync[3]", true),
+            ("sync[3].fetch", "sync", true),
+            ("sync[31].fetch", "sync[3]", false),
+            ("synced", "sync", false),
+            ("sync[3].fetch", "sync[].fetch", true),
+            ("sync[3].fetch[0].x", "sync[].fetch[]", true),
+            ("sync.fetch", "sync[].fetch", false),
+            ("sync[3].fetched", "sync[].fetch", false),
+            ("", "sync", false),
+        ];
+        for (path, place, inside) in table {
+            assert_eq!(is_inside(path, place), inside, "{path} in {place}");
+        }
+    }
 }

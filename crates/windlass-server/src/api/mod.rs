@@ -13,6 +13,7 @@ pub mod journal;
 pub mod loops;
 pub mod models;
 mod ops;
+mod removal;
 pub mod runs;
 pub mod take;
 mod tokens;
@@ -89,7 +90,7 @@ fn of_definitions() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(definitions::register, definitions::list))
         .routes(routes!(definitions::check))
-        .routes(routes!(definitions::get))
+        .routes(routes!(definitions::get, removal::definition))
         .routes(routes!(definitions::versions))
         .routes(routes!(definitions::version))
         .routes(routes!(definitions::graph))
@@ -101,7 +102,8 @@ fn of_runs() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(runs::start, runs::list))
         .routes(routes!(events::changes))
-        .routes(routes!(runs::get))
+        .routes(routes!(runs::counts))
+        .routes(routes!(runs::get, removal::run))
         .routes(routes!(events::events))
         .routes(routes!(graph::graph))
         .routes(routes!(graph::steps))

@@ -7,21 +7,24 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, codec, input_hash, is_run_id};
-use windlass_store::{Parent, RunFilter, RunStatus};
+use windlass_runtime::{RunHandle, RunOptions, RuntimeError, StartOptions, codec, input_hash};
+use windlass_store::{Parent, RunFilter, RunStatus, StatusCount};
 use windlass_syntax::did_you_mean;
 use windlass_value::{BlobHash, Map, Timestamp, Value};
 
 use super::definitions::find;
 use super::detail::{RunDetail, detail_of};
 use super::models::{Page, RunSummary, row_of};
-use super::take::{IdempotencyKey, Json, Query, RunId, check_run_id, page_size, shown};
+use super::take::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, shown};
 use crate::auth::{Allowed, Identity, Read, Run};
 use crate::{App, Problem};
 
 /// Runs in one page.
 const PAGE: u32 = 50;
 const PAGE_MAX: u32 = 500;
+
+/// Runs that are counted of each status.
+const COUNTED: u32 = 1_000;
 
 /// The longest that a start waits for the run's end.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -159,9 +162,10 @@ fn run_id(id: Option<String>, key: Option<String>, who: &Identity) -> Result<Opt
     match (id, key) {
         (Some(_), Some(_)) => Err(Problem::bad_request("`id` and `Idempotency-Key` are both given")
             .hint("each of them makes repeats one: leave one out")),
-        (Some(id), None) if !is_run_id(&id) => {
-            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug()))
-                .hint("up to 128 letters, digits and -_.: but not `last`, which means the newest run"))
+        (Some(id), None) if !is_new_run_id(&id) => {
+            Err(Problem::bad_request(format!("`{}` cannot be the id of a run", id.escape_debug())).hint(
+                "up to 128 letters, digits and -_.: but not `last`, `changes` or `counts`, which mean something else",
+            ))
         }
         (Some(id), None) => Ok(Some(id)),
         (None, Some(key)) => {
@@ -269,6 +273,62 @@ pub async fn list(
     .await
 }
 
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CountsQuery {
+    definition: Option<String>,
+    dialect: Option<String>,
+    /// A part of the run's id or of its definition's name.
+    search: Option<String>,
+    /// Only runs that this run has called.
+    parent: Option<String>,
+    /// Also runs that others have called.
+    #[serde(default)]
+    children: bool,
+    /// Made at this time or later, RFC 3339.
+    since: Option<String>,
+    /// Made before this time, RFC 3339.
+    until: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Counts {
+    /// Only statuses that some run has.
+    pub items: Vec<Count>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Count {
+    pub status: &'static str,
+    pub runs: u64,
+    /// There are older ones that were not looked at: it is at least so many.
+    pub more: bool,
+}
+
+/// How many runs there are of each status.
+///
+/// The newest 1,000 of each status are looked at, or the newest 10,000 of the definition or parent that is named: it costs the
+/// same however many runs there are.
+#[utoipa::path(get, path = "/api/v1/runs/counts", tag = "runs", params(CountsQuery),
+    responses((status = 200, description = "by status", body = Counts),
+        (status = 400, description = "a filter does not fit", body = Problem)))]
+pub async fn counts(
+    _: Allowed<Read>,
+    State(app): State<App>,
+    Query(query): Query<CountsQuery>,
+) -> Result<axum::Json<Counts>, Problem> {
+    let CountsQuery { definition, dialect, search, parent, children, since, until } = query;
+    let query = ListQuery { definition, dialect, search, parent, children, since, until, ..ListQuery::default() };
+    let filter = filter_of(&app, query)?;
+    app.at_store(move |app| {
+        let counts = app.store.counts(&filter, COUNTED)?;
+        let one = |count: StatusCount| Count { status: count.status.as_str(), runs: count.runs, more: count.more };
+        Ok(axum::Json(Counts { items: counts.into_iter().map(one).collect() }))
+    })
+    .await
+}
+
 fn filter_of(app: &App, query: ListQuery) -> Result<RunFilter, Problem> {
     check_run_id("parent", query.parent.as_deref())?;
     check_dialect(app, query.dialect.as_deref())?;
@@ -307,7 +367,7 @@ fn status_of(word: &str) -> Result<RunStatus, Problem> {
     })
 }
 
-fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
+pub fn time_of(name: &str, text: Option<String>) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse_rfc3339(&text);
     time.map(Some).ok_or_else(|| {

@@ -214,6 +214,11 @@ pub fn check_run_id(name: &str, given: Option<&str>) -> Result<(), Problem> {
     }
 }
 
+/// What a new run may be called: what has a route of its own is no run.
+pub fn is_new_run_id(id: &str) -> bool {
+    is_run_id(id) && !matches!(id, "changes" | "counts")
+}
+
 /// `{name}` of the path: a definition. A `/` in it is written `%2F`.
 pub struct Named(pub String);
 

@@ -1,10 +1,10 @@
 //! Lines, page by page. Numbers grow along a file, so a page is found by halving.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
-use super::log::{files, number};
+use super::log::{LINE_BYTES_MAX, files, number};
 
 /// Lines after a number, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -12,11 +12,13 @@ pub struct Page {
     pub items: Vec<serde_json::Value>,
     /// For `after`, if there are more.
     pub next: Option<u64>,
+    /// The number of the newest line of all.
+    pub last: u64,
 }
 
 pub fn page(directory: &Path, after: u64, limit: usize) -> std::io::Result<Page> {
     let files = files(directory)?;
-    let mut page = Page::default();
+    let mut page = Page { last: last_number(&files)?, ..Page::default() };
     // The newest file that begins at or before the line which is wanted.
     let mut from = 0;
     for (index, path) in files.iter().enumerate() {
@@ -55,6 +57,22 @@ fn first_number(path: &Path) -> std::io::Result<Option<u64>> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?).read_until(b'\n', &mut line)?;
     Ok(number(&line))
+}
+
+/// From the end of the newest file that has a line.
+fn last_number(files: &[PathBuf]) -> std::io::Result<u64> {
+    for path in files.iter().rev() {
+        let mut file = File::open(path)?;
+        let length = file.seek(SeekFrom::End(0))?;
+        // The newest line may be under way: the one before it is whole.
+        file.seek(SeekFrom::Start(length.saturating_sub(2 * LINE_BYTES_MAX as u64)))?;
+        let mut end = Vec::new();
+        file.read_to_end(&mut end)?;
+        if let Some(number) = end.split(|byte| *byte == b'\n').rev().find_map(number) {
+            return Ok(number);
+        }
+    }
+    Ok(0)
 }
 
 /// To the beginning of a line that comes at or before the first one after `after`, with few others in between.

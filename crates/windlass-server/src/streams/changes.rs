@@ -52,6 +52,18 @@ impl Changes {
     }
 }
 
+impl Changes {
+    /// A run is not there any more.
+    pub fn tell_removed(&self, run: &str) {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(told) = told.as_ref() {
+            let data = serde_json::json!({ "run": run });
+            // Whoever has just gone need not hear it.
+            let _ = told.send(Bytes::from(format!("event: removed\ndata: {data}\n\n")));
+        }
+    }
+}
+
 pub struct ChangeReader {
     news: broadcast::Receiver<Bytes>,
     heartbeat: Duration,

@@ -130,6 +130,23 @@ pub fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), 
     store.change_records(changes.into()).map(drop)
 }
 
+/// What takes away all that is known of the triggers of a definition.
+pub fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
+    let (of, now) = (key(definition, ""), real_now());
+    let mut changes = Vec::new();
+    for kind in [TRIGGER, FIRING] {
+        let mut after = of.clone();
+        loop {
+            let mut page = store.records(kind, &after, RECORDS_AT_ONCE)?;
+            page.retain(|row| row.key.starts_with(&of));
+            let Some(last) = page.last() else { break };
+            after = last.key.clone();
+            changes.extend(page.iter().map(|row| RecordChange::remove(kind, &row.key, now)));
+        }
+    }
+    Ok(changes)
+}
+
 pub fn note(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
     let body = serde_json::to_vec(firing).unwrap_or_default();
     store.change_records(vec![RecordChange::put(FIRING, &key(definition, trigger), body, real_now())]).map(drop)

@@ -139,8 +139,23 @@ pub(super) fn check_filters(subject: &mut dyn Subject) {
                 found.extend(page);
             }
             assert_eq!(names(&found), fitting, "{one_name} and {other_name}");
+            let counted = store.counts(&filter, 24).expect("read");
+            let with = |status: RunStatus| found.iter().filter(|row| row.status == status).count() as u64;
+            let expected = RunStatus::ALL.map(|status| (status, with(status), false));
+            let counted: Vec<_> = counted.iter().map(|one| (one.status, one.runs, one.more)).collect();
+            let expected: Vec<_> = expected.into_iter().filter(|(_, runs, _)| *runs > 0).collect();
+            assert_eq!(counted, expected, "{one_name} and {other_name}");
         }
     }
+    let few = |filter: &RunFilter, most| {
+        let counts = store.counts(filter, most).expect("read");
+        counts.iter().map(|one| (one.status, one.runs, one.more)).collect::<Vec<_>>()
+    };
+    let running = RunFilter { status: Some(RunStatus::Running), ..RunFilter::default() };
+    assert_eq!(few(&running, 2), [(RunStatus::Running, 2, true)], "the newest alone are counted");
+    assert_eq!(few(&RunFilter { parent: Some(Parent::Nobody), ..running.clone() }, 2), [(RunStatus::Running, 1, true)]);
+    let orders = RunFilter { definition: Some("Orders".into()), ..running };
+    assert_eq!(few(&orders, 1), [], "Orders are pending, paused, waiting, …: none of them runs");
 }
 
 /// A filter with the parts of two, unless both say something of the same.

@@ -7,10 +7,11 @@ use windlass_value::{BlobHash, Timestamp};
 
 use super::MemoryStore;
 use super::image::{Image, Run};
+use crate::row::COUNTED_OF_ONE;
 use crate::verify::JournalCheck;
 use crate::{
-    InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, SnapshotRow, StoreError, StoreRead, StoreScan,
-    TurnHead, TurnRow,
+    InboxRow, JournalRow, OpenWait, Parent, PlanRow, RunFilter, RunRow, RunStatus, SnapshotRow, StatusCount,
+    StoreError, StoreRead, StoreScan, TurnHead, TurnRow,
 };
 
 impl MemoryStore {
@@ -134,6 +135,35 @@ impl StoreScan for MemoryStore {
         })
     }
 
+    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError> {
+        self.look(|image| {
+            let newest = || image.runs.values().rev().map(|run| &run.row);
+            let narrow = RunFilter { definition: filter.definition.clone(), ..RunFilter::default() };
+            let narrow = match &filter.parent {
+                Some(Parent::Run(_)) => RunFilter { parent: filter.parent.clone(), ..RunFilter::default() },
+                _ => narrow,
+            };
+            let looked: Vec<&RunRow> = newest().filter(|row| fits(&narrow, row)).take(counted(most)).collect();
+            let count = |status: RunStatus| {
+                let (looked, full): (Vec<&RunRow>, bool) = match filter.is_narrow() {
+                    true => (
+                        looked.iter().copied().filter(|row| row.status == status).collect(),
+                        looked.len() == counted(most),
+                    ),
+                    false => {
+                        let of_status: Vec<&RunRow> =
+                            newest().filter(|row| row.status == status).take(most as usize).collect();
+                        let full = of_status.len() == most as usize;
+                        (of_status, full)
+                    }
+                };
+                let runs = looked.into_iter().filter(|row| fits(filter, row)).count() as u64;
+                StatusCount { status, runs, more: full }
+            };
+            RunStatus::ALL.into_iter().map(count).filter(|count| count.runs > 0).collect()
+        })
+    }
+
     fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.look(|image| {
             let due = image.timers.iter().take_while(|(timer, _)| *timer <= now).take(limit as usize);
@@ -178,6 +208,10 @@ impl StoreScan for MemoryStore {
             image.runs.values().flat_map(findings).chain(damaged).chain(records).collect()
         })
     }
+}
+
+fn counted(most: u32) -> usize {
+    most.saturating_mul(COUNTED_OF_ONE) as usize
 }
 
 fn fits(filter: &RunFilter, row: &RunRow) -> bool {

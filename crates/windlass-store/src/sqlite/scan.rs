@@ -8,7 +8,8 @@ use super::rows::{RUN_COLUMNS, WAIT_COLUMNS, open_wait, run_row};
 use super::schema::unfinished;
 use super::trouble::Outcome;
 use super::{SqliteStore, locked, open};
-use crate::{OpenWait, Parent, RunFilter, RunRow, RunStatus, StoreError, StoreScan};
+use crate::row::COUNTED_OF_ONE;
+use crate::{OpenWait, Parent, RunFilter, RunRow, RunStatus, StatusCount, StoreError, StoreScan};
 
 impl StoreScan for SqliteStore {
     fn runs(&self, filter: &RunFilter, before: Option<i64>, limit: u32) -> Result<Vec<RunRow>, StoreError> {
@@ -31,6 +32,34 @@ impl StoreScan for SqliteStore {
                 rows.extend(select.query_and_then([number], |row| run_row(row, self.file()))?.next().transpose()?);
             }
             Ok(rows)
+        })
+    }
+
+    fn counts(&self, filter: &RunFilter, most: u32) -> Result<Vec<StatusCount>, StoreError> {
+        let wanted: Vec<RunStatus> = match statuses(filter)[..] {
+            [None] => RunStatus::ALL.into(),
+            ref some => some.iter().copied().flatten().collect(),
+        };
+        let (passes, most) = match filter.is_narrow() {
+            true => (vec![None], most.saturating_mul(COUNTED_OF_ONE)),
+            false => (wanted.iter().copied().map(Some).collect(), most),
+        };
+        self.read(|transaction| {
+            let mut counts = Vec::new();
+            for status in passes {
+                let query = Query::of(filter, status);
+                let mut select = transaction.prepare_cached(&query.sql_of_counts())?;
+                let numbers = [Value::from(i64::MAX), Value::from(i64::from(most))];
+                let parameters = params_from_iter(numbers.into_iter().chain(query.parameters));
+                let rows = select.query_map(parameters, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+                let rows = rows.collect::<rusqlite::Result<Vec<(String, u64, u64)>>>()?;
+                let more = rows.iter().map(|(_, looked, _)| looked).sum::<u64>() >= u64::from(most);
+                let counted = rows.into_iter().filter_map(|(word, _, runs)| Some((RunStatus::parse(&word)?, runs)));
+                let counted = counted.filter(|(status, runs)| *runs > 0 && wanted.contains(status));
+                counts.extend(counted.map(|(status, runs)| StatusCount { status, runs, more }));
+            }
+            counts.sort_by_key(|count| RunStatus::ALL.iter().position(|status| *status == count.status));
+            Ok(counts)
         })
     }
 
@@ -148,6 +177,26 @@ impl Query {
         self.parameters.push(value.into());
         let place = format!("?{}", 2 + self.parameters.len());
         self.conditions.push(condition.replace('?', &place));
+    }
+
+    /// For each status how many were looked at, and how many of those fit. What is looked at comes from one index, by one
+    /// condition; the others are only counted.
+    fn sql_of_counts(&self) -> String {
+        let indexes = [
+            ("runs_parent", "parent IS NOT NULL AND"),
+            ("runs_definition", "definition ="),
+            ("runs_status", "status ="),
+        ];
+        let of = |leading: &str| self.conditions.iter().find(|condition| condition.starts_with(leading));
+        let found = indexes.into_iter().find_map(|(index, leading)| Some((index, of(leading)?.as_str())));
+        let (index, leading) = found.unwrap_or(("runs_scan", "TRUE"));
+        let all = self.conditions.join(" AND ");
+        format!(
+            "SELECT status, count(*), coalesce(sum(fits), 0)
+             FROM (SELECT status, ({all}) AS fits FROM runs INDEXED BY {index}
+                   WHERE {leading} ORDER BY number DESC LIMIT ?2)
+             GROUP BY status"
+        )
     }
 
     fn sql(&self) -> String {

@@ -4,9 +4,11 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Json, type Problem, type Turn } from "../../api";
 import { isAborted } from "../../api/client";
+import { eventsAt, stepsOf } from "../../api/places";
 import { useLoad } from "../../api/use";
-import { brief, clock, count, duration, words } from "../../lib/format";
+import { brief, clock, count, duration } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
+import { reasonWords } from "../../lib/loops";
 import { Link, navigate, setQuery, to } from "../../lib/router";
 import { money, tokens } from "../../lib/usage";
 import { Mark } from "../../parts/icons";
@@ -174,6 +176,8 @@ export function verdictWords(verdict: Json | undefined): string {
   if (typeof verdict === "string") return verdict;
   if (typeof verdict === "object" && !Array.isArray(verdict)) {
     const said = verdict["verdict"] ?? verdict["reason"] ?? verdict["feedback"];
+    const error = verdict["error"];
+    if (error !== null && typeof error === "object" && !Array.isArray(error) && typeof error["message"] === "string") return `no verdict: ${error["message"]}`;
     const text = typeof said === "string" ? said : said === undefined || said === null ? "" : brief(said);
     return text || ("done" in verdict ? (verdict["done"] === true ? "done" : "not done") : brief(verdict));
   }
@@ -182,15 +186,20 @@ export function verdictWords(verdict: Json | undefined): string {
 
 function TurnMore({ id, path, turn, onRestart }: { id: string; path: string; turn: Turn; onRestart(): void }) {
   const here = `${path}[${turn.iteration}]`;
-  const inner = useLoad(`inner ${id} ${here}`, (signal) => api.steps(id, { parent: here, limit: 50 }, signal));
+  const inner = useLoad(`inner ${id} ${here}`, async (signal) => {
+    const page = await api.steps(id, { parent: here, limit: 50 }, signal);
+    // What is inside of early turns is not kept at hand: the events have it.
+    if (page.items.length > 0 || !(page.dropped || page.partial)) return page;
+    return { ...page, items: stepsOf(await eventsAt(id, here, turn.started_at, signal), here).slice(0, 50) };
+  });
   return (
     <div className="log-open stack turn-more">
       <div className="row wraps">
         <code className="wrap">{here}</code>
         <Button className="small" icon="restart" onClick={onRestart}>Restart from this turn</Button>
-        <Link className="button small" to={to(["runs", id, "events"], { path: here })}>Events</Link>
+        <Link className="button small" to={to(["runs", id, "events"], { place: here, since: turn.started_at ?? null })}>Events</Link>
         <Link className="button small" to={to(["runs", id, "timeline"], { step: here })}>Timeline</Link>
-        {turn.reason ? <span className="muted">ended by {words(turn.reason)}</span> : null}
+        {turn.reason ? <span className="muted">ended by {reasonWords(turn.reason)}</span> : null}
       </div>
       {turn.error ? (
         <div className="problem">

@@ -1,12 +1,12 @@
 // What can be done with a run; each button only where it makes sense.
 
-import { useRef, useState, type ReactNode } from "react";
+import { useRef, useState } from "react";
 import { api, asProblem, newKey, type Json, type Problem, type Run } from "../../api";
 import { navigate, to } from "../../lib/router";
 import { hasEnded } from "../../lib/status";
-import { Button, Dialog, Field, ProblemBox } from "../../parts/small";
+import { Button, DeedDialog, Field, ProblemBox } from "../../parts/small";
 
-type Asking = "cancel" | "signal" | "retry" | null;
+type Asking = "cancel" | "signal" | "retry" | "remove" | null;
 
 export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) {
   const [asking, setAsking] = useState<Asking>(null);
@@ -49,53 +49,18 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) 
             Retry failed
           </Button>
         ) : null}
+        {ended ? (
+          <Button icon="trash" look="danger" disabled={busy} onClick={() => setAsking("remove")}>
+            Remove
+          </Button>
+        ) : null}
       </div>
       {problem ? <ProblemBox problem={problem} /> : null}
       {asking === "cancel" ? <CancelDialog run={run} onClose={close} onChanged={onChanged} /> : null}
       {asking === "signal" ? <SignalDialog run={run} onClose={close} onChanged={onChanged} /> : null}
+      {asking === "remove" ? <RemoveDialog run={run} onClose={close} /> : null}
       {asking === "retry" ? <RetryDialog id={run.run} onClose={close} /> : null}
     </div>
-  );
-}
-
-interface DeedProps {
-  title: string;
-  verb: string;
-  danger?: boolean;
-  children: ReactNode;
-  onClose(): void;
-  /** Closes when it is done; what it throws is shown. */
-  deed(): Promise<void>;
-}
-
-/** A question before something is done that cannot be taken back. */
-export function DeedDialog({ title, verb, danger = false, children, onClose, deed }: DeedProps) {
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [busy, setBusy] = useState(false);
-  return (
-    <Dialog title={title} onClose={onClose}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          setBusy(true);
-          setProblem(null);
-          deed().then(onClose, (error: unknown) => {
-            setProblem(asProblem(error));
-            setBusy(false);
-          });
-        }}
-      >
-        {children}
-        {problem ? <ProblemBox problem={problem} /> : null}
-        <footer>
-          <Button onClick={onClose}>Back</Button>
-          <Button type="submit" look={danger ? "danger" : "primary"} disabled={busy}>
-            {verb}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
   );
 }
 
@@ -111,6 +76,18 @@ function CancelDialog({ run, onClose, onChanged }: { run: Run; onClose(): void; 
       <Field label="Reason" hint="Is kept with the run.">
         <input type="text" value={reason} autoFocus onChange={(event) => setReason(event.target.value)} />
       </Field>
+    </DeedDialog>
+  );
+}
+
+function RemoveDialog({ run, onClose }: { run: Run; onClose(): void }) {
+  const deed = async () => {
+    await api.removeRun(run.run);
+    navigate("/runs");
+  };
+  return (
+    <DeedDialog title="Remove this run?" verb="Remove the run" danger onClose={onClose} deed={deed}>
+      <p className="muted">Its input, output, events and turns are gone for good, {(run.children ?? []).length > 0 ? "and so are the runs that it has called" : "with all runs that it may have called"}. What its tasks have done elsewhere stays done.</p>
     </DeedDialog>
   );
 }

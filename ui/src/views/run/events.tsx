@@ -7,6 +7,7 @@ import { useFollow } from "../../api/use";
 import { brief, clock, count } from "../../lib/format";
 import { setQuery, usePlace } from "../../lib/router";
 import { hasEnded } from "../../lib/status";
+import { Icon } from "../../parts/icons";
 import { JsonBox } from "../../parts/json";
 import { Button, Empty, ProblemBox, Search, Waiting } from "../../parts/small";
 import { Live } from "../runs";
@@ -22,12 +23,17 @@ interface Kept {
   events: Event[];
   /** Nothing newer is known. */
   caughtUp: boolean;
+  /** The newest number that was looked at. */
+  upTo: number;
 }
 
 export function RunEvents({ run }: { run: Run }) {
   const { query } = usePlace();
   const [type, setType] = useState(query.get("type") ?? "");
   const [text, setText] = useState(query.get("path") ?? "");
+  /** The server looks for what is told of one place; the rest is chosen here, from what was loaded. */
+  const place = query.get("place") ?? "";
+  const since = place === "" ? null : query.get("since");
   const [kept, setKept] = useState<Kept | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [start, setStart] = useState<number | null>(null);
@@ -37,22 +43,22 @@ export function RunEvents({ run }: { run: Run }) {
   const box = useRef<HTMLDivElement>(null);
   const id = run.run;
 
-  // A long run that goes on is entered near its end; one that has ended at its beginning.
+  // A long run that goes on is entered near its end; one that has ended, and what is told of one place, at the beginning.
   useEffect(() => {
     const abort = new AbortController();
-    const from = hasEnded(run.status) ? Promise.resolve(0) : newestSeq(id, run, abort.signal).then((newest) => Math.max(0, newest - NEAR_THE_END));
+    const from = hasEnded(run.status) || place !== "" ? Promise.resolve(0) : newestSeq(id, run, abort.signal).then((newest) => Math.max(0, newest - NEAR_THE_END));
     from.then(setStart, (error: unknown) => {
       if (!abort.signal.aborted) setProblem(asProblem(error));
     });
     return () => abort.abort();
   }, [id]); // eslint-disable-line
 
-  const add = useCallback((more: Event[], caughtUp: boolean) => {
+  const add = useCallback((more: Event[], caughtUp: boolean, looked: number) => {
     setKept((old) => {
       const last = old?.events.at(-1)?.seq ?? -1;
       const fresh = more.filter((event) => event.seq > last);
       const all = [...(old?.events ?? []), ...fresh];
-      return { events: all.length > KEPT ? all.slice(-KEPT) : all, caughtUp };
+      return { events: all.length > KEPT ? all.slice(-KEPT) : all, caughtUp, upTo: Math.max(looked, old?.upTo ?? 0, all.at(-1)?.seq ?? 0) };
     });
   }, []);
 
@@ -61,8 +67,8 @@ export function RunEvents({ run }: { run: Run }) {
       if (busy.current) return;
       busy.current = true;
       try {
-        const page = await api.events(id, { after, limit: PAGE });
-        add(page.items, page.items.length < PAGE);
+        const page = await api.events(id, { after, limit: PAGE, path: place, since });
+        add(page.items, page.next === null || page.next === undefined, Number(page.next ?? after));
         setProblem(null);
       } catch (error) {
         setProblem(asProblem(error));
@@ -70,7 +76,7 @@ export function RunEvents({ run }: { run: Run }) {
         busy.current = false;
       }
     },
-    [id, add],
+    [id, add, place, since],
   );
   useEffect(() => {
     if (start === null) return;
@@ -78,19 +84,20 @@ export function RunEvents({ run }: { run: Run }) {
     void loadFrom(start);
   }, [start, loadFrom]);
 
-  const lastSeq = kept?.events.at(-1)?.seq ?? start ?? 0;
+  const lastSeq = kept?.upTo ?? start ?? 0;
+  const isHere = useMemo(() => (place === "" ? () => true : stands(place)), [place]);
   const following = kept !== null && kept.caughtUp && !hasEnded(run.status);
   const link = useFollow(following ? api.eventsPath(id) : null, {
     query: { follow: true },
     lastId: () => String(lastSeq),
-    onMessages: (messages) => add(messages.filter((message) => message.data !== "").map((message) => JSON.parse(message.data) as Event).filter((event) => typeof event.seq === "number"), true),
+    onMessages: (messages) => add(messages.filter((message) => message.data !== "").map((message) => JSON.parse(message.data) as Event).filter((event) => typeof event.seq === "number" && isHere(event.path)), true, 0),
   });
 
   const types = useMemo(() => [...new Set(kept?.events.map((event) => event.type) ?? [])].sort(), [kept]);
   const shown = useMemo(() => {
     const wanted = text.trim().toLowerCase();
-    const place = isMany(wanted) ? stands(wanted) : null;
-    return (kept?.events ?? []).filter((event) => (type === "" || event.type === type || event.type.startsWith(`${type}.`)) && (wanted === "" || (place?.(event.path.toLowerCase()) ?? event.path.toLowerCase().includes(wanted)) || event.type.includes(wanted)));
+    const many = isMany(wanted) ? stands(wanted) : null;
+    return (kept?.events ?? []).filter((event) => (type === "" || event.type === type || event.type.startsWith(`${type}.`)) && (wanted === "" || (many?.(event.path.toLowerCase()) ?? event.path.toLowerCase().includes(wanted)) || event.type.includes(wanted)));
   }, [kept, type, text]);
 
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => box.current, estimateSize: () => 28, overscan: 14, getItemKey: (at) => shown[at]?.seq ?? at });
@@ -120,18 +127,23 @@ export function RunEvents({ run }: { run: Run }) {
             ))}
           </select>
         </label>
+        {place ? (
+          <button type="button" className="chip" aria-pressed title="Show the events of the whole run" onClick={() => setQuery({ place: null, since: null })}>
+            only <span className="mono small">{place}</span> <Icon name="close" size={11} />
+          </button>
+        ) : null}
         <label className="check">
           <input type="checkbox" checked={stick} onChange={(event) => setStick(event.target.checked)} /> Newest
         </label>
         <span className="muted small number grow">
           {shown.length === (kept?.events.length ?? 0) ? `${count(shown.length)} events` : `${count(shown.length)} of ${count(kept?.events.length ?? 0)}`}
-          {kept && first > 1 ? ` from number ${count(first)}` : ""}
+          {kept && place === "" && first > 1 ? ` from number ${count(first)}` : ""}
         </span>
-        {kept && first > 1 ? <Button look="quiet" onClick={() => { setStick(false); setStart(0); }}>From the beginning</Button> : null}
+        {kept && place === "" && first > 1 ? <Button look="quiet" onClick={() => { setStick(false); setStart(0); }}>From the beginning</Button> : null}
         {hasEnded(run.status) ? null : <Live link={kept?.caughtUp ? link : "connecting"} />}
       </div>
       {problem ? <ProblemBox problem={problem} onRetry={() => void loadFrom(lastSeq)} /> : null}
-      {kept === null ? problem ? null : <Waiting lines={8} /> : shown.length === 0 && kept.caughtUp ? <Empty title="No such events" /> : null}
+      {kept === null ? problem ? null : <Waiting lines={8} /> : shown.length === 0 ? kept.caughtUp ? <Empty title="No such events" /> : <p className="muted small" role="status">Looked at the first {count(kept.upTo)} events …</p> : null}
       <div className="panel scroll-list" ref={box} onWheel={(event) => { if (event.deltaY < 0) setStick(false); }}>
         <div style={{ height: rows.getTotalSize(), position: "relative" }}>
           {visible.map((row) => {

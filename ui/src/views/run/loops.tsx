@@ -3,7 +3,8 @@
 import { useEffect, useState } from "react";
 import { api, asProblem, type Loop, type Problem } from "../../api";
 import { useLoad } from "../../api/use";
-import { count, words } from "../../lib/format";
+import { count } from "../../lib/format";
+import { reasonWords } from "../../lib/loops";
 import { Link, to } from "../../lib/router";
 import { ProgressStrip } from "../../parts/strip";
 import { Button, Empty, ProblemBox, Waiting } from "../../parts/small";
@@ -57,7 +58,7 @@ function LoopRow({ id, loop, withStrip }: { id: string; loop: Loop; withStrip: b
         <span className="row small muted number">
           {count(turns)}{loop.live?.most ? ` of ${count(loop.live.most)}` : ""} turns
           {failed ? <span className="bad-text">{count(failed)} failed</span> : null}
-          <span>{loop.reason ? `ended: ${words(loop.reason)}` : "goes on"}</span>
+          <span>{loop.reason ? `ended by ${reasonWords(loop.reason)}` : "goes on"}</span>
         </span>
       </span>
       <span className="loop-strip">{strip.value ? <ProgressStrip strip={strip.value} most={loop.live?.most ?? null} open={!loop.reason} mini /> : null}</span>

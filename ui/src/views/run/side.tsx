@@ -1,15 +1,16 @@
 // What is known of one step.
 
 import { useEffect, useState } from "react";
-import { api, type Event, type GraphNode, type Json, type Run } from "../../api";
+import { api, type GraphNode, type Json, type Run, type Step } from "../../api";
+import { eventsAt, stepsOf, valuesOf } from "../../api/places";
 import { useLoad } from "../../api/use";
 import { count, duration, many, moment, words } from "../../lib/format";
 import { loopOf, pathParts } from "../../lib/paths";
 import { Link, to } from "../../lib/router";
 import { Icon } from "../../parts/icons";
 import { JsonBox } from "../../parts/json";
-import { Button, Status } from "../../parts/small";
-import { isLoop, isMany, loopPath, outermostLoop } from "../../lib/loops";
+import { Button, Status, Waiting } from "../../parts/small";
+import { isLoop, isMany, loopPath, outermostLoop, reasonWords } from "../../lib/loops";
 import { useKeys } from "../../lib/keys";
 import { RestartDialog } from "./actions";
 
@@ -35,7 +36,8 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
   const took = node?.run?.duration_ms ?? frame.value?.duration_ms;
   const attempts = node?.run?.attempts ?? frame.value?.attempts;
   const turns = node?.run?.turns;
-  const began = status !== "pending";
+  const began = status !== "pending" && !frame.value?.gone;
+  const since = frame.value?.started_at ?? node?.run?.started_at ?? null;
   return (
     <aside className="side panel" aria-label={`Step ${path}`}>
       <header>
@@ -50,13 +52,13 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
           <dt>Status</dt>
           <dd><Status status={status} /></dd>
           <dt>Kind</dt>
-          <dd>{node?.kind ?? frame.value?.kind ?? "–"}</dd>
+          <dd>{node?.kind || frame.value?.kind || "–"}</dd>
           {node?.detail && node.detail !== node.kind ? (<><dt>Does</dt><dd className="wrap">{node.detail}</dd></>) : null}
           {node?.run?.started_at ?? frame.value?.started_at ? (<><dt>Began</dt><dd>{moment(node?.run?.started_at ?? frame.value?.started_at, true)}</dd></>) : null}
           {took !== undefined && took !== null ? (<><dt>Took</dt><dd>{duration(took)}{(node?.run?.runs ?? 1) > 1 ? " in all" : ""}</dd></>) : null}
           {node?.run && node.run.runs > 1 ? (<><dt>Runs</dt><dd>{count(node.run.runs)}{node.run.counts ? `: ${Object.entries(node.run.counts).map(([key, value]) => `${count(value)} ${words(key)}`).join(", ")}` : ""}</dd></>) : null}
           {attempts ? (<><dt>Tries</dt><dd>{(node?.run?.runs ?? 1) > 1 ? `at most ${attempts}` : attempts}</dd></>) : null}
-          {turns ? (<><dt>Turns</dt><dd>{many(turns.ended, "turn")}{turns.failed ? `, ${count(turns.failed)} failed` : ""}{turns.reason ? `, ended by ${words(turns.reason)}` : ""}</dd></>) : null}
+          {turns ? (<><dt>Turns</dt><dd>{many(turns.ended, "turn")}{turns.failed ? `, ${count(turns.failed)} failed` : ""}{turns.reason ? `, ended by ${reasonWords(turns.reason)}` : ""}</dd></>) : null}
           {node?.run?.worker !== undefined ? (<><dt>Worker</dt><dd>{node.run.worker}</dd></>) : null}
         </dl>
         <div className="row wraps">
@@ -70,7 +72,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
           {began && path && !isMany(path) ? (
             <Button className="small" icon="restart" onClick={() => setRestarting(true)}>Restart here</Button>
           ) : null}
-          <Link className="button small" to={to(["runs", run.run, "events"], { path })}>Events</Link>
+          <Link className="button small" to={to(["runs", run.run, "events"], { place: path, since: isMany(path) ? null : since })}>Events</Link>
         </div>
         {error ? (
           <div className="problem">
@@ -81,24 +83,42 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
             </div>
           </div>
         ) : null}
-        <Values run={run} path={path} known={top?.output} round={round} />
+        {frame.value?.gone ? <p className="warn-note">No events of this step are kept. Its status and time are those of turn {count(frame.value.gone.turn)}.</p> : null}
+        {frame.loading && frame.value === null ? null : frame.value?.gone ? (
+          frame.value.gone.result === undefined ? null : <section className="stack tight"><h3>Output</h3><JsonBox value={frame.value.gone.result} /></section>
+        ) : <Values run={run} path={path} since={since} known={top?.output} round={round} />}
       </div>
       {restarting ? <RestartDialog id={run.run} from={path} onClose={() => setRestarting(false)} /> : null}
     </aside>
   );
 }
 
-/** The page of its parent's steps holds it, if it has begun. */
-async function findStep(run: string, path: string, signal: AbortSignal) {
+/** The page of its parent's steps holds it, if it has begun; of what is inside of early turns the events alone tell. */
+export async function findStep(run: string, path: string, signal: AbortSignal): Promise<Step | null> {
   const cut = path.endsWith("]") ? path.lastIndexOf("[") : path.lastIndexOf(".");
   const parent = cut > 0 ? path.slice(0, cut) : "";
   const page = await api.steps(run, { parent, limit: 2000 }, signal);
-  return page.items.find((step) => step.path === path) ?? null;
+  const found = page.items.find((step) => step.path === path);
+  if (found || !(page.dropped || page.partial)) return found ?? null;
+  const around = loopOf(path);
+  if (around === null) return null;
+  const { turns } = await api.turns(run, { loop: around.loop, from: around.turn, limit: 1 }, signal);
+  const turn = turns.find((one) => one.iteration === around.turn);
+  if (!turn) return null;
+  if (path === `${around.loop}[${around.turn}]`) {
+    return { path, name: path, kind: "turn", status: turn.status, started_at: turn.started_at ?? null, duration_ms: turn.duration ?? null, error: turn.error ?? null };
+  }
+  const told = stepsOf(await eventsAt(run, path, turn.started_at, signal), parent).find((step) => step.path === path);
+  if (told) return told;
+  const name = path.slice(parent.length + 1);
+  const { result } = turn;
+  const own = result !== null && typeof result === "object" && !Array.isArray(result) && parent === `${around.loop}[${around.turn}]` ? result[name] : undefined;
+  return { path, name, kind: "", status: turn.status, started_at: turn.started_at ?? null, gone: { turn: around.turn, result: own } };
 }
 
-/** Input and output stand in its events; only the first of them are searched: the tab of events has all. */
-function Values({ run, path, known, round }: { run: Run; path: string; known: Json | undefined; round: number }) {
-  const found = useLoad(isMany(path) || known !== undefined ? null : `values ${run.run} ${path}`, (signal) => valuesOf(run.run, path, signal));
+/** Input and output stand in its events: the server looks for them from the time on at which it began. */
+function Values({ run, path, since, known, round }: { run: Run; path: string; since: string | null; known: Json | undefined; round: number }) {
+  const found = useLoad(isMany(path) || path === "" ? null : `values ${run.run} ${path} ${since ?? ""}`, async (signal) => valuesOf(await eventsAt(run.run, path, since, signal), path));
   useEffect(() => {
     if (round > 0 && found.value?.output === undefined) found.reload();
   }, [round]); // eslint-disable-line
@@ -108,17 +128,7 @@ function Values({ run, path, known, round }: { run: Run; path: string; known: Js
     <>
       {input !== undefined ? <section className="stack tight"><h3>Input</h3><JsonBox value={input} /></section> : null}
       {output !== undefined && output !== null ? <section className="stack tight"><h3>Output</h3><JsonBox value={output} /></section> : null}
+      {found.loading && found.value === null && output === undefined ? <Waiting lines={2} /> : null}
     </>
   );
-}
-
-async function valuesOf(run: string, path: string, signal: AbortSignal): Promise<{ input?: Json; output?: Json }> {
-  const page = await api.events(run, { limit: 2000 }, signal);
-  const mine = page.items.filter((event: Event) => event.path === path);
-  const last = <K extends string>(key: K): Json | undefined => mine.map((event) => event[key] as Json | undefined).filter((value) => value !== undefined).at(-1);
-  const result: { input?: Json; output?: Json } = {};
-  const [input, output] = [last("input"), last("output") ?? last("result")];
-  if (input !== undefined) result.input = input;
-  if (output !== undefined) result.output = output;
-  return result;
 }

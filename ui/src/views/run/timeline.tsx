@@ -25,7 +25,7 @@ type Row = { kind: "step"; step: Step; depth: number } | { kind: "more"; parent:
 
 export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: number; chosen: string | null; onChoose(path: string): void }) {
   const [branches, setBranches] = useState<Record<string, Branch>>({});
-  const [open, setOpen] = useState<Set<string>>(new Set());
+  const [open, setOpen] = useState<Set<string>>(() => new Set(chosen ? around(chosen) : []));
   const [problem, setProblem] = useState<Problem | null>(null);
   const [dropped, setDropped] = useState(0);
   const [unread, setUnread] = useState(false);
@@ -53,7 +53,17 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
     load("", null);
     for (const parent of open) load(parent, null);
   }, [load, round]); // eslint-disable-line
-  useEvery(unread ? 700 : null, () => load("", null));
+  // What is chosen elsewhere is to be seen here: whatever is around it is opened.
+  useEffect(() => {
+    const missing = chosen ? around(chosen).filter((path) => !open.has(path)) : [];
+    if (missing.length === 0) return;
+    setOpen(new Set([...open, ...missing]));
+    for (const parent of missing) if (!branches[parent]) load(parent, null);
+  }, [chosen]); // eslint-disable-line
+  useEvery(unread ? 700 : null, () => {
+    load("", null);
+    for (const parent of open) load(parent, null);
+  });
   const rows = useMemo(() => flattened(branches, open), [branches, open]);
 
   const start = Date.parse(run.created_at);
@@ -97,7 +107,7 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
           </span>
           <div className="timeline-axis" aria-hidden="true">
             {ticks(span, start, document.documentElement.clientWidth < 700 ? 3 : 8).map(({ at, after }) => (
-              <span key={after} style={{ left: `${left(at)}%` }}>{after === 0 ? "0" : duration(after)}</span>
+              <span key={after} style={{ left: `${left(at)}%` }}>{after === 0 ? "0" : left(at) > 88 ? "" : duration(after)}</span>
             ))}
           </div>
         </div>
@@ -162,6 +172,11 @@ export function Timeline({ run, round, chosen, onChoose }: { run: Run; round: nu
 /** `a[3]` or, in the playbooks' own spelling, `a.3` is turn 3. */
 function turnOf(path: string): string {
   return /(\d+)\]?$/.exec(path)?.[1] ?? path;
+}
+
+/** `a[3].b` stands in `a[3]`, which stands in `a`. */
+export function around(path: string): string[] {
+  return [...path.matchAll(/[.[]/g)].map((match) => path.slice(0, match.index)).filter((part) => part !== "");
 }
 
 export function flattened(branches: Record<string, Branch>, open: Set<string>, parent = "", depth = 0): Row[] {

@@ -1,0 +1,76 @@
+//! A run that waits is listed so at once, while it is still in memory; and whoever is there when its time comes wakes it.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{World, engine, engine_with, loom, named, options, until};
+use windlass_core::plan::Plan;
+use windlass_runtime::{Engine, EngineOptions, Request, request};
+use windlass_store::{MemoryStore, RunRow, RunStatus, StoreRead};
+use windlass_value::Value;
+
+fn row(store: &MemoryStore, run: &str) -> RunRow {
+    store.run(run).expect("readable").expect("there")
+}
+
+async fn begin(engine: &Engine, plan: Plan, id: &str) {
+    let (hash, _) = engine.add_plan(plan).expect("a plan");
+    engine.start(hash, Value::Null, named(id)).await.expect("started");
+}
+
+fn asks(limit: &str) -> Plan {
+    loom(&format!(
+        r#"{{"actions": {{
+            "before": {{"type": "activity", "inputs": {{"activityName": "count", "input": 1}}}},
+            "ask": {{"type": "wait", "inputs": {{"signal": {{"name": "go"}}}}{limit}, "runAfter": {{"before": ["Succeeded"]}}}},
+            "after": {{"type": "activity", "inputs": {{"activityName": "gate", "input": "after"}},
+                "runAfter": {{"ask": ["Succeeded", "TimedOut", "Failed"]}}}}}}}}"#
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_it_is_doing_is_listed_as_it_changes() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world);
+    begin(&engine, asks(""), "r").await;
+    until(|| row(&store, "r").status == RunStatus::Waiting).await;
+    assert!(row(&store, "r").owner.is_some(), "it was not let go of for that");
+    let go = Request::Signal { name: "go".to_owned(), payload: Value::Null };
+    engine.request("r", "one", go).expect("kept");
+    until(|| row(&store, "r").status == RunStatus::Running).await;
+    world.open("after");
+    until(|| row(&store, "r").status == RunStatus::Succeeded).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_delay_is_a_wait_too_and_the_store_knows_its_end() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world);
+    let plan = loom(r#"{"actions": {"hold": {"type": "wait", "inputs": {"interval": "PT1H"}}}}"#);
+    begin(&engine, plan, "r").await;
+    until(|| row(&store, "r").status == RunStatus::Waiting).await;
+    assert!(row(&store, "r").timer.is_some() && row(&store, "r").owner.is_some());
+    engine.request("r", "one", Request::Pause).expect("kept");
+    until(|| row(&store, "r").status == RunStatus::Paused).await;
+    assert_eq!(row(&store, "r").timer, None, "one that is paused is not woken");
+    engine.request("r", "two", Request::Resume).expect("kept");
+    until(|| row(&store, "r").status == RunStatus::Waiting && row(&store, "r").timer.is_some()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_of_one_whose_process_died_while_it_waited_comes_all_the_same() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let dead = engine(&store, &world);
+    begin(&dead, asks(r#", "limit": {"timeout": "PT0.5S"}"#), "timed").await;
+    begin(&dead, asks(""), "told").await;
+    until(|| ["timed", "told"].iter().all(|run| row(&store, run).status == RunStatus::Waiting)).await;
+    let store = Arc::new(store.crash());
+    world.open("after");
+    let living = engine_with(&store, EngineOptions { adopt: true, ..options(&world) });
+    until(|| row(&store, "timed").status.is_final()).await;
+    assert_eq!(row(&store, "told").status, RunStatus::Waiting);
+    request(&*store, "told", "one", Request::Signal { name: "go".to_owned(), payload: Value::Null }).expect("kept");
+    until(|| row(&store, "told").status == RunStatus::Succeeded).await;
+    drop(living);
+}

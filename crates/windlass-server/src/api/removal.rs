@@ -1,0 +1,110 @@
+//! What nobody needs any more: runs that have ended, and definitions that nobody is to start.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_store::{Parent, RunFilter, RunRow};
+use windlass_value::Timestamp;
+
+use super::definitions::unknown;
+use super::models::row_of;
+use super::take::{Named, RunId};
+use crate::auth::{Admin, Allowed};
+use crate::{App, Problem};
+
+/// However long ago it ended.
+const ANY_AGE: Timestamp = Timestamp(i64::MAX);
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunRemoved {
+    pub run: String,
+    /// How many runs are gone: itself, and those that it has called.
+    pub removed: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DefinitionRemoved {
+    pub name: String,
+    pub removed: bool,
+    /// Runs of it that have not ended go on with the version they have.
+    pub open_runs: bool,
+}
+
+/// Removes a run that has ended, with all that it has called.
+///
+/// What it has written goes, too, unless another run has written the same. A key by which it was started is forgotten.
+#[utoipa::path(delete, path = "/api/v1/runs/{run}", tag = "runs", params(("run" = String, Path)),
+    responses((status = 200, description = "it is gone", body = RunRemoved), (status = 404, description = "there is no such run", body = Problem),
+        (status = 409, description = "it, or a run that it has called, has not ended; or it was called by one that is there", body = Problem)))]
+pub async fn run(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+    RunId(run): RunId,
+) -> Result<axum::Json<RunRemoved>, Problem> {
+    let gone = run.clone();
+    let removed = app
+        .at_store(move |app| {
+            let mut removed = 0;
+            loop {
+                let step = app.store.remove(&run, ANY_AGE)?;
+                removed += step.runs;
+                if step.runs == 0 && removed == 0 {
+                    return Err(why_it_stays(app, &row_of(app, &run)?)?);
+                }
+                if !step.more {
+                    return Ok(removed);
+                }
+            }
+        })
+        .await?;
+    app.views.changes.tell_removed(&gone);
+    tokio::spawn(sweep(app));
+    Ok(axum::Json(RunRemoved { run: gone, removed }))
+}
+
+fn why_it_stays(app: &App, row: &RunRow) -> Result<Problem, Problem> {
+    let run = &row.run;
+    if !row.status.is_final() {
+        let problem = Problem::conflict(format!("the run `{run}` is {}", row.status.as_str()));
+        return Ok(problem.hint(format!("only what has ended can be removed: POST /api/v1/runs/{run}/cancel ends it")));
+    }
+    if let Some(parent) = &row.parent
+        && app.store.run(parent)?.is_some()
+    {
+        let problem = Problem::conflict(format!("the run `{run}` was called by `{parent}`, which is there"));
+        return Ok(problem.hint(format!("DELETE /api/v1/runs/{parent} removes both")));
+    }
+    let called = RunFilter { parent: Some(Parent::Run(run.clone())), unfinished: true, ..RunFilter::default() };
+    let open = app.store.runs(&called, None, 1)?.into_iter().next();
+    let which = open.map_or_else(|| "one below it".to_owned(), |open| format!("`{}`", open.run));
+    let problem = Problem::conflict(format!("the run `{run}` has called others, and {which} has not ended"));
+    Ok(problem.hint(format!("GET /api/v1/runs?parent={run} lists them")))
+}
+
+/// Frees what was removed, step by step: others write in between. Should the process end first, the next removal takes it up.
+async fn sweep(app: App) {
+    while app.at_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+}
+
+/// Takes a definition away from starts, calls and triggers.
+///
+/// Runs that have begun go on, and so do definitions that were registered while they could call it. Its versions can be
+/// looked at for as long as there are runs of them; what was said of its triggers is forgotten. The same name may be
+/// registered again.
+#[utoipa::path(delete, path = "/api/v1/definitions/{name}", tag = "definitions", params(("name" = String, Path)),
+    responses((status = 200, description = "nothing starts it any more", body = DefinitionRemoved), (status = 404, description = "there is none", body = Problem)))]
+pub async fn definition(
+    _: Allowed<Admin>,
+    State(app): State<App>,
+    Named(name): Named,
+) -> Result<axum::Json<DefinitionRemoved>, Problem> {
+    app.at_store(move |app| {
+        if app.definitions.remove(&app.engine, &name)?.is_none() {
+            return Err(unknown(app, &name));
+        }
+        let open = RunFilter { definition: Some(name.clone()), unfinished: true, ..RunFilter::default() };
+        let open_runs = !app.store.runs(&open, None, 1)?.is_empty();
+        Ok(axum::Json(DefinitionRemoved { name, removed: true, open_runs }))
+    })
+    .await
+}

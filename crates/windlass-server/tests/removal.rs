@@ -1,0 +1,190 @@
+//! What nobody needs any more goes, and nothing else; and how many there are of what.
+
+mod common;
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use common::{BROKEN, HELD, HELLO, World, counting, in_time, request};
+use http_body_util::BodyExt;
+use serde_json::{Value as Json, json};
+use windlass_store::MemoryStore;
+
+const ASKS: &str = r#"{"name": "asks", "actions": {"wait": {"type": "wait", "inputs": {"signal": {"name": "go"}}}}}"#;
+
+async fn delete(world: &World, path: &str) -> common::Reply {
+    world.ask(Method::DELETE, path, None).await
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_goes_with_all_that_it_has_called() {
+    let world = World::new();
+    world.register(HELLO).await;
+    world.register(r#"{"name": "calls", "actions": {"call": {"type": "workflow", "inputs": {"host": {"workflow": {"id": "hello"}}}}}}"#).await;
+    world.run("calls", "r1").await;
+    let child =
+        world.get("/api/v1/runs?parent=r1").await.is(200)["items"][0]["run"].as_str().expect("a child").to_owned();
+    let refused = delete(&world, &format!("/api/v1/runs/{child}")).await.is(409);
+    assert_eq!(
+        (&refused["code"], &refused["hint"]),
+        (&json!("WND-3004"), &json!("DELETE /api/v1/runs/r1 removes both"))
+    );
+    let (_, _, mut changes) = world.stream(request(Method::GET, "/api/v1/runs/changes", None)).await;
+    world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert_eq!(delete(&world, "/api/v1/runs/r1").await.is(200), json!({ "run": "r1", "removed": 2 }));
+    for path in ["r1", &child] {
+        world.get(&format!("/api/v1/runs/{path}")).await.is(404);
+        delete(&world, &format!("/api/v1/runs/{path}")).await.is(404);
+    }
+    let mut told = String::new();
+    while !told.contains("event: removed") {
+        let frame = in_time(changes.frame()).await.expect("more").expect("a frame");
+        told.push_str(&String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"));
+    }
+    assert!(told.contains(r#"{"run":"r1"}"#), "{told}");
+    // The name is free, and nothing is left of who had it.
+    world.register(BROKEN).await;
+    world.run("broken", "r1").await;
+    let drawn = world.get("/api/v1/runs/r1/graph").await.is(200);
+    assert!(
+        drawn["nodes"].as_array().is_some_and(|nodes| nodes.iter().any(|node| node["name"] == "second")),
+        "{drawn}"
+    );
+}
+
+#[tokio::test]
+async fn one_that_goes_on_stays() {
+    let world = World::new();
+    world.register(HELD).await;
+    world.start("held", "r1").await;
+    let refused = delete(&world, "/api/v1/runs/r1").await.is(409);
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("POST /api/v1/runs/r1/cancel")), "{refused}");
+    world.post("/api/v1/runs/r1/cancel", json!({})).await.is(202);
+    world.until_status("r1", "cancelled").await;
+    delete(&world, "/api/v1/runs/r1").await.is(200);
+}
+
+#[tokio::test]
+async fn a_definition_is_taken_from_starts_and_triggers_and_not_from_its_runs() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::on(store.clone());
+    let text = HELD.replace(r#""actions""#, r#""triggers": {"call": {"type": "request"}}, "actions""#);
+    world.register(&text).await;
+    world.register(&text.replace("gate\"}}", "gate\"}, \"description\": \"two\"}")).await;
+    let loose = json!({ "insecure": true });
+    world.ask(Method::PUT, "/api/v1/definitions/held/triggers/call", Some(loose)).await.is(200);
+    world.ask(Method::POST, "/hooks/held/call", Some(json!({}))).await;
+    world.start("held", "r1").await;
+    let removed = delete(&world, "/api/v1/definitions/held").await.is(200);
+    assert_eq!(removed, json!({ "name": "held", "removed": true, "open_runs": true }));
+    delete(&world, "/api/v1/definitions/held").await.is(404);
+    for world in [&world, &World::on(store.clone())] {
+        let gone = world.get("/api/v1/definitions/held").await.is(404);
+        assert!(gone["detail"].as_str().is_some_and(|detail| detail.contains("was removed at")), "{gone}");
+        assert_eq!(world.get("/api/v1/definitions").await.is(200)["items"], json!([]));
+        assert_eq!(world.get("/api/v1/triggers").await.is(200)["items"], json!([]));
+        for version in [None, Some(1)] {
+            let body = json!({ "definition": "held", "version": version });
+            world.post("/api/v1/runs", body).await.is(404);
+        }
+        let kept = world.get("/api/v1/definitions/held/versions/1").await.is(200);
+        assert!(kept["removed_at"].is_string() && kept["source"].as_str() == Some(&text), "{kept}");
+        assert_eq!(
+            world.get("/api/v1/definitions/held/versions").await.is(200)["items"].as_array().map(Vec::len),
+            Some(2)
+        );
+    }
+    assert_eq!(world.ask(Method::POST, "/hooks/held/call", Some(json!({}))).await.status, 404);
+    world.open("gate");
+    world.until_status("r1", "succeeded").await;
+    // The same name again goes on counting, and nothing is left of what was said of its triggers.
+    let again = world.register(&text).await;
+    assert_eq!((&again["version"], &again["new"]), (&json!(1), &json!(true)));
+    let third = world.register(&text.replace("gate\"}}", "gate\"}, \"description\": \"three\"}")).await;
+    assert_eq!(third["version"], 3);
+    assert_eq!(world.get("/api/v1/triggers").await.is(200)["items"][0]["proof"], "token");
+}
+
+#[tokio::test]
+async fn runs_are_counted_by_status_and_listed_as_waiting_at_once() {
+    let world = World::new();
+    for text in [HELLO, BROKEN, ASKS] {
+        world.register(text).await;
+    }
+    for run in ["a", "b"] {
+        world.run("hello", run).await;
+    }
+    world.run("broken", "c").await;
+    world.start("asks", "d").await;
+    let of = |counts: &Json| -> Vec<(String, u64)> {
+        let items = counts["items"].as_array().expect("counts").iter();
+        items
+            .map(|one| (one["status"].as_str().unwrap_or_default().to_owned(), one["runs"].as_u64().unwrap_or(0)))
+            .collect()
+    };
+    // Listed so, not only shown so when it is looked at.
+    let begun = std::time::Instant::now();
+    loop {
+        let listed = world.get("/api/v1/runs?status=waiting").await.is(200);
+        if listed["items"][0]["run"] == "d" {
+            break;
+        }
+        assert!(begun.elapsed().as_secs() < 9, "it is listed when it has left memory: {listed}");
+        tokio::task::yield_now().await;
+    }
+    let counts = world.get("/api/v1/runs/counts").await.is(200);
+    let expected = [("waiting", 1), ("succeeded", 2), ("failed", 1)].map(|(status, runs)| (status.to_owned(), runs));
+    assert_eq!(of(&counts), expected);
+    assert_eq!(counts["items"][0]["more"], false);
+    assert_eq!(of(&world.get("/api/v1/runs/counts?definition=hello").await.is(200)), expected[1..2]);
+    assert_eq!(of(&world.get("/api/v1/runs/counts?search=brok").await.is(200)), expected[2..]);
+    world.get("/api/v1/runs/counts?status=failed").await.is(400);
+    // What has a route of its own is no run.
+    world.post("/api/v1/runs", json!({ "definition": "hello", "id": "counts" })).await.is(400);
+}
+
+#[tokio::test]
+async fn events_of_one_place_are_found_however_many_there_are() {
+    let world = World::new();
+    world.register(&counting("count", 3_000)).await;
+    world.run("count", "r1").await;
+    let turn = &world.get("/api/v1/runs/r1/turns?loop=count&from=2500&limit=1").await.is(200)["turns"][0];
+    let at = turn["started_at"].as_str().expect("a time").to_owned();
+    let pages = |query: String| {
+        let world = &world;
+        async move {
+            let (mut found, mut after, mut asked) = (Vec::new(), 0, 0);
+            loop {
+                let page = world.get(&format!("/api/v1/runs/r1/events?after={after}&{query}")).await.is(200);
+                found.extend(page["items"].as_array().expect("items").clone());
+                asked += 1;
+                match page["next"].as_u64() {
+                    Some(next) if next > after => after = next,
+                    Some(next) => panic!("{next} comes after {after}"),
+                    None => return (found, asked),
+                }
+            }
+        }
+    };
+    let kinds = |found: &[Json]| {
+        found.iter().map(|one| one["type"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let (all, _) = pages("path=count%5B2500%5D.add".to_owned()).await;
+    assert_eq!(kinds(&all), ["step.started", "ctx.patched", "step.done"]);
+    let (soon, _) = pages(format!("path=count%5B2500%5D.add&since={at}")).await;
+    assert_eq!(soon, all, "from its beginning on");
+    let (done, _) = pages("path=count%5B%5D.add&type=step.done,step.failed&limit=5000".to_owned()).await;
+    assert_eq!(done.len(), 3_000, "of all turns");
+    let (turns, _) = pages("path=count%5B2500%5D&limit=2".to_owned()).await;
+    assert_eq!(turns.len(), 5, "with what is inside: {turns:?}");
+    let first = world.get(&format!("/api/v1/runs/r1/events?since={at}&limit=1")).await.is(200);
+    assert!(first["items"][0]["at"].as_str() >= Some(at.as_str()), "{first}");
+    assert_eq!(
+        world.get("/api/v1/runs/r1/events?since=2999-01-01T00:00:00Z").await.is(200),
+        json!({ "items": [], "next": null })
+    );
+    world.get("/api/v1/runs/r1/events?since=yesterday").await.is(400);
+    let mut stream = request(Method::GET, "/api/v1/runs/r1/events?path=count", None);
+    stream.headers_mut().insert("accept", "text/event-stream".parse().expect("a type"));
+    world.send(stream).await.is(400);
+}
