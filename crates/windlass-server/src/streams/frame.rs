@@ -1,5 +1,7 @@
 //! Events as bytes, in both forms at once: a line of NDJSON is a part of the same event for SSE.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use windlass_runtime::show::{Piece, event_value};
 use windlass_value::Value;
@@ -8,12 +10,12 @@ use windlass_value::Value;
 /// what it costs.
 pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 
-/// Some events one after the other, encoded once.
+/// Some events one after the other, encoded once. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub last: u64,
     bytes: Bytes,
-    marks: Vec<Mark>,
+    marks: Arc<[Mark]>,
 }
 
 /// Where an event is in the bytes.
@@ -42,7 +44,7 @@ impl Batch {
         // What was reserved and not needed is given back: a batch may stay for long.
         let bytes = Bytes::from(bytes.into_boxed_slice());
         let left = &pieces[marks.len()..];
-        Some((Batch { last: last?, bytes, marks }, left))
+        Some((Batch { last: last?, bytes, marks: marks.into() }, left))
     }
 
     /// All of these events, in order.
