@@ -94,7 +94,9 @@ fn of_element(element: &str) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+    type Line<'a> = (&'static str, &'a str);
+
+    fn headers(lines: &[Line<'_>]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
@@ -106,7 +108,7 @@ mod tests {
     fn who_really_asks() {
         let proxies: Vec<Range> = ["10.0.0.0/8", "::1", "127.0.0.1"].map(|text| text.parse().unwrap()).to_vec();
         let (xff, fwd) = ("x-forwarded-for", "forwarded");
-        let table: &[(&str, &[(&'static str, &str)], Option<&str>)] = &[
+        let table: &[(&str, &[Line<'_>], Option<&str>)] = &[
             // Nobody believes a stranger.
             ("192.0.2.7", &[(xff, "198.51.100.1")], None),
             ("192.0.2.7", &[(fwd, "for=198.51.100.1")], None),

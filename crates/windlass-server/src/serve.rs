@@ -1,6 +1,7 @@
 //! The router with its layers, and a listener.
 
 mod connections;
+mod files;
 mod table;
 
 use std::net::SocketAddr;

@@ -3,8 +3,8 @@
 use tokio::sync::Semaphore;
 
 use crate::paint::Painters;
-use crate::streams::Hubs;
 use crate::streams::changes::Changes;
+use crate::streams::{Hubs, Shelf};
 use crate::{App, Problem};
 
 /// Calls of the store at once: enough for a disk, too few to starve whoever commits.
@@ -19,6 +19,7 @@ pub struct Views {
     calls: Semaphore,
     long: Semaphore,
     pub hubs: Hubs,
+    pub shelf: Shelf,
     pub changes: Changes,
     pub painters: Painters,
 }
@@ -29,6 +30,7 @@ impl Default for Views {
             calls: Semaphore::new(AT_ONCE),
             long: Semaphore::new(LONG_AT_ONCE),
             hubs: Hubs::default(),
+            shelf: Shelf::default(),
             changes: Changes::default(),
             painters: Painters::default(),
         }

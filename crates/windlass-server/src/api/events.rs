@@ -123,7 +123,7 @@ pub async fn events(
     let row = app.at_store(move |app| Ok(row_of(app, &id)?)).await?;
     // What an ended run has said is all in the store.
     let follow = query.follow.unwrap_or(true) && !row.status.is_final();
-    Ok(answer(kind, Tail::open(app, row.run, after, form, follow).await?))
+    Ok(answer(kind, Tail::open(app, row, after, form, follow).await?))
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {

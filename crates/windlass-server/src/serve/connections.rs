@@ -24,8 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tower::ServiceExt;
 
-use super::router;
 use super::table::{Full, Seat, Table};
+use super::{files, router};
 use crate::auth::Peer;
 use crate::problem::codes;
 use crate::{App, Problem};
@@ -55,6 +55,9 @@ const RETRY_AFTER_S: u64 = 5;
 /// After an error that has nothing to do with one connection, such as too many open files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// What a connection that is let go of takes to be gone.
+const GONE_WITHIN: Duration = Duration::from_millis(1);
+
 /// What somebody who has come late may take to hear that it is too late.
 const LATE_WITHIN: Duration = Duration::from_millis(200);
 
@@ -67,7 +70,7 @@ pub struct Connections {
 
 impl Connections {
     pub fn new(app: App, listener: TcpListener) -> Connections {
-        let table = Arc::new(Table::new(&app.options));
+        let table = Arc::new(Table::new(files::connections(app.options.connections_max), &app.options));
         Connections { routes: router(app.clone()), app, table, listener }
     }
 
@@ -95,10 +98,11 @@ impl Connections {
             match self.listener.accept().await {
                 Ok((stream, peer)) => self.begin(stream, peer, graceful, keep_alive),
                 Err(error) if is_of_one_connection(&error) => {}
-                Err(_) => {
-                    self.table.make_room();
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
-                }
+                Err(_) => match self.table.make_room() {
+                    // It goes as soon as its task has its turn.
+                    true => tokio::time::sleep(GONE_WITHIN).await,
+                    false => tokio::time::sleep(ACCEPT_AGAIN).await,
+                },
             }
         }
     }

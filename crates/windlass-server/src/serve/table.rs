@@ -67,8 +67,8 @@ struct Row {
 }
 
 impl Table {
-    pub fn new(options: &ServerOptions) -> Table {
-        let (most, most_each) = (options.connections_max, options.connections_per_address_max);
+    pub fn new(most: usize, options: &ServerOptions) -> Table {
+        let most_each = options.connections_per_address_max;
         Table { most, most_each, proxies: options.proxies.clone(), rows: Mutex::default() }
     }
 
@@ -100,9 +100,9 @@ impl Table {
         Ok(Seat { table: self.clone(), id, go })
     }
 
-    /// One place less than there is: somebody goes, if anybody can.
-    pub fn make_room(&self) {
-        self.rows().let_one_go(|_| true);
+    /// Somebody goes, if anybody can.
+    pub fn make_room(&self) -> bool {
+        self.rows().let_one_go(|_| true)
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -213,12 +213,11 @@ mod tests {
 
     fn table(most: usize, each: usize, proxies: &[&str]) -> Arc<Table> {
         let options = ServerOptions {
-            connections_max: most,
             connections_per_address_max: each,
             proxies: proxies.iter().map(|text| text.parse().unwrap()).collect(),
             ..ServerOptions::default()
         };
-        Arc::new(Table::new(&options))
+        Arc::new(Table::new(most, &options))
     }
 
     fn sit(table: &Arc<Table>, from: &str) -> Result<Seat, Full> {

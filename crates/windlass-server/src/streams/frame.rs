@@ -10,7 +10,7 @@ use windlass_value::Value;
 /// what it costs.
 pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 
-/// Some events one after the other, encoded once.
+/// Some events one after the other, encoded once. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub last: u64,

@@ -32,14 +32,6 @@ pub struct Hub {
     ring: Mutex<Ring>,
     moved: Notify,
     feeding: Mutex<Option<AbortHandle>>,
-    behind: tokio::sync::Mutex<Behind>,
-}
-
-/// What those who are behind were given last. Many fall behind together, and all of them ask for the same.
-#[derive(Default)]
-struct Behind {
-    batches: VecDeque<(u64, Batch)>,
-    bytes: usize,
 }
 
 struct Ring {
@@ -97,7 +89,7 @@ impl Hubs {
         }
         open.retain(|_, hub| hub.strong_count() > 0);
         let ring = Ring { batches: VecDeque::new(), bytes: 0, before: newest, newest, over: None };
-        let hub = Arc::new(Hub::new(ring));
+        let hub = Arc::new(Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() });
         open.insert(run.clone(), Arc::downgrade(&hub));
         drop(open);
         let task = tokio::spawn(feed(Arc::downgrade(&hub), run.clone(), reader));
@@ -138,36 +130,6 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
 }
 
 impl Hub {
-    fn new(ring: Ring) -> Hub {
-        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default(), behind: Default::default() }
-    }
-
-    /// What is in the store after a number: read by one, for all who want it at about the same time.
-    pub async fn behind<E>(
-        &self,
-        after: u64,
-        read: impl Future<Output = Result<Vec<Batch>, E>>,
-    ) -> Result<Option<Batch>, E> {
-        let mut behind = self.behind.lock().await;
-        if let Some((_, batch)) = behind.batches.iter().find(|(before, _)| *before == after) {
-            return Ok(Some(batch.clone()));
-        }
-        let batches = read.await?;
-        let first = batches.first().cloned();
-        let mut before = after;
-        for batch in batches {
-            let next = batch.last;
-            behind.bytes += batch.size();
-            behind.batches.push_back((before, batch));
-            before = next;
-        }
-        while behind.bytes > RING_BYTES_MAX && behind.batches.len() > 1 {
-            let Some((_, oldest)) = behind.batches.pop_front() else { break };
-            behind.bytes -= oldest.size();
-        }
-        Ok(first)
-    }
-
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,7 +196,8 @@ mod tests {
     }
 
     fn hub(before: u64) -> Hub {
-        Hub::new(Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None })
+        let ring = Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None };
+        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() }
     }
 
     #[test]
@@ -254,28 +217,6 @@ mod tests {
         hub.end(Over::Ended);
         assert!(matches!(hub.after(8), Ahead::Over(Over::Ended)));
         assert!(matches!(hub.after(7), Ahead::Batch(_)), "what was told before the end is given first");
-    }
-
-    #[tokio::test]
-    async fn those_who_are_behind_read_the_store_once() {
-        let hub = hub(100);
-        let reads = std::cell::Cell::new(0);
-        let read = async |after: u64, bytes| {
-            reads.set(reads.get() + 1);
-            Ok::<_, Problem>(if after < 90 { batches(after + 1, after + 30, bytes) } else { Vec::new() })
-        };
-        for _ in 0..5 {
-            let mut after = 0;
-            while after < 90 {
-                after = hub.behind(after, read(after, BATCH_BYTES_MAX / 10)).await.expect("read").expect("events").last;
-            }
-        }
-        assert_eq!(reads.get(), 3, "each read gave several batches, and all readers got them");
-        assert!(hub.behind(90, read(90, 10)).await.expect("read").is_none());
-        for after in 0..20 {
-            hub.behind(after, read(after, RING_BYTES_MAX / 60)).await.expect("read").expect("events");
-        }
-        assert!(hub.behind.lock().await.bytes <= RING_BYTES_MAX);
     }
 
     /// Whoever does not read keeps one batch, so none is large because there is much to tell.

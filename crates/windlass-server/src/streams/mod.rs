@@ -1,13 +1,14 @@
 //! Streams: events of a run, and changes of runs, for many readers at once.
 //!
-//! - `frame` an event, encoded once for everybody · `hub` the newest events of one run, shared by its readers · `tail` one
-//!   reader · `changes` which runs have changed.
+//! - `frame` an event, encoded once for everybody · `hub` the newest events of one run, shared by its readers · `shelf` older ones
+//!   that somebody has read lately · `tail` one reader · `changes` which runs have changed.
 //!
 //! A reader pulls: what a slow one has not taken is read from the store again later, and nobody waits for it.
 
 pub mod changes;
 mod frame;
 mod hub;
+mod shelf;
 mod tail;
 
 use std::convert::Infallible;
@@ -22,6 +23,7 @@ use futures_core::Stream;
 
 pub use frame::Batch;
 pub use hub::Hubs;
+pub use shelf::Shelf;
 pub use tail::{Form, Tail};
 
 /// Whatever gives bytes one piece after the other. It is asked for the next only when the last has been taken.

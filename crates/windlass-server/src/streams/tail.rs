@@ -4,16 +4,18 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_runtime::show::StoredEvents;
+use windlass_store::RunRow;
 
 use super::Source;
 use super::frame::{BATCH_BYTES_MAX, Batch};
 use super::hub::{Ahead, Hub, Over};
+use super::shelf;
 use crate::api::models::row_of;
 use crate::{App, Problem};
 
-/// Journal rows that a reader who is behind takes at once, at most: as many as make about one batch.
-const ROWS_AT_ONCE: u32 = 64;
+/// What a reader is given at once when it was in the middle of something that is no longer kept: so it is not read for
+/// every batch.
+const AGAIN_BYTES: usize = 256 * 1024;
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,45 +28,43 @@ pub enum Form {
 pub struct Tail {
     app: App,
     run: Arc<str>,
+    /// No other run has ever had it.
+    number: i64,
     after: u64,
     form: Form,
     /// None: it stops at the newest.
     hub: Option<Arc<Hub>>,
-    /// Journal rows to read the next time.
-    rows: u32,
+    /// The last event of what was read from the store before.
+    read_to: u64,
     done: bool,
 }
 
 impl Tail {
-    pub async fn open(app: App, run: Arc<str>, after: u64, form: Form, follow: bool) -> Result<Tail, Problem> {
+    pub async fn open(app: App, run: RunRow, after: u64, form: Form, follow: bool) -> Result<Tail, Problem> {
         let hub = match follow {
-            true => Some(app.views.hubs.join(&app, &run).await?),
+            true => Some(app.views.hubs.join(&app, &run.run).await?),
             false => None,
         };
-        Ok(Tail { app, run, after, form, hub, rows: 1, done: false })
+        let RunRow { run, number, .. } = run;
+        Ok(Tail { app, run, number, after, form, hub, read_to: 0, done: false })
     }
 
     async fn read_store(&mut self) -> Result<Option<Bytes>, Problem> {
-        let (run, after) = (self.run.clone(), self.after);
-        if let Some(hub) = self.hub.clone() {
-            let read = self.app.at_store(move |app| {
-                let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), ROWS_AT_ONCE)?;
-                Ok(Batch::all(&run, &pieces))
-            });
-            return Ok(hub.behind(after, read).await?.map(|batch| self.take(&batch)));
+        let (run, number, after) = (self.run.clone(), self.number, self.after);
+        if let Some((batch, last)) = self.app.views.shelf.after(number, after) {
+            self.read_to = last;
+            return Ok(Some(self.take(&batch)));
         }
-        let rows = self.rows;
-        let read = self.app.at_store(move |app| {
-            let pieces = StoredEvents::new(run.clone(), after).read_rows(app.store.as_ref(), rows)?;
-            Ok(Batch::first(&run, &pieces).map(|(batch, left)| (batch, !left.is_empty())))
-        });
-        let Some((batch, cut)) = read.await? else { return Ok(None) };
-        self.rows = match cut {
-            true => (rows / 2).max(1),
-            false if batch.size() < BATCH_BYTES_MAX / 2 => (rows * 2).min(ROWS_AT_ONCE),
-            false => rows,
-        };
-        Ok(Some(self.take(&batch)))
+        let bytes = if after < self.read_to { AGAIN_BYTES } else { BATCH_BYTES_MAX };
+        let batches = shelf::read(&self.app, (run, number), after, bytes).await?;
+        Ok(match batches.as_slice() {
+            [] => None,
+            [batch] => Some(self.take(batch)),
+            several => {
+                let taken: Vec<Bytes> = several.iter().map(|batch| self.take(batch)).collect();
+                Some(Bytes::from(taken.concat()))
+            }
+        })
     }
 
     fn take(&mut self, batch: &Batch) -> Bytes {
