@@ -214,3 +214,20 @@ async fn large_values_are_given_to_whoever_may_see_the_run_that_wrote_them() {
     world.get(&format!("/api/v1/runs/other/values/{hash}")).await.is(404);
     world.get("/api/v1/runs/r1/values/zz").await.is(404);
 }
+
+/// Its first turn never ends: the loop's time is up first.
+const CUT_OFF: &str = r#"{"name": "cut", "actions": {"poll": {"type": "until", "condition": "@false", "limit": {"count": 5, "timeout": "PT0.2S"},
+    "actions": {"hold": {"type": "activity", "inputs": {"activityName": "gate", "input": "never"}}}}}}"#;
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_has_not_failed() {
+    let world = World::new();
+    world.register(CUT_OFF).await;
+    world.run("cut", "r1").await;
+    let all = world.get("/api/v1/runs/r1/turns?loop=poll").await.is(200);
+    assert_eq!((&all["turns"][0]["status"], &all["failed"]), (&"cancelled".into(), &0.into()), "{all}");
+    let failed = world.get("/api/v1/runs/r1/turns?loop=poll&failed=true").await.is(200);
+    assert_eq!(failed["turns"].as_array().map(Vec::len), Some(0), "{failed}");
+    let cell = &world.get("/api/v1/runs/r1/strip?loop=poll").await.is(200)["cells"][0];
+    assert_eq!((&cell["failed"], &cell["other"]), (&0.into(), &1.into()), "{cell}");
+}

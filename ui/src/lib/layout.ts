@@ -36,6 +36,17 @@ export function sizeOf(node: GraphNode): { width: number; height: number } {
   return STEP;
 }
 
+/** Arrows that lead back up, or to where they begin: drawn straight they would run through the boxes between. */
+export function leadsBack(boxes: Box[]): (from: string, to: string) => boolean {
+  const byId = new Map(boxes.map((box) => [box.id, box]));
+  const top = (id: string): number => {
+    let y = 0;
+    for (let box = byId.get(id); box; box = box.parent ? byId.get(box.parent) : undefined) y += box.y;
+    return y;
+  };
+  return (from, to) => from === to || top(to) <= top(from);
+}
+
 export function place(graph: Graph): Placed {
   const children = new Map<string | null, GraphNode[]>();
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));

@@ -7,9 +7,9 @@ import { createContext, useContext, useEffect, useMemo } from "react";
 import { api } from "../api";
 import type { Graph, GraphNode } from "../api/types";
 import { useLoad } from "../api/use";
-import { count, duration, many } from "../lib/format";
-import { edgeLabel, isAfterFailure, place, type Box } from "../lib/layout";
-import { isLoop, loopPath, reasonWords } from "../lib/loops";
+import { count, duration, many, words } from "../lib/format";
+import { edgeLabel, isAfterFailure, leadsBack, place, type Box } from "../lib/layout";
+import { isLoop, loopPath } from "../lib/loops";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark } from "./icons";
 import { ProgressStrip } from "./strip";
@@ -34,6 +34,7 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
   // The places depend on the plan only: a run that goes on must not make the boxes jump.
   const shape = JSON.stringify([graph.nodes.map((node) => [node.id, node.parent, node.kind, isLoop(node)]), graph.edges.map((edge) => [edge.from, edge.to])]);
   const placed = useMemo(() => place(graph), [shape]); // eslint-disable-line
+  const back = useMemo(() => leadsBack(placed.boxes), [placed]);
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph]);
   const nodes = useMemo<BoxNode[]>(
     () =>
@@ -66,6 +67,7 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
             source: edge.from,
             target: edge.to,
             type: "smoothstep",
+            ...(back(edge.from, edge.to) ? { sourceHandle: "side-out", targetHandle: "side-in" } : {}),
             className: `${isAfterFailure(edge) ? "after-failure" : ""} ${taken ? "taken" : ""}`,
             ...(label ? { label: label.length > 42 ? `${label.slice(0, 41)}…` : label } : {}),
             markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14 },
@@ -74,7 +76,7 @@ export function PlanGraph({ graph, run = null, chosen = null, onChoose }: GraphP
             zIndex: 2,
           };
         }),
-    [graph, byId],
+    [graph, byId, back],
   );
   return (
     <Around.Provider value={{ run, chosen }}>
@@ -130,6 +132,8 @@ function Ends() {
     <>
       <Handle type="target" position={Position.Top} />
       <Handle type="source" position={Position.Bottom} />
+      <Handle id="side-in" type="target" position={Position.Right} />
+      <Handle id="side-out" type="source" position={Position.Right} />
     </>
   );
 }
@@ -200,7 +204,7 @@ function GroupBox({ data, selected }: NodeProps<BoxNode>) {
 
 function turnsSaid(turns: NonNullable<NonNullable<GraphNode["run"]>["turns"]>): string {
   const ended = turns.reason ? many(turns.ended, "turn") : turns.most && turns.entries <= 1 ? `${count(turns.ended)} of ${count(turns.most)} turns` : many(turns.ended, "turn");
-  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason ? `by ${reasonWords(turns.reason)}` : ""].filter(Boolean).join(" · ");
+  return [ended, turns.entries > 1 ? `${count(turns.entries)} entries` : "", turns.failed ? `${count(turns.failed)} failed` : "", turns.reason && !["items", "condition"].includes(turns.reason) ? words(turns.reason) : ""].filter(Boolean).join(" · ");
 }
 
 function Bar({ ended, failed, most }: { ended: number; failed: number; most: number | null }) {

@@ -80,6 +80,6 @@ function Part({ kind, part, cell }: { kind: "failed" | "other"; part: number; ce
 
 function cellWords(cell: StripCell): string {
   const which = cell.from === cell.to ? `turn ${count(cell.from)}` : `turns ${count(cell.from)} to ${count(cell.to)}`;
-  const parts = [cell.succeeded ? `${count(cell.succeeded)} succeeded` : "", cell.failed ? `${count(cell.failed)} failed` : "", cell.other ? `${count(cell.other)} not kept or not ended` : ""];
+  const parts = [cell.succeeded ? `${count(cell.succeeded)} succeeded` : "", cell.failed ? `${count(cell.failed)} failed` : "", cell.other ? `${count(cell.other)} cut off, not kept or not ended` : ""];
   return `${which}: ${parts.filter(Boolean).join(", ") || "none kept"}`;
 }

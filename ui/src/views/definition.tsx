@@ -138,13 +138,14 @@ function Triggers({ definition, onChange }: { definition: Definition; onChange()
       <div className="row wraps">
         <span>{definition.enabled ? "Its triggers are on." : "Its triggers are off."}</span>
         <Button className="small" onClick={onChange}>{definition.enabled ? "Turn them off" : "Turn them on"}</Button>
+        <Link to="/triggers">When they fire, and their settings</Link>
       </div>
       {triggers.map((trigger) => (
         <section key={trigger.name} className="panel">
           <header><h2>{trigger.name}</h2><span className="tag">{trigger.kind}</span></header>
           <div className="panel-body stack">
             {trigger.url || /webhook|request/i.test(trigger.kind) ? <Address url={trigger.url || `/hooks/${encodeURIComponent(definition.name)}/${encodeURIComponent(trigger.name)}`} /> : null}
-            {trigger.settings !== undefined && trigger.settings !== null ? <JsonBox value={trigger.settings as Json} /> : null}
+            {trigger.settings && Object.keys(trigger.settings).length > 0 ? <JsonBox value={trigger.settings as Json} /> : null}
           </div>
         </section>
       ))}

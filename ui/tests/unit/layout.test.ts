@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { edgeLabel, isAfterFailure, place } from "../../src/lib/layout";
+import { edgeLabel, isAfterFailure, leadsBack, place } from "../../src/lib/layout";
 import type { Graph } from "../../src/api/types";
 
 const node = (id: string, parent: string | null = null, kind = "compose") => ({ id, name: id, kind, parent });
@@ -9,6 +9,14 @@ const graph: Graph = {
   nodes: [node("a"), node("loop", null, "until"), node("b", "loop"), node("inner", "loop", "foreach"), node("c", "inner"), node("d", "inner"), node("z"), node("lost", "gone")],
   edges: [edge("a", "loop"), edge("b", "inner"), edge("c", "d"), edge("loop", "z"), edge("d", "z"), edge("z", "nowhere")],
 };
+
+describe("arrows", () => {
+  it("that lead back go around the boxes", () => {
+    const cycle: Graph = { nodes: [node("a"), node("b"), node("c")], edges: [edge("a", "b"), edge("b", "c"), edge("c", "a"), edge("b", "b")] };
+    const back = leadsBack(place(cycle).boxes);
+    expect(cycle.edges.map(({ from, to }) => back(from, to))).toEqual([false, false, true, true]);
+  });
+});
 
 describe("where boxes stand", () => {
   const { boxes, edges } = place(graph);

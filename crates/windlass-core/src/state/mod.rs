@@ -386,6 +386,19 @@ impl State {
         waiting && self.agenda.is_empty() && self.phase == Phase::Running && !self.moves_by_itself()
     }
 
+    /// A step waits for this time, and nothing is done before. (A loop that waits between two turns is not such a step.)
+    pub fn waits_until(&self) -> Option<Timestamp> {
+        if !self.is_quiet() || !self.calls.is_empty() {
+            return None;
+        }
+        let (at, frame) = self.timers.iter().find_map(|((at, _), timer)| match timer {
+            Timer::Alarm(frame) => Some((*at, *frame)),
+            _ => None,
+        })?;
+        let body = self.frames.get(frame).map(|frame| &frame.body);
+        matches!(body, Some(Body::Wait(WaitFrame::Time))).then_some(at)
+    }
+
     /// A worker, a child run or a delay will bring it on, whatever is on the agenda. (A wait's deadline is not work.)
     pub fn moves_by_itself(&self) -> bool {
         self.moves_without(|_| false)

@@ -276,9 +276,8 @@ const LISTED_DELAY: Duration = Duration::from_secs(10);
 /// skipped, nothing takes long.
 pub(crate) fn standing(state: &State, lists_waits: bool, virtual_time: bool) -> RunStatus {
     let rests = || {
-        let due = state.next_due().map(|at| at.since(state.now));
-        let for_long = !virtual_time && due.is_some_and(|left| left > LISTED_DELAY);
-        state.is_idle() || (for_long && state.calls.is_empty() && state.is_quiet())
+        let for_long = |at: Timestamp| at.since(state.now) > LISTED_DELAY;
+        state.is_idle() || (!virtual_time && state.waits_until().is_some_and(for_long))
     };
     match &state.phase {
         Phase::Ended(result) => run_status(result.status),

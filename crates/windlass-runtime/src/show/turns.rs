@@ -125,10 +125,15 @@ fn read_failed(
         }
         let row = store.turns(run, path, head.first, 2)?.into_iter().find(|row| row.failed && row.first == head.first);
         let row = unpacked(row.into_iter().collect())?;
-        turns.extend(row.into_iter().filter(|turn| turn.index >= from && turn.status.is_bad()));
+        turns.extend(row.into_iter().filter(|turn| turn.index >= from && has_failed(turn)));
     }
     turns.truncate(wanted);
     Ok(turns)
+}
+
+/// One that was cut off when its loop ended has not failed. Its row is kept as if it had.
+fn has_failed(turn: &TurnRecord) -> bool {
+    turn.status.is_bad() && turn.status != Status::Cancelled
 }
 
 /// In order, each index once: after a crash a turn may have been written twice, the later one counts.
@@ -209,6 +214,14 @@ pub fn strip(store: &dyn StoreRead, run: &str, path: &str, cells: u64) -> Result
             *counted += count;
             cell.other = cell.other.saturating_sub(count);
             at += count;
+        }
+    }
+    // Only at the end of a loop are turns cut off, and a row's head does not tell them from failed ones.
+    for turn in unpacked(store.turns(run, path, turns.saturating_sub(LAST), u32::MAX)?)? {
+        let cell = usize::try_from(turn.index / size).ok().and_then(|cell| strip.get_mut(cell));
+        if let Some(cell) = cell.filter(|cell| turn.status == Status::Cancelled && cell.failed > 0) {
+            cell.failed -= 1;
+            cell.other += 1;
         }
     }
     Ok(strip)

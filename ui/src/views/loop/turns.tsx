@@ -217,7 +217,7 @@ function TurnMore({ id, path, turn, onRestart }: { id: string; path: string; tur
             <li key={step.path}>
               <Status status={step.status} word={false} />
               <strong>{step.name}</strong> <span className="faint">{step.kind}</span>
-              <span className="muted number">{duration(step.duration_ms)}</span>
+              <span className="muted number nowrap">{duration(step.duration_ms)}</span>
               {/foreach|until|while|repeat|loop/i.test(step.kind) ? (
                 <button type="button" className="more-link flat" onClick={() => navigate(to(["runs", id, "loop"], { path: step.path }))}>its turns</button>
               ) : null}
