@@ -113,7 +113,6 @@ pub struct Engine {
 }
 
 pub(crate) struct Inner {
-    /// Where its runs turn.
     runtime: Handle,
     pub store: Arc<dyn Store>,
     pub writer: Arc<GroupWriter>,
