@@ -10,14 +10,16 @@ use serde_json::{Value, json};
 /// more, below `/scripted` it is a model, below `/collector` it takes traces.
 pub struct Echo {
     pub port: u16,
-    pub heard: Arc<Mutex<Vec<u8>>>,
+    pub heard: Kept,
     /// What was sent as traces.
-    pub spans: Arc<Mutex<Vec<u8>>>,
+    pub spans: Kept,
 }
+
+type Kept = Arc<Mutex<Vec<u8>>>;
 
 impl Echo {
     pub fn start() -> Echo {
-        let (heard, spans): (Arc<Mutex<Vec<u8>>>, Arc<Mutex<Vec<u8>>>) = Default::default();
+        let (heard, spans) = (Kept::default(), Kept::default());
         let (keep, traces) = (heard.clone(), spans.clone());
         let port = listen(move |stream| drop(answer(stream, &keep, &traces)));
         Echo { port, heard, spans }
