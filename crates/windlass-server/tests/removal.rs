@@ -39,7 +39,7 @@ async fn a_run_that_has_ended_goes_with_all_that_it_has_called() {
     let mut told = String::new();
     while !told.contains("event: removed") {
         let frame = in_time(changes.frame()).await.expect("more").expect("a frame");
-        told.push_str(&String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"));
+        told.push_str(std::str::from_utf8(&frame.into_data().expect("data")).expect("text"));
     }
     assert!(told.contains(r#"{"run":"r1"}"#), "{told}");
     // The name is free, and nothing is left of who had it.
