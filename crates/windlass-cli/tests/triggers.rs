@@ -63,6 +63,7 @@ fn example(name: &str) -> String {
 #[test]
 fn a_playbook_and_a_workflow_of_agents_have_triggers() {
     let place = Place::new();
+    place.write("windlass.toml", "[model]\nmodel = \"ollama/qwen3\"\n");
     let (server, address) = serve(&place);
     register(&address, &example("noetl/nightly.yaml"));
     register(&address, &example("zenflow/research.yaml"));

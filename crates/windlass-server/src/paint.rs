@@ -188,7 +188,7 @@ fn from_state(row: &RunRow, program: &Program, state: &State) -> Drawing {
         tell("step.done", &name, state.now, status);
     }
     live(&frame_tree(program, state), "", &mut tell);
-    if state.paused {
+    if state.paused && state.held.is_none() {
         tell("workflow.paused", "", state.now, Value::Null);
     }
     if let Some(result) = state.result() {

@@ -72,6 +72,7 @@ impl Lines {
             }
             "step.done" | "step.failed" | "step.skipped" if is_top(&event.path) => self.ended(event),
             "task.retrying" => self.retrying(event),
+            "workflow.held" => self.tell("waits for its turn"),
             "workflow.paused" => self.tell(PAUSED),
             "workflow.resumed" => self.tell("resumed"),
             "workflow.idle" => {
