@@ -36,12 +36,12 @@ impl Group {
 
     /// Starts it with the input, output and errors that the command says.
     pub fn start_as_it_is(mut command: Command) -> std::io::Result<Group> {
-        let child = command.process_group(0).kill_on_drop(true).spawn()?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
-            warden::begins(group);
-        }
-        Ok(Group { child, group })
+        warden::prepares();
+        let started = command.process_group(0).kill_on_drop(true).env(warden::MARK, warden::mark()).spawn();
+        let number = |child: &Child| child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let group = started.as_ref().ok().and_then(number);
+        warden::begins(group);
+        Ok(Group { child: started?, group })
     }
 
     /// Ends it and all that it has started.

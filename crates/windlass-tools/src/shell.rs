@@ -27,7 +27,11 @@ pub(crate) const INFO: ToolInfo = ToolInfo {
         field("cmds", "array of text", "several such texts, one after the other, until one fails"),
         field("argv", "array", "a program and its arguments, without a shell"),
         field("values", "object", "values for the text, each a variable of the environment; no text is JSON"),
-        field("env", "object", "more variables; otherwise there are PATH, HOME, LANG and WINDLASS_KEY, _RUN, _ATTEMPT"),
+        field(
+            "env",
+            "object",
+            "more variables; otherwise there are PATH, HOME, LANG and WINDLASS_KEY, _RUN, _ATTEMPT, _WARDEN",
+        ),
         field("shell", "text", "which shell reads the text: `sh` if not given"),
         field("cwd", "text", "the folder to run in"),
         field("stdin", "any", "what the program reads; no text is JSON"),

@@ -64,3 +64,29 @@ async fn a_program_that_is_killed_leaves_nothing_running() {
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+/// The first program has hardly begun: nobody has been told of it yet, perhaps.
+#[tokio::test]
+async fn nor_if_it_is_killed_the_moment_something_begins() {
+    if let Ok(folder) = std::env::var(FOLDER) {
+        let shell = ShellTool::new(ShellOptions::default());
+        ask(&shell, &format!(r#"{{"command": "echo $$ > {folder}/first; exec sleep 1000"}}"#)).await;
+        return;
+    }
+    for round in 0..10 {
+        let folder = std::env::temp_dir().join(format!("windlass-killed-{}-{round}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["--exact", "nor_if_it_is_killed_the_moment_something_begins"]).env(FOLDER, &folder);
+        let mut program = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let number = number_in(&folder.join("first"));
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let begun = std::time::Instant::now();
+        while runs(&number) {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(20), "round {round}: {number} goes on");
+            std::thread::yield_now();
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -49,7 +49,7 @@ async fn a_value_is_never_part_of_the_text() {
 #[tokio::test]
 async fn the_environment_is_clean() {
     let outcome = ask(&tool(), r#"{"command": "env | cut -d= -f1 | sort | tr '\n' ' '"}"#).await;
-    assert_eq!(part(&outcome, "stdout"), r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_RUN ""#);
+    assert_eq!(part(&outcome, "stdout"), r#""PATH PWD WINDLASS_ATTEMPT WINDLASS_KEY WINDLASS_RUN WINDLASS_WARDEN ""#);
     let options = ShellOptions::with_environment(|name| (name == "HOME").then(|| "/somewhere".to_owned()));
     let outcome = ask(&ShellTool::new(options), r#"{"command": "echo $HOME"}"#).await;
     assert_eq!(part(&outcome, "stdout"), r#""/somewhere\n""#);
