@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use axum::http::Method;
 use common::{Reply, World, in_time};
 use serde_json::{Value as Json, json};
-use windlass_runtime::real_now;
-use windlass_server::triggers::{Scheduler, What, queue};
+use windlass_runtime::{TriggerOptions, real_now};
+use windlass_server::triggers::{Scheduler, What, prefix, queue};
 use windlass_store::{MemoryStore, RunFilter, Store, StoreRead};
-use windlass_value::Timestamp;
+use windlass_value::{Timestamp, Value};
 
 fn orders(concurrency: &str) -> String {
     format!(
@@ -165,6 +165,21 @@ async fn the_items_of_a_delivery_wait_for_each_other() {
     }
 }
 
+/// Whoever delivers is gone when its run is made, and nobody says that it waits: it has its turn all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_goes_away_leaves_nobody_behind() {
+    let world = World::new();
+    world.register(&orders(TWO)).await;
+    tokio::spawn(queue::watch(world.app.clone()));
+    assert_eq!(trigger(&world).await["waiting"], 0);
+    let plan = world.app.definitions.get("orders").expect("registered").current.plan();
+    let delivery = Some(format!("{}gone", prefix("orders", "new")));
+    let options = TriggerOptions { delivery, held: true, ..TriggerOptions::default() };
+    let made = in_time(world.app.engine.trigger(plan, "new", Value::from("a"), options)).await.expect("made");
+    world.open("a");
+    world.until_status(&made.runs[0].run, "succeeded").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_at_a_time_waits_for_nobody() {
     let world = World::new();
@@ -234,7 +249,7 @@ async fn a_schedule_queues_then_skips_and_says_so() {
         scheduler.step(hours_from(now, hour)).await;
     }
     assert_eq!(runs(&world.store), 2);
-    let full = "1 runs of this trigger are under way and 1 wait, which is as many as may";
+    let full = "as many runs of this trigger as may are under way (1) and wait (1)";
     let expected = [
         "tidy tick recurrence fired 1 0".to_owned(),
         "tidy tick recurrence fired 1 1".to_owned(),

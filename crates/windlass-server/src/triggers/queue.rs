@@ -50,7 +50,7 @@ impl Bounds {
         let Bounds { at_once, waiting } = self;
         match waiting {
             0 => "a run of this trigger is under way, and there may be one at a time".to_owned(),
-            _ => format!("{at_once} runs of this trigger are under way and {waiting} wait, which is as many as may"),
+            _ => format!("as many runs of this trigger as may are under way ({at_once}) and wait ({waiting})"),
         }
     }
 }
@@ -61,6 +61,8 @@ struct Queue {
     prefix: String,
     under_way: BTreeSet<Arc<str>>,
     waiting: VecDeque<Arc<str>>,
+    /// Those that wait, to find one.
+    queued: BTreeSet<Arc<str>>,
     /// Deliveries that were let in and whose runs are not made yet.
     expected: usize,
 }
@@ -101,9 +103,9 @@ impl Place {
         let app = self.app.clone();
         blocking(move || {
             let mut queue = lock(&queue);
-            queue.waiting.extend(made.iter().cloned());
+            made.iter().for_each(|run| queue.wait(run));
             queue.let_go_on(&app)?;
-            Ok(made.iter().filter(|run| queue.waiting.contains(run)).count())
+            Ok(made.iter().filter(|run| queue.queued.contains(*run)).count())
         })
         .await
     }
@@ -202,7 +204,7 @@ pub async fn watch(app: App) {
         // What cannot be done now is done at the next look.
         let _ = match change {
             Ok(change) => changed(&app, change.run, change.status).await,
-            Err(RecvError::Lagged(_)) => look(&app).await,
+            Err(RecvError::Lagged(_)) => read_all(&app).await,
             Err(RecvError::Closed) => return,
         };
     }
@@ -210,19 +212,40 @@ pub async fn watch(app: App) {
 
 async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), RuntimeError> {
     let known = run.get(..PREFIX_LETTERS).and_then(|prefix| locked(&app.watch().queues.all).get(prefix).cloned());
-    let Some(queue) = known.filter(|_| status != RunStatus::Pending) else { return Ok(()) };
+    let Some(queue) = known else { return Ok(()) };
     let app = app.clone();
     blocking(move || {
         let mut queue = lock(&queue);
-        // Somebody may have let it go on, or have called it off, before its turn.
-        if !queue.under_way.contains(&run) {
-            queue.waiting.retain(|waiting| *waiting != run);
+        match status {
+            // Whoever has made it may be gone before it could say so.
+            RunStatus::Pending => queue.wait(&run),
+            _ => {
+                // Somebody may have let it go on, or have called it off, before its turn.
+                if queue.queued.remove(&run) {
+                    queue.waiting.retain(|waiting| *waiting != run);
+                }
+                match occupies(status) {
+                    true => queue.under_way.insert(run),
+                    false => queue.under_way.remove(&run),
+                };
+            }
         }
-        match occupies(status) {
-            true => queue.under_way.insert(run),
-            false => queue.under_way.remove(&run),
-        };
         queue.let_go_on(&app)
+    })
+    .await
+}
+
+/// Changes were missed: the store knows.
+async fn read_all(app: &App) -> Result<(), RuntimeError> {
+    let shared = app.clone();
+    let all: Vec<Shared> = locked(&app.watch().queues.all).values().cloned().collect();
+    blocking(move || {
+        for queue in all {
+            let mut queue = lock(&queue);
+            queue.read(&shared)?;
+            queue.let_go_on(&shared)?;
+        }
+        Ok(())
     })
     .await
 }
@@ -242,6 +265,7 @@ impl Queues {
             prefix: prefix.to_owned(),
             under_way: BTreeSet::new(),
             waiting: VecDeque::new(),
+            queued: BTreeSet::new(),
             expected: 0,
         };
         queue.read(app)?;
@@ -285,8 +309,15 @@ impl Queue {
             }
             Ok(())
         })?;
+        self.queued = waiting.iter().cloned().collect();
         (self.under_way, self.waiting) = (under_way, waiting);
         Ok(())
+    }
+
+    fn wait(&mut self, run: &Arc<str>) {
+        if !self.under_way.contains(run) && self.queued.insert(run.clone()) {
+            self.waiting.push_back(run.clone());
+        }
     }
 
     fn forget_ended(&mut self, app: &App) -> Result<(), StoreError> {
@@ -309,14 +340,16 @@ impl Queue {
             self.forget_ended(app)?;
         }
         while !is_full(self) {
-            match app.engine.request(&run, TURN, Request::Resume) {
-                Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => {}
-                Ok(Answer::Delivered | Answer::Kept | Answer::Repeated) => {
-                    self.under_way.insert(run);
-                }
+            let goes_on = match app.engine.request(&run, TURN, Request::Resume) {
+                Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
+                Ok(Answer::Delivered | Answer::Kept | Answer::Repeated) => true,
                 Err(error) => return Err(error),
-            }
+            };
             self.waiting.pop_front();
+            self.queued.remove(&run);
+            if goes_on {
+                self.under_way.insert(run);
+            }
             let Some(next) = self.waiting.front() else { break };
             run = next.clone();
         }

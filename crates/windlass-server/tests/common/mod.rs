@@ -113,12 +113,14 @@ pub struct World {
     pub outside: Outside,
 }
 
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
 /// Whoever the tool `http` reaches: gives the answers that it was told, in order, and none when there are none.
 #[derive(Clone, Default)]
 pub struct Outside {
     answers: Arc<Mutex<VecDeque<Value>>>,
     asked: Arc<Mutex<Vec<Value>>>,
-    meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    meanwhile: Arc<Mutex<Option<Meanwhile>>>,
 }
 
 impl Outside {
