@@ -24,9 +24,10 @@ const MANY: u64 = 64;
 const TURNS_EACH: u64 = 100;
 
 /// The same loop as a definition.
-const LOOP: &str = r#"{"type": "until", "name": "turns", "parameters": {"turns": {"type": "int"}},
-    "condition": "@greaterOrEquals(variables('loopIndex'), parameters('turns'))", "limit": {"count": 100000, "timeout": "PT1H"},
-    "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}"#;
+const LOOP: &str = r#"{"parameters": {"turns": {"type": "int"}}, "actions": {"turns": {
+    "type": "until", "condition": "@greaterOrEquals(variables('loopIndex'), parameters('turns'))",
+    "limit": {"count": 100000, "timeout": "PT1H"},
+    "actions": {"work": {"type": "activity", "inputs": {"activityName": "noop", "input": "@variables('loopIndex')"}}}}}}"#;
 
 pub fn restate() -> Vec<String> {
     let Some(folder) = std::env::var_os("WINDLASS_PEERS").map(PathBuf::from) else {
