@@ -34,7 +34,11 @@ pub const AGENT_TOOL: ToolInfo = ToolInfo {
         field("arguments", "object", "what the model gives it"),
         field("allow", "array of text", "the tools that the agent may call; all if not given or empty"),
         field("deny", "array of text", "the tools that it may not call"),
-        required("folder", "text", "the folder that the agent works in, an absolute path"),
+        field(
+            "folder",
+            "text",
+            "the folder that the agent works in, an absolute path; tools for files and programs need it",
+        ),
     ],
     outputs: &[
         field("content", "text", "what the model gets to read"),
@@ -248,7 +252,10 @@ impl Wanted {
             arguments: input.get("arguments").cloned().unwrap_or_default(),
             allow: names("allow")?,
             deny: names("deny")?,
-            folder: PathBuf::from(text("folder")?),
+            folder: match input.get("folder") {
+                None | Some(Value::Null) => PathBuf::new(),
+                Some(_) => PathBuf::from(text("folder")?),
+            },
         })
     }
 

@@ -43,6 +43,11 @@ pub(crate) struct Folder {
 impl Folder {
     pub(crate) fn open(given: &Path, protected: &Protected) -> Result<Folder, Problem> {
         let shown = || quoted(given.as_os_str());
+        if given.as_os_str().is_empty() {
+            return Err(
+                "there is no work folder (a server has one if windlass.toml says `workdir` under [server])".into()
+            );
+        }
         if !given.is_absolute() {
             return Err(format!("the work folder {} is no absolute path", shown()));
         }

@@ -148,6 +148,9 @@ async fn wrong_calls_are_texts_for_the_model() {
         let found = scene.call_json(tool, arguments).await;
         assert!(found.error && found.content.contains(expected), "{tool} {arguments}: {found:?}");
     }
+    let mut input = scene.input("http", object([("url", "ftp://x")]));
+    input.insert("folder", Value::Null);
+    assert!(answer(&scene.run(input).await).content.contains("http or https"), "what needs no folder has none");
     let mut input = scene.input("write", object([("path", "x"), ("content", "y")]));
     input.insert("allow", parse_json(r#"["read", "glob"]"#).unwrap());
     let found = answer(&scene.run(input.clone()).await);
@@ -159,6 +162,8 @@ async fn wrong_calls_are_texts_for_the_model() {
     assert!(!answer(&scene.run(input.clone()).await).error, "an empty list allows all");
     input.insert("folder", "relative");
     assert!(answer(&scene.run(input.clone()).await).content.contains("no absolute path"));
+    input.insert("folder", Value::Null);
+    assert!(answer(&scene.run(input.clone()).await).content.contains("there is no work folder"));
     input.insert("folder", 3i64);
     assert_eq!(&*scene.run(input).await.error.unwrap().kind, "input", "the task itself is wrong");
 }
