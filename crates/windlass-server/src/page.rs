@@ -26,7 +26,8 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK: &str = "no-cache";
 
 /// What the addresses of the page begin with: its views (`view` in `ui/src/app.tsx`). The first of them is also at `/`.
-const VIEWS: [&str; 7] = ["runs", "definitions", "check", "approvals", "triggers", "workers", "about"];
+const VIEWS: [&str; 9] =
+    ["runs", "definitions", "check", "approvals", "triggers", "workers", "tokens", "audit", "about"];
 
 /// Answers what no route has taken.
 pub async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
