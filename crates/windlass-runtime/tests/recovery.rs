@@ -11,7 +11,7 @@ use support::{World, engine, engine_with, in_time, json, loom, named, options, u
 use windlass_core::Status;
 use windlass_core::plan::Plan;
 use windlass_runtime::{Engine, EngineOptions, Notice, RuntimeError, Tools, why_set_aside};
-use windlass_store::{MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
+use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
 fn adopting(store: &Arc<MemoryStore>, world: &World) -> (Engine, Arc<Mutex<Vec<Notice>>>) {
@@ -83,8 +83,26 @@ async fn what_is_put_off_is_counted_and_told_of() {
     let told = |wanted: &dyn Fn(&Notice) -> bool| heard.lock().expect("whole").iter().filter(|one| wanted(one)).count();
     until(|| told(&|one| matches!(one, Notice::Recovered { runs: 0, set_aside: 0, postponed: 1, .. })) == 1).await;
     let put_off = |one: &Notice| matches!(one, Notice::Postponed { run, why } if &**run == "r" && why.contains("gate"));
-    assert_eq!(told(&put_off), 1, "{heard:?}");
+    assert!(told(&put_off) >= 1, "{heard:?}");
     assert_eq!(row(&store, "r").status, RunStatus::Running, "whoever has the tools goes on with it");
+}
+
+/// A commit that a store could not make is not the end of a run: it comes back from the journal, in the same process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
+    for fault in [Fault::Full, Fault::Busy] {
+        let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+        let (engine, heard) = adopting(&store, &world);
+        begin(&engine, held(), "r").await;
+        world.calls(1).await;
+        store.fail_next(fault);
+        world.open("go");
+        let postponed = |one: &Notice| matches!(one, Notice::Postponed { run, .. } if &**run == "r");
+        until(|| heard.lock().expect("whole").iter().any(postponed)).await;
+        until(|| row(&store, "r").status == RunStatus::Succeeded).await;
+        assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
+        until(|| engine.resident() == 0).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

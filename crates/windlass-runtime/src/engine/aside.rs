@@ -48,6 +48,11 @@ impl RuntimeError {
         }
     }
 
+    /// The store could not do it now, and nothing is wrong with it.
+    pub(super) fn passes(&self) -> bool {
+        matches!(self, RuntimeError::Store(error) if matches!(error.kind, StoreErrorKind::Busy | StoreErrorKind::Full))
+    }
+
     /// The reason alone, without the sentence around it.
     fn reason(&self) -> String {
         match self {

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 
 /// A run that cannot be brought back now is tried again after this long, then after twice as long.
-const POSTPONED_FIRST: Duration = Duration::from_secs(5);
+const POSTPONED_FIRST: Duration = Duration::from_secs(1);
 const POSTPONED_MOST: Duration = Duration::from_secs(300);
 
 /// Records of one kind in the store: how often a run was taken over from the dead.
@@ -354,7 +354,8 @@ impl Inner {
             return Err(super::aside::set_aside_error(&row));
         }
         // One that this engine has let go of without being able to say so is still its own.
-        let ours = |owner: &str| owner == self.owner.name && self.runs().contains_key(run);
+        let let_go = || self.runs().contains_key(run) || self.postponed().contains_key(run);
+        let ours = |owner: &str| owner == self.owner.name && let_go();
         let lives = |owner: &String| !ours(owner) && self.store.owner_alive(owner).unwrap_or(true);
         if let Some(owner) = row.owner.clone().filter(lives) {
             return Err(RuntimeError::Owned { run: run.to_string(), owner });
@@ -383,11 +384,14 @@ impl Inner {
             }
             Err(RuntimeError::Owned { .. }) if known => false,
             Err(RuntimeError::Owned { .. } | RuntimeError::NoSuchRun(_)) => {
+                self.postponed().remove(run);
                 self.untrack(run);
                 false
             }
             Err(error) => {
-                if !error.is_poison() && !matches!(error, RuntimeError::Closing) {
+                if error.is_poison() {
+                    self.postponed().remove(run);
+                } else if !matches!(error, RuntimeError::Closing) {
                     self.postpone(run, &error);
                 }
                 self.tell_end(run, RunEnd::Failed(error));
@@ -404,7 +408,17 @@ impl Inner {
         self.postponed().get(run).is_some_and(|postponed| postponed.until > Instant::now())
     }
 
-    fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {
+    /// Brings back those whose time has come. This engine may own them still, so nobody else would.
+    pub(super) async fn return_postponed(self: &Arc<Self>) {
+        let now = Instant::now();
+        let due = |(run, postponed): (&Arc<str>, &Postponed)| (postponed.until <= now).then(|| run.clone());
+        let runs: Vec<Arc<str>> = self.postponed().iter().filter_map(due).collect();
+        if !runs.is_empty() {
+            self.bring_back_all(runs).await;
+        }
+    }
+
+    pub(super) fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {
         let mut postponed = self.postponed();
         let times = postponed.get(run).map_or(0, |before| before.times);
         let wait = (POSTPONED_FIRST * 2_u32.saturating_pow(times.min(8))).min(POSTPONED_MOST);

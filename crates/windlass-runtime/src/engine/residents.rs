@@ -176,10 +176,15 @@ impl Inner {
             }
             Err(error) => {
                 self.give_up_in_loop(run, epoch, &error);
+                // What is in memory is ahead of the journal and lost; what the journal has goes on when the store can.
+                let comes_back = self.adopt && error.passes();
+                if comes_back {
+                    self.postpone(run, &error);
+                }
                 self.tell_end(run, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
-                if let (Some(parent), false) = (parent, elsewhere || self.waits_for_a_person(&error)) {
+                if let (Some(parent), false) = (parent, comes_back || elsewhere || self.waits_for_a_person(&error)) {
                     self.stop_run(parent, error.clone());
                 }
                 Some(error)

@@ -41,6 +41,7 @@ impl Inner {
             self.pass_on_mail().await;
         }
         self.wake_due().await;
+        self.return_postponed().await;
         self.look_elsewhere().await;
         let due = self.store.next_due().ok().flatten();
         // What is overdue even now is somebody else's: it must not keep us busy.

@@ -89,6 +89,8 @@ pub(super) struct Log {
     first: u64,
     next: u64,
     last_hash: [u8; 32],
+    /// The same after the last line that is on the disk.
+    kept: (u64, [u8; 32]),
     buffer: Vec<u8>,
     lock: File,
 }
@@ -129,8 +131,9 @@ impl Log {
         let bytes = file.seek(SeekFrom::End(0)).map_err(trouble("could not read the audit log"))?;
         sync_directory(directory).map_err(trouble("could not sync the audit log's directory"))?;
         let directory = directory.to_owned();
-        let log =
-            Log { directory, file, bytes, bytes_max, first, next: number + 1, last_hash, buffer: Vec::new(), lock };
+        let (next, buffer) = (number + 1, Vec::new());
+        let kept = (next, last_hash);
+        let log = Log { directory, file, bytes, bytes_max, first, next, last_hash, kept, buffer, lock };
         Ok((log, cut))
     }
 
@@ -146,12 +149,18 @@ impl Log {
         self.next - 1
     }
 
-    /// All that was added is on the disk when this returns.
-    pub fn commit(&mut self) -> Result<(), AuditError> {
+    /// All that was added is on the disk when this returns true; none of it when it returns false, since there was no room.
+    pub fn commit(&mut self) -> Result<bool, AuditError> {
         let path = self.directory.join(FILE);
         let trouble = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
-        self.file.write_all(&self.buffer).map_err(trouble)?;
+        if let Err(error) = self.file.write_all(&self.buffer) {
+            if error.kind() == std::io::ErrorKind::StorageFull && self.take_back().is_ok() {
+                return Ok(false);
+            }
+            return Err(trouble(error));
+        }
         self.file.sync_data().map_err(trouble)?;
+        self.kept = (self.next, self.last_hash);
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         // A burst needs no room afterwards.
@@ -159,6 +168,15 @@ impl Log {
         if self.bytes >= self.bytes_max {
             self.put_aside().map_err(trouble)?;
         }
+        Ok(true)
+    }
+
+    /// Nothing was synced, so what the disk has is known: all before. When there is room again the chain goes on from there.
+    fn take_back(&mut self) -> std::io::Result<()> {
+        self.file.set_len(self.bytes)?;
+        self.file.sync_data()?;
+        (self.next, self.last_hash) = self.kept;
+        self.buffer = Vec::new();
         Ok(())
     }
 

@@ -155,7 +155,13 @@ impl Audit {
     pub fn open_with(directory: &Path, file_bytes_max: u64) -> Result<Audit, AuditError> {
         let (mut log, cut_bytes) = Log::open(directory, file_bytes_max)?;
         log.add(&text(&Event { at: real_now().to_string(), event: "start", cut_bytes }));
-        log.commit()?;
+        if !log.commit()? {
+            return Err(AuditError::new(
+                &directory.join("audit.log"),
+                "could not write the audit log",
+                &"no space is left",
+            ));
+        }
         let state = Arc::new(State::default());
         let (queue, arrived) = mpsc::channel();
         let shared = state.clone();
@@ -250,10 +256,11 @@ fn work(mut log: Log, arrived: &mpsc::Receiver<Waiting>, state: &State) {
             }
         }
         // After a failed sync nobody knows what the disk has: whatever follows would be a guess.
-        let good = !state.broken.load(Ordering::Relaxed) && log.commit().is_ok();
-        if !good {
+        let written = if state.broken.load(Ordering::Relaxed) { None } else { log.commit().ok() };
+        if written.is_none() {
             state.broken.store(true, Ordering::Relaxed);
         }
+        let good = written == Some(true);
         state.waiting.fetch_sub(replies.len(), Ordering::Relaxed);
         state.lines.fetch_add(replies.len(), Ordering::Relaxed);
         state.syncs.fetch_add(1, Ordering::Relaxed);
