@@ -79,6 +79,7 @@ fn people_answer_from_anywhere() {
     ended.exits(0).has("Succeeded");
     place.windlass(&["approvals"]).exits(0).has("nobody is asked anything");
     place.windlass(&["approve", "a1", "Each[1].Ask", "--set", "approved=true"]).exits(3).has("does not ask");
+    place.windlass(&["approve", "a1", "--set", "approved=true"]).exits(3).has("has ended").has("windlass status a1");
     let object = place.json(&["status", "a1", "--json"]);
     assert_eq!(
         object["output"]["answers"],

@@ -87,6 +87,13 @@ fn files_are_registered_as_they_change() {
 
     std::fs::write(path("hello.json"), r#"{"actions": {"say": {"type": "composee", "inputs": 1}}}"#).expect("written");
     dev.until("hello", Some((1, 1)));
+    // What was a definition is not left alone when it is none any more.
+    for text in ["", r#"{"just": "text"}"#, r#"{"a": [1"#] {
+        std::fs::write(path("hello.json"), says("hello")).expect("written");
+        dev.until("hello", Some((1, 0)));
+        std::fs::write(path("hello.json"), text).expect("written");
+        dev.until("hello", Some((1, 1)));
+    }
     // As editors do it: a new file in the place of the old.
     std::fs::write(path("hello.json.tmp"), says("hi")).expect("written");
     std::fs::rename(path("hello.json.tmp"), path("hello.json")).expect("renamed");

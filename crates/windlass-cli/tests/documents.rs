@@ -98,17 +98,20 @@ fn webhooks_and_schedules() {
     let place = Place::new();
     let secret = "5f".repeat(32);
     let server = Served::start(&place, &[], &[("ORDERS_SECRET", &secret)]);
-    let orders = r#"{"triggers": {"new": {"type": "request"}}, "actions": {"keep": {"type": "compose", "inputs": "@triggerBody()"}}}"#;
-    server.register("orders", orders);
-    server.register("cleanup", r#"{"actions": {"keep": {"type": "compose", "inputs": 1}}}"#);
+    for (name, text) in ["orders.json", "cleanup.json"].into_iter().zip(blocks(TRIGGERS, "# Triggers", "json")) {
+        place.write(name, text);
+    }
     let variables = [("ORDERS_SECRET", secret.as_str()), ("TOKEN", &server.token)];
     let all = blocks(TRIGGERS, "# Triggers", "sh");
-    let [opened, delivery, nightly] = all[..] else { panic!("{} blocks", all.len()) };
+    let [start, opened, delivery, nightly] = all[..] else { panic!("{} blocks", all.len()) };
     // The server is there already, with a secret: the line that makes one is looked at by itself.
-    let (make, opened) = opened.split_once('\n').expect("two commands");
-    let made = said(&shell(&place, &server, &format!("{make}\necho \"$ORDERS_SECRET\""), &[]));
+    let (make, serve) = start.split_once('\n').expect("two commands");
+    assert!(serve.starts_with("ORDERS_SECRET=$(cat orders.secret) windlass serve"), "{serve}");
+    let made = said(&shell(&place, &server, &format!("{make}\ncat orders.secret"), &[]));
     assert_eq!(made.trim().len(), 64, "{made}");
-    let told = said(&shell(&place, &server, opened, &variables));
+    place.write("orders.secret", &secret);
+    let told = said(&shell(&place, &server, opened, &[]));
+    assert!(told.starts_with("orders version 1\n"), "{told}");
     assert!(told.contains(r#""proof":"signature""#) && told.contains(r#""scheme":"standard""#), "{told}");
     let (script, shown) = delivery.split_once('#').expect("what is answered");
     let script = script.replace("curl ", "curl -i ");

@@ -114,6 +114,27 @@ fn a_folder_is_registered_in_whatever_order_works() {
 }
 
 #[test]
+fn of_two_files_of_one_name_in_a_folder_the_first_counts() {
+    let world = World::new();
+    std::fs::create_dir(world.place.path("flows")).expect("made");
+    for (name, text) in [
+        ("flows/a.json", HELLO),
+        ("flows/b.json", &HELLO.replace("hi", "hello")),
+        ("flows/c.json", &NAMELESS.replace("one", "two")),
+        ("flows/c.yaml", &PLAYBOOK.replace("name: book", "name: c")),
+        ("flows/d.json", CHILD),
+    ] {
+        world.place.write(name, text);
+    }
+    for after in ["", ", as before"] {
+        let done = world.register(&["flows"]);
+        let taken = ["hello", "c", "child"].map(|name| format!("{name} version 1{after}\n")).concat();
+        assert_eq!((done.code, &done.out), (Some(2), &taken), "{}", done.err);
+        done.has("where: flows/b.json").has("called `hello`, as that of flows/a.json is").has("where: flows/c.yaml");
+    }
+}
+
+#[test]
 fn what_is_in_the_way_is_said() {
     let world = World::new();
     let url = world.server.url();

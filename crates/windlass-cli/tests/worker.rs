@@ -218,7 +218,7 @@ async fn what_is_wrong_is_said() {
     let file = file.to_string_lossy().into_owned();
     let table: [(&[&str], &str); 5] = [
         (&["worker", "--server", &url], "there is no token"),
-        (&["worker", "--server", &url, "--token-file", &file], "refuses this worker (401)"),
+        (&["worker", "--server", &url, "--token-file", &file, "--drain-seconds", "600"], "refuses this worker (401)"),
         (&["worker", "--server", "http://10.1.2.3:1", "--token-file", &file], "everybody on the way"),
         (&["worker", "--server", &url, "--token-file", &file, "--tools", "shel"], "no tool `shel`"),
         (&["worker", "--server", &url, "--token-file", &file, "--only-labelled"], "would get none"),

@@ -22,7 +22,7 @@ use crate::auth::Public;
 use crate::auth::gate::gate;
 use crate::hosts::{BindError, check_bind};
 use crate::problem::codes;
-use crate::triggers::{Scheduler, queue};
+use crate::triggers::{Scheduler, hooks, queue};
 use crate::{App, Problem, api, edge, page};
 
 /// No request is larger.
@@ -104,6 +104,8 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
     let listener = TcpListener::bind(bind).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopped) = oneshot::channel();
+    // What cannot be read now is told to whoever asks for it.
+    let _ = app.at_store(hooks::tell_without_secret).await;
     tokio::spawn(Scheduler::new(app.clone()).run());
     tokio::spawn(queue::watch(app.clone()));
     let served = tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value as Json, json};
 use sha2::Sha256;
 use windlass_runtime::real_now;
-use windlass_server::triggers::Scheduler;
+use windlass_server::triggers::{Scheduler, hooks};
 use windlass_store::{MemoryStore, RecordChange, RunFilter, Store};
 use windlass_value::Timestamp;
 
@@ -178,10 +178,16 @@ async fn settings_name_secrets_and_never_hold_them() {
     }
     put(&world, SETTINGS, json!({"sceret": "env:X"})).await.is(400);
     put(&world, "/api/v1/definitions/shop%2Forders/triggers/old", json!({"enabled": true})).await.is(404);
-    put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.is(404);
+    let unknown = put(&world, "/api/v1/definitions/nothing/triggers/new", json!({"enabled": true})).await.is(404);
+    assert!(unknown["hint"].as_str().is_some_and(|hint| hint.contains("GET /api/v1/definitions lists")), "{unknown}");
     let facts = put(&world, SETTINGS, json!({"secret": format!("env:{SECRET}")})).await.is(200);
     assert_eq!((&facts["proof"], &facts["url"]), (&json!("signature"), &json!(HOOK)));
     assert!(!world.get("/api/v1/triggers").await.is(200).to_string().contains(SECRET));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = told.clone();
+    world.app.listen_to_triggers(move |one| listener.lock().expect("nobody panics").push(format!("{one:?}")));
+    hooks::tell_without_secret(&world.app).expect("readable");
+    assert_eq!(told.lock().expect("nobody panics").len(), 0, "nothing is missing yet");
     // The server was started without it: whoever calls hears neither its name nor that of an alias.
     for gone in ["env:NO_SUCH_VARIABLE", "no-such-alias"] {
         let body = serde_json::to_vec(&json!({"secret": gone, "scheme": "github"})).expect("JSON");
@@ -191,6 +197,13 @@ async fn settings_name_secrets_and_never_hold_them() {
         assert!(!refused.to_string().to_lowercase().contains("no_such"), "{refused}");
         assert!(!refused.to_string().contains(gone), "{refused}");
         world.send(bare(HOOK, &[], "{}")).await.is(401);
+        // Whoever looks after it is told, when it starts and whenever they ask.
+        hooks::tell_without_secret(&world.app).expect("readable");
+        let said = told.lock().expect("nobody panics").pop().expect("a line");
+        assert!(said.contains("shop/orders") && said.contains("secret is not at hand"), "{said}");
+        let listed = world.get("/api/v1/triggers").await.is(200);
+        let error = listed["items"][0]["last_error"].as_str().unwrap_or_default();
+        assert!(error.contains("secret is not at hand") && !listed.to_string().contains(gone), "{listed}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `windlass approvals` and `windlass approve`: what runs ask of people, and the answers.
 
 use windlass_runtime::real_now;
+use windlass_store::RunRow;
 use windlass_tools::approval::{self, Approval, Refused};
 use windlass_value::Value;
 
@@ -73,9 +74,23 @@ pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
     let data = inputs::answer(whole, &args.set)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
-    let found = approval::find(&*store, &row.run, args.name.as_deref()).map_err(failure)?;
+    let found =
+        approval::find(&*store, &row.run, args.name.as_deref()).map_err(|refused| not_found(refused, &row, args))?;
     let answer = host::runtime()?.block_on(found.answer(&*store, data)).map_err(failure)?;
     requests::tell(global, &row, &found.path, "approve", &answer)
+}
+
+fn not_found(refused: Refused, row: &RunRow, args: &args::Approve) -> Failure {
+    let run = &row.run;
+    match (&refused, &args.name) {
+        (Refused::NotAsked(..), _) if row.status.is_final() => {
+            Failure::usage(format!("the run `{run}` has ended: it does not ask for anything any more"))
+                .hint(format!("windlass status {run}"))
+        }
+        (Refused::NotAsked(..), None) => Failure::usage(format!("run `{run}` does not ask for anything"))
+            .hint("`windlass approvals` lists what runs ask"),
+        _ => failure(refused),
+    }
 }
 
 fn failure(refused: Refused) -> Failure {

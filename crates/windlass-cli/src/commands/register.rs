@@ -1,5 +1,6 @@
 //! `windlass register FILE… --server URL`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::{host, out};
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Registers each file in turn, and stops at the first that is refused: what comes after it may call it. Files of a folder
-/// have no order: what is refused is tried again as long as others are taken, which it may call.
+/// have no order: what is refused is tried again as long as others are taken, which it may call. Of two files of a folder that
+/// have one name, the first counts, as for `dev`.
 pub fn register(global: &Global, args: &args::Register) -> Result<Exit, Failure> {
     let files = files(&args.files)?;
     if args.name.is_some() && files.len() > 1 {
@@ -67,12 +69,28 @@ struct Registrar<'a> {
 
 impl Registrar<'_> {
     async fn all(&self, mut left: Vec<Found>) -> Result<Exit, Failure> {
+        let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let mut doubles = Vec::new();
         loop {
             let (mut refused, mut taken) = (Vec::new(), false);
             for found in left {
-                match self.one(&found.file).await? {
+                let source = text_of(&found.file)?;
+                if found.in_folder && !names.is_empty() {
+                    let name = self.name_of(&source, &found.file).await;
+                    let name = name.map_err(|trouble| self.failure(trouble, &found.file))?;
+                    if let Some((name, other)) = name.and_then(|name| names.get_key_value(&name))
+                        && *other != found.file
+                    {
+                        doubles.push(double(name, &found.file, other));
+                        continue;
+                    }
+                }
+                match self.one(&source, &found.file).await {
                     Ok(answer) => {
                         taken = true;
+                        if let Some(name) = answer["name"].as_str() {
+                            names.insert(name.to_owned(), found.file.clone());
+                        }
                         self.tell(&found.file, &answer)?;
                     }
                     // A folder may hold other files, too.
@@ -84,12 +102,10 @@ impl Registrar<'_> {
                     Err(trouble) => return Err(self.failure(trouble, &found.file)),
                 }
             }
-            if refused.is_empty() {
-                return Ok(Exit::Good);
-            }
-            if !taken {
-                let mut failures = refused.into_iter().map(|(found, trouble)| self.failure(trouble, &found.file));
-                let first = failures.next().ok_or_else(|| Failure::silent(Exit::Invalid))?;
+            if refused.is_empty() || !taken {
+                let refused = refused.into_iter().map(|(found, trouble)| self.failure(trouble, &found.file));
+                let mut failures = refused.chain(doubles);
+                let Some(first) = failures.next() else { return Ok(Exit::Good) };
                 failures.for_each(|failure| failure.show());
                 return Err(first);
             }
@@ -97,12 +113,17 @@ impl Registrar<'_> {
         }
     }
 
-    async fn one(&self, file: &Path) -> Result<Result<Json, Trouble>, Failure> {
-        let source = std::fs::read_to_string(file).map_err(|error| {
-            Failure::usage(format!("could not read the file: {error}"))
-                .place(shown(file))
-                .hint("name files with definitions, or a folder")
-        })?;
+    /// What the server would call it. None: it would not take it.
+    async fn name_of(&self, source: &str, file: &Path) -> Result<Option<String>, Trouble> {
+        let checked: Json = self.client.post("definitions/check", &json!({ "source": source }), WITHIN).await?;
+        let nameless = checked["problems"].as_array().into_iter().flatten().any(|problem| problem["code"] == NO_NAME);
+        Ok(match nameless {
+            true => definition::name_of_file(file),
+            false => checked["name"].as_str().map(str::to_owned),
+        })
+    }
+
+    async fn one(&self, source: &str, file: &Path) -> Result<Json, Trouble> {
         let mut body = json!({ "source": source, "labels": &self.labels });
         if let Some(name) = self.name {
             body["name"] = json!(name);
@@ -112,9 +133,9 @@ impl Registrar<'_> {
             // What the text does not say, its file does: so `run` and `dev` call it.
             (Err(Trouble::Refused { codes, .. }), Some(name)) if codes.iter().any(|code| code == NO_NAME) => {
                 body["name"] = json!(name);
-                Ok(self.client.post::<Json>("definitions", &body, WITHIN).await)
+                self.client.post::<Json>("definitions", &body, WITHIN).await
             }
-            _ => Ok(answer),
+            _ => answer,
         }
     }
 
@@ -149,6 +170,20 @@ impl Registrar<'_> {
         };
         failure.place(shown(file))
     }
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("could not read the file: {error}"))
+            .place(shown(file))
+            .hint("name files with definitions, or a folder")
+    })
+}
+
+fn double(name: &str, file: &Path, other: &Path) -> Failure {
+    let message = format!("its definition is called `{name}`, as that of {} is, which was registered", other.display());
+    let hint = "give it a name of its own in the text, or take one of the two out of the folder";
+    Failure::new(Exit::Invalid, message).place(shown(file)).hint(hint)
 }
 
 fn shown(file: &Path) -> String {

@@ -1,5 +1,6 @@
 //! Settings: `windlass.toml`, then the environment.
 
+mod lines;
 mod mcp;
 mod models;
 mod server;
@@ -94,38 +95,44 @@ fn beside(store: &Path) -> PathBuf {
 }
 
 fn read_file(path: &Path, text: &str, limits: &mut serde_json::Value, settings: &mut Settings) -> Result<(), Failure> {
-    let place = path.display().to_string();
+    let place = |line: usize| format!("{}:{line}", path.display());
     let table: toml::Table = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
-        Failure::usage(format!("the settings are not valid TOML: {}", error.message())).place(format!("{place}:{line}"))
+        let line = error.span().map_or(1, |span| lines::line_at(text, span.start));
+        Failure::usage(format!("the settings are not valid TOML: {}", error.message())).place(place(line))
     })?;
     for (section, content) in table {
-        let line = line_of(text, &section);
-        let read = match (section.as_str(), content) {
-            ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
-            ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
-            ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
-            ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
-            ("model", entries) => services::model(entries).map(|read| settings.model = read),
-            ("models", entries) => models::models(entries).map(|read| settings.models = read),
-            ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
-            ("server", entries) => server::server(entries, path).map(|read| settings.server = read),
-            ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
-            _ => Err(unknown("section", &section, SECTIONS)),
-        };
-        read.map_err(|failure| failure.place(format!("{place}:{line}")))?;
+        read_section(path, &section, content.clone(), limits, settings).map_err(|failure| {
+            let is_wrong = |part: toml::Value| {
+                let read = read_section(path, &section, part, &mut limits.clone(), &mut Settings::default());
+                read.is_err_and(|other| other.message() == failure.message())
+            };
+            let way = lines::way_to(&content, &is_wrong);
+            let way = std::iter::once(section.as_str()).chain(way.iter().map(String::as_str));
+            failure.place(place(lines::line_of(text, way)))
+        })?;
     }
     Ok(())
 }
 
-/// Where a section begins: near enough to find what is wrong in it.
-fn line_of(text: &str, section: &str) -> usize {
-    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
-    let begins = |line: &str| {
-        let name = line.trim_start().trim_start_matches('[').trim_start();
-        name.strip_prefix(section).is_some_and(ends)
-    };
-    text.lines().position(begins).map_or(1, |line| line + 1)
+fn read_section(
+    path: &Path,
+    section: &str,
+    content: toml::Value,
+    limits: &mut serde_json::Value,
+    settings: &mut Settings,
+) -> Result<(), Failure> {
+    match (section, content) {
+        ("limits", toml::Value::Table(entries)) => read_limits(&entries, limits),
+        ("activities", entries) => services::activities(entries, path).map(|read| settings.activities = read),
+        ("auth", entries) => services::auth(entries).map(|read| settings.auth = read),
+        ("mcp", entries) => mcp::mcp(entries, path).map(|read| settings.mcp = read),
+        ("model", entries) => services::model(entries).map(|read| settings.model = read),
+        ("models", entries) => models::models(entries).map(|read| settings.models = read),
+        ("prices", entries) => models::prices(entries).map(|read| settings.prices = read),
+        ("server", entries) => server::server(entries, path).map(|read| settings.server = read),
+        ("settings", entries) => services::app_settings(entries).map(|read| settings.app = read),
+        _ => Err(unknown("section", section, SECTIONS)),
+    }
 }
 
 fn read_limits(entries: &toml::Table, limits: &mut serde_json::Value) -> Result<(), Failure> {
@@ -282,6 +289,23 @@ mod tests {
         ] {
             let wrong = activities_of(text).expect_err(text);
             assert!(wrong.contains(why), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_found_by_its_line() {
+        for (text, line) in [
+            ("[server]\nhosts = []\nbnid = \"x\"\nrate = 3\n", 3),
+            ("[server]\nbind = \"127.0.0.1:1\"\nrate = 0\n", 3),
+            ("[server]\nrate = 1\n\n[server.outbound]\nallow = []\ndenny = []\n", 6),
+            ("[server]\nrate = 1\nagents = { sandbox = true, alow = [] }\n", 3),
+            ("[limits]\nloop_turns_max = 7\nloop_turn_max = 7\n", 3),
+            ("[server]\nrate = 1\n[servr]\n", 3),
+            ("[limits]\n\n[activities.a]\n", 3),
+            ("[limits]\n\n[activities.a]\nmethod = \"GET\"\n", 3),
+        ] {
+            let wrong = limits_of(text).expect_err(text);
+            assert!(wrong.contains(&format!("windlass.toml:{line}\"")), "{text}: {wrong}");
         }
     }
 

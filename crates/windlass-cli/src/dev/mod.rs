@@ -104,7 +104,9 @@ impl Folder {
         let text = source.text.clone();
         let project = Project::read(source, None, &self.settings);
         let reports: Vec<Report> = project.found.iter().flat_map(|(source, found)| found.reports(source)).collect();
-        if !self.roots.is_named(file) && reports.iter().any(|report| report.code == NO_DEFINITION) {
+        // A file that was a definition is one that is broken now.
+        let ours = self.roots.is_named(file) || self.known.get(file).is_some_and(|known| known.registered.is_some());
+        if !ours && reports.iter().any(|report| report.code == NO_DEFINITION) {
             return Looked::Other;
         }
         let told = self.rendered(&project.found);
@@ -150,7 +152,9 @@ impl Folder {
         let was = before.as_ref().and_then(|before| before.registered.clone());
         let now = match looked {
             Looked::Other => {
-                self.known.remove(file);
+                if self.known.remove(file).is_some() {
+                    self.app.definitions.tell_problems(&stem(file), Vec::new());
+                }
                 return;
             }
             Looked::Good { name, version, new, told } => {

@@ -177,8 +177,9 @@ fn nameless() -> Diagnostic {
 fn other_dialect(plan: &Plan, before: &Registered) -> Diagnostic {
     let (name, version) = (&plan.name, before.version);
     let message = format!("version {version} of `{name}` is {}; this one is {}", before.dialect, plan.dialect);
-    Diagnostic::warning(OTHER_DIALECT, Span::at(0), message)
-        .hint("a definition of its own needs a name of its own: give `name` beside `source`")
+    Diagnostic::warning(OTHER_DIALECT, Span::at(0), message).hint(
+        "a definition of its own needs a name of its own: give `name` beside `source` (`windlass register --name`)",
+    )
 }
 
 fn other_name(own: &str, given: &str, span: Span) -> Diagnostic {

@@ -90,6 +90,7 @@ impl Worker {
         };
         self.draining.store(true, Ordering::SeqCst);
         self.changed.notify_waiters();
+        // Whoever was never let in has nothing to finish.
         let refused = matches!(stopped, Some(Err(_)));
         if !refused {
             let left = self.held().len();
@@ -104,7 +105,7 @@ impl Worker {
             self.all_ended().await;
         };
         tokio::select! {
-            () = finished, if !refused => {}
+            () = finished => {}
             () = tokio::time::sleep(drain_for) => {}
             () = interrupts.next() => {}
         }
@@ -163,13 +164,18 @@ impl Worker {
                         return Ok(());
                     }
                 }
-                Err(Trouble::Refused { status, detail, .. }) => {
+                Err(Trouble::Refused { status, detail, .. }) if !met => {
                     let failure = Failure::usage(format!("the server refuses this worker ({status}): {detail}"));
                     return Err(failure.hint("its token needs the scope `work`"));
                 }
                 Err(trouble) => {
                     if !away {
-                        out::note(&format!("the server is away: {}; trying again", why(&trouble)));
+                        let what = match &trouble {
+                            // It was let in before: its token may be given back to it, and its jobs go on.
+                            Trouble::Refused { .. } => "the server refuses this worker now",
+                            _ => "the server is away",
+                        };
+                        out::note(&format!("{what}: {}; trying again", why(&trouble)));
                     }
                     away = true;
                     backoff.wait().await;

@@ -16,6 +16,7 @@ use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
 use super::models::{Position, RunError, RunSummary, row_of};
+use crate::workers::QueueInfo;
 use crate::{App, Problem};
 
 /// Bytes of stored values that are put into one answer; what is beyond stays a reference, to be asked for by its hash.
@@ -50,6 +51,9 @@ pub struct RunDetail {
     pub reply: Option<Value>,
     /// What it waits for somebody to tell it.
     pub waits: Vec<WaitInfo>,
+    /// Tasks of it that no worker has taken yet, by what a worker must have for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits_for_worker: Vec<QueueInfo>,
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
     pub ticks: u64,
@@ -145,6 +149,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
             .as_ref()
             .map(|reply| Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))])),
         waits: Vec::new(),
+        waits_for_worker: Vec::new(),
         usage: report.usage.clone(),
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -166,6 +171,7 @@ fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Prob
         output: None,
         reply: None,
         waits: Vec::new(),
+        waits_for_worker: Vec::new(),
         usage: Value::Null,
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -193,6 +199,7 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         output: None,
         reply: None,
         waits: waits(state),
+        waits_for_worker: app.dispatcher.waits_of(&row.run),
         usage: usage_so_far(state),
         ticks: state.ticks,
         current: tree_value(&frames, now_of(row, state.now)),

@@ -13,6 +13,7 @@ use windlass_triggers::schedule::NEVER;
 use super::take::{self, Named, of_path};
 use crate::auth::{Admin, Allowed, Read};
 use crate::problem::codes;
+use crate::triggers::hooks::without_secret;
 use crate::triggers::settings::{self, CronSettings, Firing, Settings};
 use crate::triggers::signature::Scheme;
 use crate::triggers::{CatchUp, is_called, listening, queue};
@@ -117,7 +118,7 @@ fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
                 catch_up: None,
                 next_at: None,
                 last_at: None,
-                last_error: None,
+                last_error: without_secret(&settings),
                 skipped_at: None,
                 skipped: None,
                 under_way: None,
@@ -216,7 +217,10 @@ pub async fn change(
     take::Json(wanted): take::Json<TriggerSettings>,
 ) -> Result<Response, Problem> {
     let missing = |detail: String| Problem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
-    let definition = app.definitions.get(&name).ok_or_else(|| missing(format!("there is no definition `{name}`")))?;
+    let definition = app.definitions.get(&name).ok_or_else(|| {
+        let problem = Problem::not_found(format!("there is no definition `{name}`"));
+        problem.hint("GET /api/v1/definitions lists those there are; POST /api/v1/definitions registers one")
+    })?;
     let program = app.engine.program(&definition.current.plan())?;
     let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(&trigger));
     let before: Settings = settings::read(&*app.store, settings::TRIGGER, &name, &trigger)?;
@@ -261,11 +265,7 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
         // Not repeated: it may be the secret itself.
         let unknown = match settings::is_reference(secret).then(|| settings::secret(secret)) {
             None => Some(format!("the secret of {} letters is not a reference to one", secret.chars().count())),
-            Some(Err(settings::NotAtHand::Unset)) => Some(match secret.starts_with("env:") {
-                true => "the server has no such variable".to_owned(),
-                false => "the server knows no credential with such an alias".to_owned(),
-            }),
-            Some(Err(settings::NotAtHand::Odd(why))) => Some(why.to_owned()),
+            Some(Err(lacking)) => Some(lacking.why(secret).to_owned()),
             Some(Ok(_)) => None,
         };
         if let Some(detail) = unknown {
@@ -287,7 +287,9 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
     // The zone's own sentence says what zones are.
     Schedule::cron("0 0 * * *", schedule.time_zone.as_deref()).map_err(&refused)?;
     let schedule = Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map_err(|why| {
-        refused(why).hint("five fields: minute, hour, day of the month, month, day of the week; such as `0 8 * * 1-5`")
+        let hint = "five fields: minute, hour, day of the month, month, day of the week, such as `0 8 * * 1-5`; or six, with \
+                    seconds first";
+        refused(why).hint(hint)
     })?;
     let next = schedule.coming().ok().and_then(|schedule| schedule.next(real_now()));
     next.map(drop).ok_or_else(|| refused(NEVER.to_owned()).hint("look at the day, the month and the year"))

@@ -65,6 +65,32 @@ fn is_for_a_reply(name: &HeaderName) -> bool {
     !of_origins && !OF_THE_CONNECTION.contains(&name) && !OF_THE_SERVER.contains(&name)
 }
 
+/// Why nobody can prove anything to a trigger that has a secret. It names nothing: whoever may read may read it.
+pub fn without_secret(settings: &Settings) -> Option<String> {
+    let reference = settings.secret.as_deref()?;
+    let lacking = settings::secret(reference).err()?;
+    Some(format!("its secret is not at hand: {}; every delivery is refused (503)", lacking.why(reference)))
+}
+
+/// Tells of each trigger whose secret has gone since it was given one. Blocking: reads.
+pub fn tell_without_secret(app: &App) -> Result<(), Problem> {
+    for definition in app.definitions.all() {
+        for (trigger, kind) in definition.triggers.iter().filter(|(_, kind)| is_called(kind)) {
+            let settings: Settings = settings::read(&*app.store, settings::TRIGGER, &definition.name, trigger)?;
+            if let Some(why) = without_secret(&settings).filter(|_| definition.enabled && settings.enabled) {
+                app.tell(&Told {
+                    definition: definition.name.to_string(),
+                    trigger: trigger.to_string(),
+                    kind: kind.to_string(),
+                    what: What::Failed { why },
+                    due: None,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A delivery from somebody who knows the trigger's secret, or has a token, or to a trigger that is open to anybody.
 pub struct Signed {
     app: App,

@@ -183,6 +183,17 @@ pub enum NotAtHand {
     Odd(&'static str),
 }
 
+impl NotAtHand {
+    /// What a reference such as this one lacks.
+    pub fn why(self, reference: &str) -> &'static str {
+        match self {
+            NotAtHand::Unset if reference.starts_with("env:") => "the server has no such variable",
+            NotAtHand::Unset => "the server knows no credential with such an alias",
+            NotAtHand::Odd(why) => why,
+        }
+    }
+}
+
 /// The secret behind a reference, at this moment.
 pub fn secret(reference: &str) -> Result<String, NotAtHand> {
     let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).ok_or(NotAtHand::Unset);

@@ -13,7 +13,7 @@ use windlass_value::Timestamp;
 
 use super::queue::{JobId, Kind, Place, Queues};
 use super::registry::{Registry, Worker, WorkerKey};
-use super::wire::{HeldInfo, Job, WorkerInfo, Workers};
+use super::wire::{HeldInfo, Job, QueueInfo, WorkerInfo, Workers};
 
 /// A worker with jobs says this often within a lease that it is alive.
 const HEARTBEATS: u32 = 6;
@@ -160,6 +160,11 @@ impl Dispatcher {
         let state = self.state();
         let items = state.workers.iter().map(|(key, worker)| self.info(&state, key, worker)).collect();
         Workers { items, queued: state.queues.list() }
+    }
+
+    /// What of a run waits for a worker.
+    pub fn waits_of(&self, run: &str) -> Vec<QueueInfo> {
+        self.state().queues.of_run(run)
     }
 
     /// How many leases were lost since the server began, by tool.

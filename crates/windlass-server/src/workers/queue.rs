@@ -107,15 +107,35 @@ impl Queues {
 
     pub fn list(&self) -> Vec<QueueInfo> {
         let info = |(kind, queue): (&Kind, &Queue)| {
-            let oldest = queue.runs.values().filter_map(|run| run.values().next()).map(|waiting| waiting.since).min();
-            QueueInfo {
-                tool: kind.tool.clone(),
-                labels: kind.labels.clone(),
-                jobs: queue.length,
-                oldest_at: oldest.unwrap_or_default().to_string(),
-            }
+            let oldest = queue.runs.values().filter_map(oldest).min();
+            kind.info(queue.length, oldest)
         };
         self.queues.iter().map(info).collect()
+    }
+
+    /// What waits of one run. However much there is, it takes as long as there are kinds.
+    pub fn of_run(&self, run: &str) -> Vec<QueueInfo> {
+        let waits = |(kind, queue): (&Kind, &Queue)| {
+            let jobs = queue.runs.get(run).filter(|jobs| !jobs.is_empty())?;
+            Some(kind.info(jobs.len(), oldest(jobs)))
+        };
+        self.queues.iter().filter_map(waits).collect()
+    }
+}
+
+/// Since when the first of them waits.
+fn oldest(jobs: &BTreeMap<i64, Waiting>) -> Option<Timestamp> {
+    jobs.values().next().map(|waiting| waiting.since)
+}
+
+impl Kind {
+    fn info(&self, jobs: usize, oldest: Option<Timestamp>) -> QueueInfo {
+        QueueInfo {
+            tool: self.tool.clone(),
+            labels: self.labels.clone(),
+            jobs,
+            oldest_at: oldest.unwrap_or_default().to_string(),
+        }
     }
 }
 
@@ -188,6 +208,9 @@ mod tests {
         queues.remove(&kind("x"), &id("r", 2), place);
         queues.remove(&kind("x"), &id("r", 2), place);
         queues.push_front(&kind("x"), &id("r", 9), Timestamp(0));
+        let waits: Vec<usize> = queues.of_run("r").iter().map(|kind| kind.jobs).collect();
+        assert_eq!((waits, queues.of_run("s").len()), (vec![3], 0));
         assert_eq!(all(&mut queues, |_| true), ["r9", "r1", "r3"]);
+        assert!(queues.of_run("r").is_empty());
     }
 }

@@ -40,12 +40,21 @@ async fn a_worker_gets_as_many_as_it_has_slots() {
     let server = server();
     let steps: Vec<&[(&str, &str)]> = vec![&[("a", "far")]; 5];
     let _run = server.start("r", plan("p", &steps)).await;
+    let waits = || async { server.ask("GET", "/runs/r", TOKEN, &Json::Null).await.1["waits_for_worker"].clone() };
+    let waiting = waits().await;
+    assert_eq!(
+        (&waiting[0]["tool"], &waiting[0]["jobs"], &waiting[0]["labels"]),
+        (&json!("far"), &json!(5), &json!({}))
+    );
+    assert!(waiting[0]["oldest_at"].is_string(), "{waiting}");
     let worker = server.worker("w").with(json!({"slots": 3}));
     let jobs = worker.lease(0).await;
     assert_eq!(jobs.len(), 3);
+    assert_eq!(waits().await[0]["jobs"], 2);
     worker.complete(&jobs[0], 1).await;
     assert_eq!(worker.lease(0).await.len(), 1);
     assert_eq!(server.worker("v").with(json!({"slots": 3, "free": 1})).lease(0).await.len(), 1, "what it wants");
+    assert_eq!(waits().await, Json::Null, "all of it is taken");
 }
 
 #[tokio::test(start_paused = true)]
