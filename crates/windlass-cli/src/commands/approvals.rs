@@ -75,7 +75,7 @@ pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
     let row = stores::find(&*store, &args.run)?;
     let found = approval::find(&*store, &row.run, args.name.as_deref()).map_err(failure)?;
     let answer = host::runtime()?.block_on(found.answer(&*store, data)).map_err(failure)?;
-    requests::tell(global, &row, &found.path, "approve", &answer)
+    requests::tell(global, &*store, &row, &found.path, "approve", &answer)
 }
 
 fn failure(refused: Refused) -> Failure {

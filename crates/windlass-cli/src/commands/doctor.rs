@@ -50,13 +50,11 @@ fn audit_log(global: &Global) -> Vec<Finding> {
 
 /// An open run must be moved by somebody or something: a live owner, its timer, or a person who was named.
 fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
-    let finding = |what: String, words: &str| {
-        let hint = stores::command(global, &format!("{words} {}", row.run));
-        Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }))
-    };
+    let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
+    let replay = || stores::command(global, &format!("replay {}", row.run));
     if row.status == RunStatus::Quarantined {
         let why = windlass_runtime::why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
-        return finding(format!("it is set aside: {why}"), "replay");
+        return finding(format!("it is set aside: {why}"), replay());
     }
     if live_owner(store, row)?.is_some() {
         return Ok(None);
@@ -65,12 +63,17 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         .and_then(|program| windlass_runtime::load(store, &row.run, &program, row.created_at))
     {
         Ok(image) => image.state,
-        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), "replay"),
+        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
     };
     match &row.owner {
-        Some(owner) => finding(format!("{}, which ran it, is gone", owner_name(owner)), "resume"),
+        Some(owner) => {
+            finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::way_on(global, store, row)?)
+        }
         None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
-        None => finding("it is open, and nothing will move it: no process, no timer, no wait".to_owned(), "resume"),
+        None => {
+            let what = "it is open, and nothing will move it: no process, no timer, no wait".to_owned();
+            finding(what, stores::way_on(global, store, row)?)
+        }
     }
 }
 
