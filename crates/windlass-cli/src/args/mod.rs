@@ -69,7 +69,7 @@ pub enum Command {
     Graph(Graph),
     /// Serve definitions and runs over HTTP, with a page to look at them
     Serve(Box<Serve>),
-    /// Serve the definitions of a folder while they are being written
+    /// Serve the definitions of a folder while they are being written; whoever has its token is trusted as its files are
     Dev(Box<Dev>),
     /// Register definitions at a server
     Register(Register),
