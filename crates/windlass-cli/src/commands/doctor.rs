@@ -1,7 +1,7 @@
 //! `windlass doctor`
 
 use windlass_core::Limits;
-use windlass_runtime::show::live_owner;
+use windlass_runtime::show::{live_owner, status_of};
 use windlass_store::{RunFilter, RunRow, RunStatus, Store};
 use windlass_value::Value;
 
@@ -48,7 +48,7 @@ fn audit_log(global: &Global) -> Vec<Finding> {
     found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
-/// An open run must be moved by somebody or something: a live owner, its timer, or a person who was named.
+/// An open run must be moved by somebody or something: a live owner, a server, its timer, or a person who was named.
 fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
     let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
     let replay = || stores::command(global, &format!("replay {}", row.run));
@@ -65,7 +65,12 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         Ok(image) => image.state,
         Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
     };
+    if stores::server_for(global, row).is_some() {
+        return Ok(None);
+    }
     match &row.owner {
+        // Whoever had it has left nothing undone.
+        Some(_) if status_of(row, &state) == "waiting" => Ok(None),
         Some(owner) => {
             finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::way_on(global, store, row)?)
         }
