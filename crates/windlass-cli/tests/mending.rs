@@ -75,9 +75,14 @@ fn a_run_is_done_again_from_a_turn_on() {
     assert_eq!(calls(&place), ["sum"]);
     let slip = place.windlass(&["restart", "old", "--from", "eech[1]"]);
     slip.exits(3).has("nothing in the run `old` has begun at `eech[1]`").has("windlass restart old --from 'each[1]'");
+    place.windlass(&["restart", "old", "--from", "each[99]"]).exits(3).has("is `each[2]` meant?");
     place.windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"]).exits(3).has("sees no variable `nam`");
     place.windlass(&["restart", "old", "--from", "each", "--set", "x"]).exits(3).has("--set takes name=value");
-    place.windlass(&["restart", "old", "--from", "each", "--id", "new"]).exits(3).has("a run `new` exists already");
+    place
+        .windlass(&["restart", "old", "--from", "each", "--id", "new"])
+        .exits(3)
+        .has("a run `new` exists already")
+        .has("what it was made from");
     let names = r#"names=["x", "y"]"#;
     place.windlass(&["restart", "old", "--from", "each", "--set", names, "--quiet"]).exits(0);
     assert_eq!(calls(&place), ["x", "y", "sum"]);
