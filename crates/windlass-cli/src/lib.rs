@@ -1,7 +1,7 @@
 //! The program: a client of the engine that reads the terminal, the environment and files, which no other crate does.
 //!
 //! - `args` what can be typed · `commands` one file a command · `failure` errors at the edge · `config` limits from file
-//!   and environment · `stores` opening a store, finding a run · `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `served` the same in a server · `service`, `dev` a server in this process · `host`,
+//!   and environment · `stores` opening a store, finding a run · `trust` whose rules it has · `definition`, `project`, `inputs`, `flow`, `tools`, `agents` what a run is made of · `served` the same in a server · `service`, `dev` a server in this process · `host`,
 //!   `children` and `follow` watching a run, here or in another process · `image` a run read from the store · `progress`, `report`,
 //!   `kinds`, `out`, `text` what people see.
 
@@ -32,6 +32,7 @@ mod stores;
 mod text;
 mod tools;
 mod troubles;
+mod trust;
 mod worker;
 
 use std::process::ExitCode;

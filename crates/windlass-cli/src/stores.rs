@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_store::{RunFilter, RunRow, SqliteOptions, SqliteStore, Store, StoreScan};
+use windlass_store::{RunFilter, RunRow, RunStatus, SqliteOptions, SqliteStore, Store, StoreScan};
 use windlass_syntax::nearest;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::trust;
 
 const DEFAULT: &str = ".windlass";
 
@@ -110,12 +111,21 @@ pub fn server_for(global: &Global, row: &RunRow) -> Option<String> {
     if row.dialect == "rust" { None } else { crate::service::server_of(&directory(global)) }
 }
 
-/// How somebody goes on with a run that nobody has.
-pub fn way_on(global: &Global, row: &RunRow) -> String {
-    match row.dialect.as_str() {
-        "rust" => "start the program that has its steps".to_owned(),
-        _ => command(global, &format!("resume {}", row.run)),
+/// How somebody goes on with a run that nobody has. One of a server goes on in a server; where one is, `resume` asks it.
+pub fn way_on(global: &Global, store: &dyn Store, row: &RunRow) -> Result<String, Failure> {
+    let resume = command(global, &format!("resume {}", row.run));
+    if row.dialect == "rust" {
+        return Ok("start the program that has its steps".to_owned());
     }
+    if server_for(global, row).is_some() || !trust::is_served(store, row)? {
+        return Ok(resume);
+    }
+    let serve = command(global, "serve");
+    Ok(match row.status {
+        RunStatus::Paused => format!("{serve}, then {resume}"),
+        RunStatus::Quarantined => format!("{serve}, then POST /api/v1/runs/{}/resume", row.run),
+        _ => serve,
+    })
 }
 
 pub fn quoted(word: &str) -> String {

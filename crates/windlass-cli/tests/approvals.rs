@@ -4,6 +4,7 @@ mod support;
 
 use rustix::process::Signal;
 use support::Place;
+use support::served::Served;
 
 const ASKS: &str = r#"{"definition": {"triggers": {"manual": {"type": "request"}}, "actions": {
     "Each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
@@ -85,4 +86,20 @@ fn people_answer_from_anywhere() {
         object["output"]["answers"],
         serde_json::json!([{"Ask": {"approved": false}}, {"Ask": {"approved": true}}])
     );
+}
+
+/// Neither without a server nor beside the next one is there anything to mend.
+#[test]
+fn a_killed_server_leaves_waits_that_need_nobody() {
+    let place = Place::new();
+    let server = Served::start(&place, &[], &[]);
+    server.register("asks", ASKS);
+    let run = server.begin("asks", &serde_json::json!({}));
+    let mut events = place.start(&["events", &run, "--follow"]);
+    events.line_with("approval.requested");
+    events.line_with("approval.requested");
+    drop(server);
+    place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
+    let _server = Served::start(&place, &[], &[]);
+    place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
 }

@@ -34,7 +34,8 @@ impl Dev {
         BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
         let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no address: {line}"));
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
-        let token = text("page").split("token=").nth(1).unwrap_or_default().to_owned();
+        assert!(!line.contains("token=") && !line.contains("wl_"), "only a terminal gets the token: {line}");
+        let token = std::fs::read_to_string(text("token_file")).expect("the token").trim().to_owned();
         Dev { child, address: text("address").trim_start_matches("http://").to_owned(), token }
     }
 
@@ -136,4 +137,29 @@ fn what_has_not_changed_is_said_once() {
     let said = std::fs::read_to_string(path(SAID)).expect("text");
     assert_eq!(said.matches("WND-").count(), 1, "warnings of what has not changed are not repeated: {said}");
     assert!(said.contains("registered twice, version 2 (") && !said.contains("is gone"), "{said}");
+}
+
+/// What is written to a pipe is read by others; only a token that no file has is told there. Hints name options that `dev` has.
+#[test]
+fn what_it_says_at_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let refused = command.args(["dev", "--port", &port]).current_dir(&folder).output().expect("it starts");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("choose another with --port") && refused.status.code() == Some(3), "{said}");
+    for (words, tells, stop) in [(&[][..], false, "at the next start"), (&["--ephemeral"], true, "nothing is kept")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["dev", "--port", "0"]).args(words).current_dir(&folder);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("ours")).read_line(&mut line).expect("its first line");
+        let lines = BufReader::new(child.stderr.take().expect("ours")).lines();
+        let ready = lines.map_while(Result::ok).find(|line| line.contains("Ctrl-C"));
+        let _ = child.kill();
+        let _ = child.wait();
+        assert_eq!(line.contains("#token=wl_"), tells, "{words:?}: {line}");
+        assert!(ready.as_ref().is_some_and(|ready| ready.contains(stop)), "{words:?}: {ready:?}");
+    }
 }

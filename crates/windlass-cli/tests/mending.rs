@@ -3,6 +3,7 @@
 mod support;
 
 use support::Place;
+use support::served::Served;
 
 /// Two of five items fail until a file is there; each call leaves a line.
 const FAN: &str = r#"
@@ -74,9 +75,14 @@ fn a_run_is_done_again_from_a_turn_on() {
     assert_eq!(calls(&place), ["sum"]);
     let slip = place.windlass(&["restart", "old", "--from", "eech[1]"]);
     slip.exits(3).has("nothing in the run `old` has begun at `eech[1]`").has("windlass restart old --from 'each[1]'");
+    place.windlass(&["restart", "old", "--from", "each[99]"]).exits(3).has("is `each[2]` meant?");
     place.windlass(&["restart", "old", "--from", "each[1]", "--set", "nam=1"]).exits(3).has("sees no variable `nam`");
     place.windlass(&["restart", "old", "--from", "each", "--set", "x"]).exits(3).has("--set takes name=value");
-    place.windlass(&["restart", "old", "--from", "each", "--id", "new"]).exits(3).has("a run `new` exists already");
+    place
+        .windlass(&["restart", "old", "--from", "each", "--id", "new"])
+        .exits(3)
+        .has("a run `new` exists already")
+        .has("what it was made from");
     let names = r#"names=["x", "y"]"#;
     place.windlass(&["restart", "old", "--from", "each", "--set", names, "--quiet"]).exits(0);
     assert_eq!(calls(&place), ["x", "y", "sum"]);
@@ -123,4 +129,38 @@ fn agents_that_went_well_are_not_asked_again() {
     assert_eq!(deployed.pop(), Some("deployed billing"), "it alone comes later");
     deployed.sort_unstable();
     assert_eq!(deployed, ["deployed auth", "deployed search"]);
+}
+
+/// What somebody has registered over the API gets the rights of a terminal only if that is said.
+#[test]
+fn a_run_of_a_server_keeps_its_rules() {
+    let place = Place::new();
+    let server = Served::start(&place, &[], &[]);
+    server.register("fan", FAN);
+    // The server has no shell, so the job waits for a worker.
+    let run = server.begin("fan", &serde_json::json!({}));
+    let mut events = place.start(&["events", &run, "--follow"]);
+    events.line_with("task.started");
+    let restart = ["restart", &run, "--from", "each", "--id", "again", "--quiet"];
+    place.windlass(&restart).exits(3).has(&format!("POST {}/api/v1/runs/{run}/restart", server.url()));
+    drop(server);
+    for (words, way) in [
+        (&["resume", &run][..], "`windlass serve` goes on with it"),
+        (&["retry", &run], "start `windlass serve`, then POST /api/v1/runs/"),
+        (&restart, "start `windlass serve`, then POST /api/v1/runs/"),
+    ] {
+        place.windlass(words).exits(3).has("is registered with a server").has(way).has("--trusted");
+    }
+    place.windlass(&["status", &run]).exits(0).has("nobody runs it now: windlass serve)");
+    place.windlass(&["doctor"]).exits(1).has("hint: windlass serve\n");
+    place.windlass(&["cancel", &run]).exits(0).has("it takes effect with\n  windlass serve\n");
+    assert_eq!(calls(&place), Vec::<String>::new());
+    place.write("mended", "");
+    place.windlass(&[&restart[..], &["--trusted"]].concat()).exits(0);
+    assert_eq!(calls(&place), ["a", "b", "c", "d", "e", "sum"]);
+    // A run of this terminal in the same store goes on as ever.
+    place.write("own.yaml", FAN.replace("name: fan", "name: own"));
+    let killed = place.windlass(&["run", "own.yaml", "--id", "own", "--quiet", "--crash-at", "before:3"]);
+    assert_eq!(killed.code, None, "{}", killed.err);
+    place.windlass(&["resume", "own", "--quiet"]).exits(0);
 }

@@ -25,7 +25,9 @@ pub enum RuntimeError {
     /// Nothing has become of the run: a program that has them can go on with it.
     #[error("the run `{run}` needs tools that this program does not have: {tools}")]
     MissingTools { run: String, tools: String },
-    #[error("a run `{0}` exists already, with another definition or input")]
+    #[error(
+        "a run `{0}` exists already and is another one: its definition, its input or what it was made from differs"
+    )]
     RunExists(String),
     #[error("the run `{0}` exists already, and is not the child run that this call would start")]
     ChildExists(String),

@@ -11,9 +11,33 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     scored.filter(|(score, _)| *score <= allowed).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
 }
 
-/// How many letters have to be changed, put in or taken out.
-pub(crate) fn distance(one: &str, other: &str) -> usize {
-    changes(&letters(one), &letters(other))
+/// How far two paths are apart: first how many letters have to be changed, put in or taken out, whatever their numbers are,
+/// then by how much these differ. Of turns that were not made, the last one that was is the nearest.
+pub(crate) fn apart(one: &str, other: &str) -> (usize, u64) {
+    let ((one, numbers), (other, others)) = (without_numbers(one), without_numbers(other));
+    let differ = numbers.iter().zip(&others).map(|(one, other)| one.abs_diff(*other));
+    (changes(&one, &other), differ.fold(0, u64::saturating_add))
+}
+
+/// The letters with one digit for each number, and the numbers.
+fn without_numbers(path: &str) -> (Vec<char>, Vec<u64>) {
+    let (mut rest, mut numbers): (Vec<char>, Vec<u64>) = Default::default();
+    let mut inside = false;
+    for letter in letters(path) {
+        match letter.to_digit(10).map(u64::from) {
+            None => rest.push(letter),
+            Some(digit) if inside => {
+                let number = numbers.pop().unwrap_or_default();
+                numbers.push(number.saturating_mul(10).saturating_add(digit));
+            }
+            Some(digit) => {
+                rest.push('0');
+                numbers.push(digit);
+            }
+        }
+        inside = letter.is_ascii_digit();
+    }
+    (rest, numbers)
 }
 
 fn letters(name: &str) -> Vec<char> {
@@ -36,7 +60,7 @@ fn changes(one: &[char], other: &[char]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{apart, nearest};
 
     #[test]
     fn the_path_that_was_meant_is_found() {
@@ -45,5 +69,16 @@ mod tests {
         assert_eq!(nearest("sync.3.store", begun), Some("sync[3].store"));
         assert_eq!(nearest("reprot", begun), Some("report"));
         assert_eq!(nearest("x", begun), None);
+    }
+
+    #[test]
+    fn the_last_turn_is_nearest_to_one_that_was_not_made() {
+        for (path, begun, found) in [
+            ("count[99]", &["count[0]", "count[3]", "count[11]"][..], "count[11]"),
+            ("each1", &["each[0]", "each[1]", "other"], "each[1]"),
+            ("count[2].ad", &["count[2]", "count[1].add", "count[2].add"], "count[2].add"),
+        ] {
+            assert_eq!(begun.iter().min_by_key(|begun| apart(path, begun)), Some(&found), "{path}");
+        }
     }
 }

@@ -69,7 +69,7 @@ pub enum Command {
     Graph(Graph),
     /// Serve definitions and runs over HTTP, with a page to look at them
     Serve(Box<Serve>),
-    /// Serve the definitions of a folder while they are being written
+    /// Serve the definitions of a folder while they are being written; whoever has its token is trusted as its files are
     Dev(Box<Dev>),
     /// Register definitions at a server
     Register(Register),
@@ -368,6 +368,8 @@ pub enum SchemaOf {
 pub struct Resume {
     /// The run's id, its beginning, or `last`
     pub run: String,
+    #[command(flatten)]
+    pub trust: Trust,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
@@ -411,6 +413,8 @@ pub struct Mending {
     /// The new run's id; the same id twice is the same run
     #[arg(long, value_name = "RUN")]
     pub id: Option<String>,
+    #[command(flatten)]
+    pub trust: Trust,
     /// No progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
@@ -421,6 +425,20 @@ pub struct Mending {
     pub permissions: Permissions,
     #[command(flatten)]
     pub testing: Testing,
+}
+
+#[derive(ClapArgs)]
+pub struct Trust {
+    /// Give a run of a definition that is registered with a server the rights of this terminal: all tools, all addresses
+    #[arg(long)]
+    pub trusted: bool,
+}
+
+impl Trust {
+    /// As it is written on a command line, with what else was permitted.
+    pub fn words(&self, permissions: &Permissions) -> String {
+        format!("{}{}", if self.trusted { " --trusted" } else { "" }, permissions.words())
+    }
 }
 
 #[derive(ClapArgs)]

@@ -77,7 +77,7 @@ pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
     let found =
         approval::find(&*store, &row.run, args.name.as_deref()).map_err(|refused| not_found(refused, &row, args))?;
     let answer = host::runtime()?.block_on(found.answer(&*store, data)).map_err(failure)?;
-    requests::tell(global, &row, &found.path, "approve", &answer)
+    requests::tell(global, &*store, &row, &found.path, "approve", &answer)
 }
 
 fn not_found(refused: Refused, row: &RunRow, args: &args::Approve) -> Failure {

@@ -89,7 +89,7 @@ pub async fn deliver(
         let mut progress = Progress::new(args.quiet, &program);
         match host::watch(&engine, handle, &mut interrupts, &mut progress).await? {
             Watched::Ended(report) => ended.push((run, report)),
-            Watched::Interrupted => return Ok(interrupted(global, &run, args.ephemeral, &args.permissions)),
+            Watched::Interrupted => return Ok(interrupted(global, &run, args.ephemeral, &args.permissions.words())),
         }
     }
     let mut good = true;

@@ -1,5 +1,6 @@
 //! `windlass dev`
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ fn tell(global: &Global, service: &Service, folder: &Folder) -> Result<(), Failu
         let none = "there is no definition yet: a file that is put here is registered as soon as it is there";
         service.log.tell("empty", none);
     }
-    service.tell(global, true)
+    service.tell(global, !global.json && std::io::stdout().is_terminal())
 }
 
 /// Until somebody wants it to stop.

@@ -1,7 +1,7 @@
 //! `windlass doctor`
 
 use windlass_core::Limits;
-use windlass_runtime::show::live_owner;
+use windlass_runtime::show::{live_owner, status_of};
 use windlass_store::{RunFilter, RunRow, RunStatus, Store};
 use windlass_value::Value;
 
@@ -48,15 +48,13 @@ fn audit_log(global: &Global) -> Vec<Finding> {
     found.into_iter().map(|what| Finding { run: None, what, hint: hint.to_owned() }).collect()
 }
 
-/// An open run must be moved by somebody or something: a live owner, its timer, or a person who was named.
+/// An open run must be moved by somebody or something: a live owner, a server, its timer, or a person who was named.
 fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) -> Result<Option<Finding>, Failure> {
-    let finding = |what: String, words: &str| {
-        let hint = stores::command(global, &format!("{words} {}", row.run));
-        Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }))
-    };
+    let finding = |what: String, hint: String| Ok(Some(Finding { run: Some(row.run.to_string()), what, hint }));
+    let replay = || stores::command(global, &format!("replay {}", row.run));
     if row.status == RunStatus::Quarantined {
         let why = windlass_runtime::why_set_aside(row).map_or_else(String::new, |error| error.message.to_string());
-        return finding(format!("it is set aside: {why}"), "replay");
+        return finding(format!("it is set aside: {why}"), replay());
     }
     if live_owner(store, row)?.is_some() {
         return Ok(None);
@@ -65,12 +63,22 @@ fn look_at(global: &Global, store: &dyn Store, row: &RunRow, limits: &Limits) ->
         .and_then(|program| windlass_runtime::load(store, &row.run, &program, row.created_at))
     {
         Ok(image) => image.state,
-        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), "replay"),
+        Err(error) => return finding(format!("it cannot be rebuilt: {error}"), replay()),
     };
+    if stores::server_for(global, row).is_some() {
+        return Ok(None);
+    }
     match &row.owner {
-        Some(owner) => finding(format!("{}, which ran it, is gone", owner_name(owner)), "resume"),
+        // Whoever had it has left nothing undone.
+        Some(_) if status_of(row, &state) == "waiting" => Ok(None),
+        Some(owner) => {
+            finding(format!("{}, which ran it, is gone", owner_name(owner)), stores::way_on(global, store, row)?)
+        }
         None if row.timer.is_some() || !state.waits.is_empty() || state.paused => Ok(None),
-        None => finding("it is open, and nothing will move it: no process, no timer, no wait".to_owned(), "resume"),
+        None => {
+            let what = "it is open, and nothing will move it: no process, no timer, no wait".to_owned();
+            finding(what, stores::way_on(global, store, row)?)
+        }
     }
 }
 

@@ -40,7 +40,7 @@ fn follow(global: &Global, store: &dyn Store, run: &Arc<str>, reader: &mut Store
                 warned = true;
                 out::note(&match stores::server_for(global, &row) {
                     Some(address) => format!("the server on {address} has it"),
-                    None => format!("nobody runs it now: {}", stores::way_on(global, &row)),
+                    None => format!("nobody runs it now: {}", stores::way_on(global, store, &row)?),
                 });
             }
         }

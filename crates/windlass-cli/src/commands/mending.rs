@@ -14,7 +14,7 @@ use crate::flow::Flow;
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
-use crate::{agents, children, out, stores, tools};
+use crate::{agents, children, out, stores, tools, trust};
 
 pub fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
     let restart = Restart {
@@ -23,12 +23,12 @@ pub fn restart(global: &Global, args: &args::Restart) -> Result<Exit, Failure> {
         set: args.set.iter().map(|pair| single(pair)).collect::<Result<_, _>>()?,
         id: args.mending.id.clone(),
     };
-    mend(global, &args.run, &args.mending, async |engine, run| engine.restart(run, restart).await)
+    mend(global, ("restart", &args.run), &args.mending, async |engine, run| engine.restart(run, restart).await)
 }
 
 pub fn retry(global: &Global, args: &args::Retry) -> Result<Exit, Failure> {
     let id = args.mending.id.clone();
-    mend(global, &args.run, &args.mending, async |engine, run| engine.retry_failed(run, id).await)
+    mend(global, ("retry", &args.run), &args.mending, async |engine, run| engine.retry_failed(run, id).await)
 }
 
 fn single(pair: &str) -> Result<(String, Value), Failure> {
@@ -40,7 +40,7 @@ fn single(pair: &str) -> Result<(String, Value), Failure> {
 
 fn mend(
     global: &Global,
-    run: &str,
+    (what, run): (&str, &str),
     mending: &Mending,
     make: impl AsyncFnOnce(&Engine, &str) -> Result<RunHandle, RuntimeError>,
 ) -> Result<Exit, Failure> {
@@ -48,6 +48,9 @@ fn mend(
     let settings = Settings { flow: Flow::of_mending(mending), ..Settings::load(global)? };
     let store = stores::open(global)?;
     let row = stores::find(&*store, run)?;
+    if !mending.trust.trusted && trust::is_served(&*store, &row)? {
+        return Err(trust::refusal(global, &row, what));
+    }
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
     host::runtime()?.block_on(watch(global, mending, &settings, &store, &row, make))
 }
@@ -75,7 +78,7 @@ async fn watch(
             children::outlast(global, &engine, &**store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        Watched::Interrupted => Ok(interrupted(global, &run, false, &mending.permissions)),
+        Watched::Interrupted => Ok(interrupted(global, &run, false, &mending.trust.words(&mending.permissions))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `windlass pause`, `cancel` and `signal`: messages to whoever runs the run, now or later.
 
 use windlass_runtime::{Answer, Request, new_run_id, request};
-use windlass_store::RunRow;
+use windlass_store::{RunRow, Store};
 use windlass_value::Value;
 
 use crate::args::{self, Global};
@@ -43,12 +43,19 @@ fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) 
     let run = row.run.clone();
     let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
     let answer = request(&*store, &run, &id, wish)?;
-    tell(global, &row, &id, what, &answer)
+    tell(global, &*store, &row, &id, what, &answer)
 }
 
-pub fn tell(global: &Global, row: &RunRow, id: &str, what: &str, answer: &Answer) -> Result<Exit, Failure> {
+pub fn tell(
+    global: &Global,
+    store: &dyn Store,
+    row: &RunRow,
+    id: &str,
+    what: &str,
+    answer: &Answer,
+) -> Result<Exit, Failure> {
     let run = &row.run;
-    let resume = stores::way_on(global, row);
+    let resume = stores::way_on(global, store, row)?;
     let server = match answer {
         Answer::Kept => stores::server_for(global, row),
         _ => None,

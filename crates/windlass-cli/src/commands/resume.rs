@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use windlass_core::Program;
-use windlass_runtime::show::report_of;
+use windlass_runtime::show::{live_owner, report_of};
 use windlass_runtime::{Request, RuntimeError, new_run_id, open_below, request};
 use windlass_store::{RunRow, RunStatus, Store};
 
+use super::requests;
 use super::run::{interrupted, stored_program, tell_id};
 use crate::args::{self, Global};
 use crate::config::Settings;
@@ -16,7 +17,7 @@ use crate::follow::{Followed, follow, look};
 use crate::host::{self, Interrupts, Watched};
 use crate::progress::Progress;
 use crate::report::Ended;
-use crate::{agents, children, image, out, stores, tools};
+use crate::{agents, children, image, out, stores, tools, trust};
 
 pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
     let settings = Settings { flow: Flow::of_resume(args), ..Settings::load(global)? };
@@ -32,11 +33,19 @@ pub fn resume(global: &Global, args: &args::Resume) -> Result<Exit, Failure> {
         ));
         let exit = Ended::new(&*store, &row.run, &program.plan, &report)?.print(global, None)?;
         if children::any(&*store, &row.run, &program.plan)? {
+            if !args.trust.trusted && trust::is_served(&*store, &row)? {
+                let serve = stores::command(global, "serve");
+                out::note(&format!("runs that it has called are still open; a server goes on with them: {serve}"));
+                return Ok(exit);
+            }
             host::runtime()?.block_on(look_after(global, args, &settings, &store, (&row.run, &program)))?;
         }
         return Ok(exit);
     }
     agents::unknown_permissions(&settings).iter().for_each(|warning| out::note(warning));
+    if !args.trust.trusted && trust::is_served(&*store, &row)? {
+        return host::runtime()?.block_on(leave_to_server(global, args, &settings, &store, &row));
+    }
     host::runtime()?.block_on(go_on(global, args, &settings, &store, &row))
 }
 
@@ -52,6 +61,30 @@ async fn look_after(
     let engine = host::engine(store, settings, &args.testing)?;
     engine.resume(run).await?;
     children::outlast(global, &engine, &**store, (run, program), &mut interrupts).await
+}
+
+/// A run of a server: whoever has it is asked to go on, and watched; here it does not go on.
+async fn leave_to_server(
+    global: &Global,
+    args: &args::Resume,
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    row: &RunRow,
+) -> Result<Exit, Failure> {
+    let refused = || trust::refusal(global, row, "resume");
+    if let Some(owner) = live_owner(&**store, row)? {
+        let mut interrupts = Interrupts::listen()?;
+        tell_id(global, &row.run)?;
+        wake_if_paused(store, &row.run, &owner)?;
+        let end = follow_once(store, &row.run, settings, args.quiet, &mut interrupts).await?;
+        return end.ok_or_else(refused)?.show(global, store, &row.run, settings);
+    }
+    if row.status != RunStatus::Paused || stores::server_for(global, row).is_none() {
+        return Err(refused());
+    }
+    let id = format!("resume-{}", new_run_id());
+    let answer = request(&**store, &row.run, &id, Request::Resume)?;
+    requests::tell(global, &**store, row, &id, "resume", &answer)
 }
 
 async fn go_on(
@@ -92,7 +125,7 @@ async fn go_on(
                 children::outlast(global, &engine, &**store, (&row.run, &program), &mut interrupts).await?;
                 Ok(exit)
             }
-            Watched::Interrupted => Ok(interrupted(global, &row.run, false, &args.permissions)),
+            Watched::Interrupted => Ok(interrupted(global, &row.run, false, &args.trust.words(&args.permissions))),
         };
     }
 }
@@ -171,7 +204,7 @@ pub async fn follow_owner(
         Some(end) => end.show(global, store, run, &settings),
         None => {
             out::note("its process has let go of the run");
-            Ok(interrupted(global, run, false, &args.permissions))
+            Ok(interrupted(global, run, false, &args.permissions.words()))
         }
     }
 }

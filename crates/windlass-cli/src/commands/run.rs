@@ -98,7 +98,7 @@ async fn start(
             children::outlast(global, &engine, &*store, (&run, &program), &mut interrupts).await?;
             Ok(exit)
         }
-        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral, &args.permissions)),
+        Watched::Interrupted => Ok(interrupted(global, &run, args.ephemeral, &args.permissions.words())),
     }
 }
 
@@ -122,12 +122,12 @@ fn tell_if_paused(global: &Global, args: &args::Run, store: &dyn Store, run: &Ar
     Ok(())
 }
 
-pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permissions: &args::Permissions) -> Exit {
+pub fn interrupted(global: &Global, run: &Arc<str>, ephemeral: bool, permitted: &str) -> Exit {
     match ephemeral {
         true => out::note("interrupted; nothing of the run is kept (--ephemeral)"),
         false => {
             // What was permitted was permitted to this process: whoever goes on says it anew.
-            let command = stores::command(global, &format!("resume {run}{}", permissions.words()));
+            let command = stores::command(global, &format!("resume {run}{permitted}"));
             out::note(&format!("interrupted; the run is kept. Go on with it:\n  {command}"));
         }
     }

@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure, owner_name};
 use crate::image;
 use crate::out::{self, Paint};
 use crate::report::{self, Ended};
-use crate::{stores, text};
+use crate::{stores, text, trust};
 
 pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
@@ -29,18 +29,18 @@ pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     }
     if let Some(why) = windlass_runtime::why_set_aside(&row) {
         // What could be rebuilt would be no more than a guess.
-        return show_set_aside(global, &row, &why);
+        return show_set_aside(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
     let view = View::of(&*store, &seen)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
-        false => out::print(&view.show(global))?,
+        false => out::print(&view.show(global, &*store)?)?,
     }
     Ok(Exit::Good)
 }
 
-fn show_set_aside(global: &Global, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
+fn show_set_aside(global: &Global, store: &dyn Store, row: &RunRow, why: &ErrorInfo) -> Result<Exit, Failure> {
     let (run, status) = (&row.run, row.status.as_str());
     if global.json {
         out::print_json(&Value::object([
@@ -53,7 +53,10 @@ fn show_set_aside(global: &Global, row: &RunRow, why: &ErrorInfo) -> Result<Exit
         return Ok(Exit::Good);
     }
     let look = stores::command(global, &format!("replay {run}"));
-    let again = stores::command(global, &format!("resume {run}"));
+    let again = match stores::server_for(global, row) {
+        Some(address) if trust::is_served(store, row)? => format!("POST {address}/api/v1/runs/{run}/resume"),
+        _ => stores::way_on(global, store, row)?,
+    };
     out::print(&format!("Workflow: {}\nRun: {run}\nStatus: {status}\n  {}", row.definition, why.message))?;
     out::note(&format!("look at it: {look}\ntry it again: {again}"));
     Ok(Exit::Good)
@@ -99,14 +102,15 @@ impl<'a> View<'a> {
         Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now) })
     }
 
-    fn show(&self, global: &Global) -> String {
+    fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
         let (row, state) = (&self.seen.row, &self.seen.image.state);
         let paint = Paint::stdout(global.no_color);
         let status = paint.status(self.status, &text::sentence_case(self.status));
+        let who = self.who(global, store)?;
         let mut lines = vec![
             format!("Workflow: {}", row.definition),
             format!("Run: {}", row.run),
-            format!("Status: {status}{}", self.who(global)),
+            format!("Status: {status}{who}"),
         ];
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
@@ -124,7 +128,7 @@ impl<'a> View<'a> {
         if let Some(table) = report::steps_table(&self.seen.program.plan, &LoopFacts::new(), &steps, paint) {
             lines.extend([String::new(), table]);
         }
-        lines.join("\n")
+        Ok(lines.join("\n"))
     }
 
     /// What the run has used so far; null if it does not count that.
@@ -134,14 +138,14 @@ impl<'a> View<'a> {
         state.result().map_or_else(live, |result| result.usage.clone())
     }
 
-    fn who(&self, global: &Global) -> String {
-        match &self.owner {
+    fn who(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
+        Ok(match &self.owner {
             Some(owner) => format!(" ({})", owner_name(owner)),
             None => match stores::server_for(global, &self.seen.row) {
                 Some(address) => format!(" (the server on {address} has it)"),
-                None => format!(" (nobody runs it now: {})", stores::way_on(global, &self.seen.row)),
+                None => format!(" (nobody runs it now: {})", stores::way_on(global, store, &self.seen.row)?),
             },
-        }
+        })
     }
 
     fn current(&self, view: &FrameView) -> String {

@@ -131,7 +131,7 @@ impl Base {
             None => Audit::default(),
         };
         let definitions = Definitions::load(&engine)?;
-        let drain = options.drain;
+        let (drain, dev) = (options.drain, options.dev);
         let parts = Parts {
             engine,
             store,
@@ -149,7 +149,8 @@ impl Base {
         app.listen_to_triggers(move |told| log.trigger(told));
         let traces = traces::start(&app, log)?;
         let running = front.spawn(windlass_server::serve(app.clone())).await;
-        let running = running.map_err(|error| Failure::usage(error.to_string()))?.map_err(start_failure)?;
+        let running =
+            running.map_err(|error| Failure::usage(error.to_string()))?.map_err(|error| start_failure(error, dev))?;
         tokio::spawn(watch::workers(Arc::downgrade(&app.dispatcher), log));
         let address = format!("http://{}", reachable(running.address));
         if let Some(lock) = &mut lock {
@@ -174,11 +175,14 @@ fn token_failure(error: impl std::fmt::Display) -> Failure {
     Failure::usage(error.to_string()).hint("look at the permissions of the store's directory")
 }
 
-fn start_failure(error: StartError) -> Failure {
+fn start_failure(error: StartError, dev: bool) -> Failure {
     let hint = match &error {
-        StartError::Listen { error, .. } if error.kind() == std::io::ErrorKind::AddrInUse => {
-            "another program listens there: choose another with --bind ADDRESS:PORT, or port 0 for any that is free"
-        }
+        StartError::Listen { error, .. } if error.kind() == std::io::ErrorKind::AddrInUse => match dev {
+            true => "another program listens there: choose another with --port PORT, or --port 0 for any that is free",
+            false => {
+                "another program listens there: choose another with --bind ADDRESS:PORT, or port 0 for any that is free"
+            }
+        },
         other => other.hint(),
     };
     Failure::usage(error.to_string()).hint(hint)
@@ -237,7 +241,8 @@ impl Service {
         };
         self.log.tell("token", &token);
         let secs = self.drain.as_secs();
-        let stop = format!("Ctrl-C stops it; what is at work has {secs} s to end, and runs go on at the next start");
+        let then = if self.directory.is_some() { "runs go on at the next start" } else { "nothing is kept" };
+        let stop = format!("Ctrl-C stops it; what is at work has {secs} s to end, and {then}");
         self.log.tell("ready", &stop);
         Ok(())
     }

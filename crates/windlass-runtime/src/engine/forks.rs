@@ -15,7 +15,7 @@ use super::starts::input_hash;
 use super::{Engine, Inner, Keep, RunHandle, RunOptions, new_run_id};
 use crate::blobs::BlobCache;
 use crate::clock::real_now;
-use crate::nearest::{distance, nearest};
+use crate::nearest::{apart, nearest};
 use crate::outside::outside;
 use crate::recovery::{RunImage, new_state, replay_each};
 use crate::taken::Taken;
@@ -324,10 +324,10 @@ impl Old {
     }
 
     fn no_such_path(&self, path: &Arc<str>) -> Result<RuntimeError, RuntimeError> {
-        let mut best: Option<(usize, Arc<str>)> = None;
+        let mut best: Option<((usize, u64), Arc<str>)> = None;
         self.replay(&mut self.oldest()?, u64::MAX, Some(Watch::paths()), &mut |watch| {
             for begun in watch.take_paths() {
-                let away = distance(path, &begun);
+                let away = apart(path, &begun);
                 if best.as_ref().is_none_or(|(before, _)| away < *before) {
                     best = Some((away, begun));
                 }

@@ -19,7 +19,7 @@ use super::Scope;
 use super::tokens::{self, Secret, Token, TokenError, Wanted};
 use crate::rate::{Bucket, Strangers};
 
-/// The file beside the store that has the first token.
+/// The file in the store's directory that has the first token.
 pub const FIRST_FILE: &str = "token";
 
 /// How often the store is asked whether somebody else has changed tokens.
@@ -204,7 +204,7 @@ impl Known {
     }
 }
 
-/// The token that may do everything, which is beside the store. It is made when nobody could do anything otherwise; one
+/// The token that may do everything, which is in the store's directory. It is made when nobody could do anything otherwise; one
 /// that was revoked does not come back. None: there are tokens, and this one is not among them.
 pub fn first_token(store: &dyn Store, directory: &Path) -> Result<Option<Secret>, TokenError> {
     let path = directory.join(FIRST_FILE);

@@ -110,7 +110,7 @@ pub fn identify(parts: &Parts, app: &App) -> Result<Arc<Identity>, Problem> {
         // That this one was too many is seen by the next.
         let _ = app.keys.strangers.take(from, FAILURES);
     }
-    let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` beside the store";
+    let hint = "send `Authorization: Bearer TOKEN`; the first one is in the file `token` in the store's directory, such as .windlass/token";
     Err(Problem::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, refused).hint(hint))
 }
 

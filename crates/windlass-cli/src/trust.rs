@@ -1,0 +1,48 @@
+//! Whose rules a run has. What is registered with a server was handed in by somebody who has a token, not by whoever sits at
+//! this terminal: it gets the server's rules, and those of the terminal only if that is said.
+
+use windlass_runtime::{RunOptions, codec};
+use windlass_server::catalog::PLAN;
+use windlass_store::{RunRow, RunStatus, Store};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::stores;
+
+/// Whether a run, or one that it comes from by calls, restarts and retries, is of a definition that a server has.
+pub fn is_served(store: &dyn Store, row: &RunRow) -> Result<bool, Failure> {
+    let mut row = row.clone();
+    loop {
+        if store.record(PLAN, &row.plan.to_string())?.is_some() {
+            return Ok(true);
+        }
+        let how: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let before = row.parent.or(how.from.map(|from| from.run));
+        row = match before.map(|run| store.run(&run)).transpose()?.flatten() {
+            Some(before) => before,
+            None => return Ok(false),
+        };
+    }
+}
+
+/// Why a run of a server is not `resume`d, `retry`ed or `restart`ed here.
+pub fn refusal(global: &Global, row: &RunRow, what: &str) -> Failure {
+    let (run, definition) = (&row.run, &row.definition);
+    let why = format!(
+        "`{run}` is a run of `{definition}`, which is registered with a server: here it would get the rights of this terminal \
+         in place of the server's rules"
+    );
+    let call = format!("/api/v1/runs/{run}/{what}");
+    let serve = stores::command(global, "serve");
+    let there = match stores::server_for(global, row) {
+        Some(address) => format!("POST {address}{call}"),
+        None if what == "resume" && !is_held(row) => format!("`{serve}` goes on with it"),
+        None => format!("start `{serve}`, then POST {call}"),
+    };
+    Failure::usage(why).hint(format!("{there}; --trusted gives it the rights of this terminal"))
+}
+
+/// A server leaves it alone until somebody wants it to go on.
+pub fn is_held(row: &RunRow) -> bool {
+    matches!(row.status, RunStatus::Paused | RunStatus::Quarantined)
+}
