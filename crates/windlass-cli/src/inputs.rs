@@ -64,7 +64,7 @@ pub fn slips(plan: &Plan, input: &Value) -> Vec<(String, String)> {
         return Vec::new();
     }
     let Value::Map(given) = input else {
-        let message = format!("the definition does not read an input that is a {}", input.kind());
+        let message = format!("the definition does not read an input of the kind {}", input.kind());
         return vec![(message, "give an object with its parameters".to_owned())];
     };
     // A template may name what nobody has declared.
@@ -137,14 +137,14 @@ pub fn parsed(text: &str, place: &str) -> Result<Value, Failure> {
     parse_json(text).map_err(|error| Failure::usage(error.to_string()).place(place))
 }
 
-/// An answer: what is given whole, and single properties of it.
-pub fn answer(whole: Option<Value>, set: &[String]) -> Result<Value, Failure> {
+/// An answer: what is given whole, and single properties of it. None if neither is.
+pub fn answer(whole: Option<Value>, set: &[String]) -> Result<Option<Value>, Failure> {
     let mut whole = whole;
     if !set.is_empty() {
         let set = singles(set, &[], None)?;
         merge(&mut whole, Value::map(set))?;
     }
-    Ok(whole.unwrap_or(Value::Null))
+    Ok(whole)
 }
 
 fn singles(set: &[String], parameters: &[Parameter], given: Option<&Map>) -> Result<Map, Failure> {

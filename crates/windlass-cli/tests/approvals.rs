@@ -23,6 +23,15 @@ fn a_second_answer_must_be_the_same() {
     run.signal(Signal::INT);
     run.finish().exits(130);
     let approve = |set: &str| place.windlass(&["approve", "a1", "--set", set]);
+    // A signal of its name is an answer like any other.
+    place.windlass(&["status", "a1"]).exits(0).has("Each[0].Ask  (windlass approve a1)");
+    let wrong = r#"{"approved": "yes"}"#;
+    place
+        .windlass(&["signal", "a1", "Each[0].Ask", "--data", wrong])
+        .exits(3)
+        .has("boolean")
+        .has("windlass approve a1");
+    place.windlass(&["signal", "a1", "Each[0].Ask"]).exits(3).has("does not fit");
     approve("approved=true").exits(0).has("kept");
     approve("approved=true").exits(0).has("once is enough");
     approve("approved=false").exits(3).has("answered already");
@@ -102,4 +111,25 @@ fn a_killed_server_leaves_waits_that_need_nobody() {
     place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
     let _server = Served::start(&place, &[], &[]);
     place.windlass(&["doctor"]).exits(0).has("all is well: 1 open runs");
+}
+
+/// What was forgotten is no answer, unless the schema says that none is needed.
+#[test]
+fn silence_is_no_answer() {
+    for (schema, exits) in [("", 3), (r#", "schema": {}"#, 3), (r#", "schema": {"type": ["object", "null"]}"#, 0)] {
+        let place = Place::new();
+        let flow = r#"{"definition": {"actions": {"Ask": {"type": "approval", "inputs": {"title": "?"SCHEMA}}}}}"#;
+        place.write("flow.json", flow.replace("SCHEMA", schema));
+        let mut run = place.start(&["run", "flow.json", "--id", "a1"]);
+        run.line();
+        place.start(&["events", "a1", "--follow"]).line_with("approval.requested");
+        let silent = place.windlass(&["approve", "a1"]);
+        silent.exits(exits);
+        if exits == 3 {
+            silent.has("there is no answer").has("--data null");
+            place.windlass(&["signal", "a1", "Ask"]).exits(3).has("there is no answer");
+            place.windlass(&["approve", "a1", "--data", "null"]).exits(0);
+        }
+        run.finish().exits(0);
+    }
 }

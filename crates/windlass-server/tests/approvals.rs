@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{HANG, World};
 use serde_json::{Value as Json, json};
+use windlass_tools::approval;
 
 const ASKS: &str = r#"{"name": "asks", "actions": {
     "each": {"type": "foreach", "foreach": ["a", "b"], "actions": {
@@ -45,10 +46,22 @@ async fn one_question_has_one_answer_that_fits() {
     let wrong = world.post(path, json!({"data": {"approved": "yes"}})).await.is(422);
     assert_eq!(wrong["problems"][0]["pointer"], "/approved");
     assert_eq!(world.post(path, json!({"data": {}})).await.is(422)["problems"][0]["pointer"], "");
+    let signal = |data: Json| json!({"name": "each[1].ask", "data": data});
+    let wrong = world.post("/api/v1/runs/r1/signal", signal(json!({"approved": "yes"}))).await.is(422);
+    assert_eq!(wrong["problems"][0]["pointer"], "/approved");
+    let to_place = json!({"name": "each[1].ask", "place": "each[1].ask"});
+    world.post("/api/v1/runs/r1/signal", to_place).await.is(422);
     world.post("/api/v1/runs/r1/approvals/each%5B7%5D.ask", json!({"data": {}})).await.is(404);
     world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {}})).await.is(404);
+    // Somebody looks now, and answers when the run has an answer.
+    let late = approval::find(&*world.store, "r1", Some("each[1].ask")).expect("asked");
     world.post(path, json!({"data": {"approved": true}})).await.is(202);
     asked(&world, 1).await;
+    for approved in [false, true] {
+        let data = windlass_value::Value::object([("approved", windlass_value::Value::from(approved))]);
+        let refused = late.answer(&*world.store, data).await.expect_err("it is answered");
+        assert!(refused.to_string().contains("is answered already"), "{refused}");
+    }
     world.post("/api/v1/runs/r1/approvals/each%5B0%5D.ask", json!({"data": {"approved": false}})).await.is(202);
     let ended = world.until_status("r1", "succeeded").await;
     assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));

@@ -36,12 +36,18 @@ pub enum Refused {
     Misfits(Vec<Misfit>),
     #[error("whether the answer fits cannot be found out: {0}")]
     Unchecked(String),
+    #[error("whether the answer fits cannot be found out: the schema of the question cannot be used: {0}")]
+    Unusable(String),
+    #[error("there is no answer, and run `{0}` does not say that `{1}` needs none")]
+    Nothing(String, String),
     #[error("run `{0}` does not ask for `{1}`")]
     NotAsked(String, String),
     #[error("run `{0}` asks for `{1}` at several places: {2}")]
     Several(String, String, String),
     #[error("`{1}` of run `{0}` is answered already, and not so: the first answer counts")]
     Contradicts(String, String),
+    #[error("`{1}` of run `{0}` is answered already: the first answer counts")]
+    Taken(String, String),
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
 }
@@ -84,12 +90,44 @@ pub fn find(store: &dyn Store, run: &str, name: Option<&str>) -> Result<Approval
     }
 }
 
+/// A signal that has the name of questions (and their place, if it is for one) answers one of them, so it must fit as an answer
+/// does. Which of them gets it is known only when the run takes it: it must fit them all. A schema that nothing can be checked
+/// against holds no signal up, or the run would wait for ever.
+pub async fn check_signal(
+    store: &dyn Store,
+    run: &str,
+    name: &str,
+    place: Option<&str>,
+    data: Option<&Value>,
+) -> Result<(), Refused> {
+    let open = approvals(store, Some(run), 0, u32::MAX)?.into_iter();
+    for asked in open.filter(|asked| *asked.name == *name && place.is_none_or(|place| *asked.path == *place)) {
+        match asked.check_given(data).await {
+            Ok(()) | Err(Refused::Unusable(_)) => {}
+            refused => return refused,
+        }
+    }
+    Ok(())
+}
+
 impl Approval {
+    /// The same for people, who may forget to say anything. That counts as null only where the schema speaks of null.
+    pub async fn check_given(&self, data: Option<&Value>) -> Result<(), Refused> {
+        self.check(data.unwrap_or(&Value::Null)).await?;
+        let kinds = self.form.get("schema").and_then(|schema| schema.get("type"));
+        let is_null = |kind: &Value| kind.as_str() == Some("null");
+        let of_null =
+            kinds.is_some_and(|kinds| is_null(kinds) || kinds.as_list().is_some_and(|all| all.iter().any(is_null)));
+        match data.is_some() || of_null {
+            true => Ok(()),
+            false => Err(Refused::Nothing(self.run.to_string(), self.path.to_string())),
+        }
+    }
+
     /// What is wrong with an answer, if anything is.
     pub async fn check(&self, data: &Value) -> Result<(), Refused> {
         let Some(schema) = self.form.get("schema").filter(|schema| !schema.is_null()) else { return Ok(()) };
-        let schema = Schema::compile(schema, None)
-            .map_err(|why| Refused::Unchecked(format!("the schema of the question cannot be used: {why}")))?;
+        let schema = Schema::compile(schema, None).map_err(Refused::Unusable)?;
         match schema.misfits(data, MISFITS_TOLD).await {
             Ok(misfits) if misfits.is_empty() => Ok(()),
             Ok(misfits) => Err(Refused::Misfits(misfits)),
@@ -98,7 +136,7 @@ impl Approval {
     }
 
     /// An answer that fits, as a request to the run with its name. One question has one answer, whoever gives it and however
-    /// often: the same again is `Repeated`. It never counts for a later question.
+    /// often: the same again is `Repeated` until the run has taken it. It never counts for a later question.
     pub async fn answered(&self, data: Value) -> Result<(String, Request), Refused> {
         self.check(&data).await?;
         let id = format!("approve:{}@{}", self.path, self.since.0);
@@ -124,8 +162,9 @@ impl Approval {
             Some(TickKind::AddEvent { payload, .. }) if payload != outside(data.clone()) => {
                 Err(Refused::Contradicts(self.run.to_string(), self.path.to_string()))
             }
-            // The same; or the run has it since, and what it was is no longer looked up.
-            _ => Ok(answer),
+            Some(_) => Ok(answer),
+            // The run has it since, so the question is no longer open, as it is for whoever comes later.
+            None => Err(Refused::Taken(self.run.to_string(), self.path.to_string())),
         }
     }
 }

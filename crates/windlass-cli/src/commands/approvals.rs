@@ -71,12 +71,16 @@ fn to_value(approval: &Approval) -> Value {
 
 pub fn approve(global: &Global, args: &args::Approve) -> Result<Exit, Failure> {
     let whole = args.data.as_deref().map(|data| requests::payload(Some(data))).transpose()?;
-    let data = inputs::answer(whole, &args.set)?;
+    let given = inputs::answer(whole, &args.set)?;
     let store = stores::open(global)?;
     let row = stores::find(&*store, &args.run)?;
     let found =
         approval::find(&*store, &row.run, args.name.as_deref()).map_err(|refused| not_found(refused, &row, args))?;
-    let answer = host::runtime()?.block_on(found.answer(&*store, data)).map_err(failure)?;
+    let answer = host::runtime()?.block_on(async {
+        found.check_given(given.as_ref()).await?;
+        found.answer(&*store, given.unwrap_or_default()).await
+    });
+    let answer = answer.map_err(failure)?;
     requests::tell(global, &*store, &row, &found.path, "approve", &answer)
 }
 
@@ -93,14 +97,16 @@ fn not_found(refused: Refused, row: &RunRow, args: &args::Approve) -> Failure {
     }
 }
 
-fn failure(refused: Refused) -> Failure {
+pub fn failure(refused: Refused) -> Failure {
     let hint = match &refused {
         Refused::Runtime(_) => "`windlass doctor` looks for what is wrong with the store",
         Refused::Misfits(_) => "give it with --data JSON, or property by property: --set approved=true",
-        Refused::Unchecked(_) => {
-            "correct the schema in the definition; this run can be answered with `windlass signal`"
+        Refused::Unchecked(_) => "give a smaller answer, or correct the schema in the definition",
+        Refused::Nothing(..) => "--set approved=true or --data JSON gives it; --data null says that it is null",
+        Refused::Unusable(_) => "correct the schema in the definition; this run can be answered with `windlass signal`",
+        Refused::Contradicts(..) | Refused::Taken(..) => {
+            "`windlass events RUN` tells when the run has taken the first one"
         }
-        Refused::Contradicts(..) => "`windlass events RUN` tells when the run has taken the first one",
         Refused::NotAsked(..) => "`windlass approvals` lists what runs ask",
         Refused::Several(..) => "name one of them: windlass approve RUN PATH",
     };

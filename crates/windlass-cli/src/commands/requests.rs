@@ -2,11 +2,13 @@
 
 use windlass_runtime::{Answer, Request, new_run_id, request};
 use windlass_store::{RunRow, Store};
+use windlass_tools::approval;
 use windlass_value::Value;
 
+use super::approvals;
 use crate::args::{self, Global};
 use crate::failure::{Exit, Failure};
-use crate::{inputs, out, stores};
+use crate::{host, inputs, out, stores};
 
 pub fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
     ask(global, &args.run, args.request_id.as_deref(), "pause", Request::Pause)
@@ -18,8 +20,15 @@ pub fn cancel(global: &Global, args: &args::Cancel) -> Result<Exit, Failure> {
 }
 
 pub fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failure> {
-    let payload = payload(args.data.as_deref())?;
-    let wish = Request::Signal { name: args.name.clone(), payload };
+    let given = args.data.as_deref().map(|data| payload(Some(data))).transpose()?;
+    let store = stores::open(global)?;
+    let run = stores::find(&*store, &args.run)?.run;
+    let check = approval::check_signal(&*store, &run, &args.name, None, given.as_ref());
+    host::runtime()?.block_on(check).map_err(|refused| {
+        let hint = format!("`windlass approvals {run}` shows what it asks, `windlass approve {run}` answers");
+        approvals::failure(refused).hint(hint)
+    })?;
+    let wish = Request::Signal { name: args.name.clone(), payload: given.unwrap_or_default() };
     ask(global, &args.run, args.request_id.as_deref(), "signal", wish)
 }
 

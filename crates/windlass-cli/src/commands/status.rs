@@ -115,11 +115,7 @@ impl<'a> View<'a> {
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
-        let waits: Vec<&str> = state.waits.keys().map(|name| &**name).collect();
-        if !waits.is_empty() {
-            let command = stores::command(global, &format!("signal {} {}", row.run, waits[0]));
-            lines.push(format!("Waiting for: {}  ({command})", waits.join(", ")));
-        }
+        lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
             lines.extend(tree::lines(&self.seen.program.plan, &self.frames, self.now, paint));
@@ -129,6 +125,24 @@ impl<'a> View<'a> {
             lines.extend([String::new(), table]);
         }
         Ok(lines.join("\n"))
+    }
+
+    /// What it waits for, with the command that gives it: what is asked with a form is answered, the rest is signalled.
+    fn waits(&self, global: &Global) -> Vec<String> {
+        let (run, state) = (&self.seen.row.run, &self.seen.image.state);
+        let asked: Vec<(&str, &str)> = state.open_forms().map(|(name, form)| (&**name, &*form.address)).collect();
+        let plain = |name: &&str| !asked.iter().any(|(of_form, _)| of_form == name);
+        let plain: Vec<&str> = state.waits.keys().map(|name| &**name).filter(plain).collect();
+        let line = |names: &[&str], command: String| {
+            let command = stores::command(global, &command);
+            format!("Waiting for: {}  ({command})", names.join(", "))
+        };
+        let paths: Vec<&str> = asked.iter().map(|(_, path)| *path).collect();
+        let answer = paths.first().map(|first| match paths.len() {
+            1 => line(&paths, format!("approve {run}")),
+            _ => line(&paths, format!("approve {run} '{first}'")),
+        });
+        answer.into_iter().chain(plain.first().map(|first| line(&plain, format!("signal {run} {first}")))).collect()
     }
 
     /// What the run has used so far; null if it does not count that.

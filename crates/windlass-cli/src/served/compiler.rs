@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::Limits;
 use windlass_core::plan::{Action, Effect, Name, NodeKind, Plan, SourceSpan};
 use windlass_server::{Catalog, Compiled, Compiler, Draft, Registered};
-use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, nearest};
+use windlass_syntax::{Diagnostic, Diagnostics, Report, Source, Span, did_you_mean, nearest};
 use windlass_tools::Seals;
 use windlass_value::{BlobHash, Value};
 use windlass_zenflow::{ContextFiles, CoordinatorMode};
@@ -211,7 +211,9 @@ fn dialect(name: &str, source: &Source) -> Result<Dialect, Vec<Report>> {
             let mut found = Diagnostics::new();
             let message = format!("there is no dialect `{name}`");
             let problem = Diagnostic::error(UNKNOWN_DIALECT, Span::at(0), message);
-            found.push(problem.hint("loom, noetl or zenflow; without one, the text itself tells"));
+            let meant = did_you_mean(name, DIALECTS.map(|(known, _)| known));
+            let otherwise = || "loom, noetl or zenflow; without one, the text itself tells".to_owned();
+            found.push(problem.hint(meant.unwrap_or_else(otherwise)));
             Err(found.reports(source))
         }
     }

@@ -156,7 +156,7 @@ struct MisfitFacts<'m> {
     message: &'m str,
 }
 
-fn refused(refused: Refused) -> Problem {
+pub fn refused(refused: Refused) -> Problem {
     let detail = refused.to_string();
     match refused {
         Refused::Misfits(misfits) => {
@@ -166,9 +166,13 @@ fn refused(refused: Refused) -> Problem {
             problem.hint("GET /api/v1/approvals gives the schema").problems(&facts)
         }
         Refused::Unchecked(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+            .hint("give a smaller answer, or correct the schema in the definition"),
+        Refused::Nothing(..) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
+            .hint("`\"data\": null` says it"),
+        Refused::Unusable(_) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_INPUT, detail)
             .hint("correct the schema in the definition; this run can be answered with POST /api/v1/runs/RUN/signal"),
         Refused::NotAsked(..) => Problem::not_found(detail).hint("GET /api/v1/approvals lists what runs ask"),
-        Refused::Contradicts(..) => {
+        Refused::Contradicts(..) | Refused::Taken(..) => {
             Problem::conflict(detail).hint("GET /api/v1/runs/RUN/events tells when the run has taken it")
         }
         Refused::Several(..) => Problem::conflict(detail).hint("name one by its path"),

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_runtime::show::loops_of;
 use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, new_run_id};
+use windlass_tools::approval;
 use windlass_value::Value;
 
+use super::approvals;
 use super::take::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
 use crate::auth::{Allowed, Control, Identity};
 use crate::problem::codes;
@@ -145,9 +147,9 @@ pub async fn cancel(
     answer(app, run, id, Request::Cancel { reason }).await
 }
 
-/// Tells a run what it waits for, or will wait for.
+/// Tells a run what it waits for, or will wait for. What answers an open question must fit its schema, as its answer must.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
-    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
+    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem), (status = 422, description = "it answers a question and does not fit its schema", body = Problem)))]
 pub async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -158,11 +160,11 @@ pub async fn signal(
     let Signal { name, data: payload, place, request_id: own } = body;
     let id = request_id("signal", &allowed.who, key, own)?;
     short("name", &name)?;
+    place.iter().try_for_each(|place| short("place", place))?;
+    let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
+    checked.map_err(approvals::refused)?;
     let request = match place {
-        Some(place) => {
-            short("place", &place)?;
-            Request::SignalTo { place, name, payload }
-        }
+        Some(place) => Request::SignalTo { place, name, payload },
         None => Request::Signal { name, payload },
     };
     answer(app, run, id, request).await

@@ -160,8 +160,11 @@ pub struct VersionSummary {
     pub registered_at: String,
     pub by: String,
     pub labels: BTreeMap<String, String>,
-    /// The one that starts take.
+    /// The one that starts take. None is when the definition is removed.
     pub current: bool,
+    /// Nothing starts the definition any more since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_at: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -299,14 +302,15 @@ pub async fn versions(
 ) -> Result<axum::Json<Page<VersionSummary>>, Problem> {
     let limit = page_size(query.limit, PAGE, PAGE_MAX)?;
     app.at_store(move |app| {
-        let current = find_any(app, &name)?.current.version;
+        let definition = find_any(app, &name)?;
         let before = query.before.unwrap_or(u64::MAX);
         let mut found = app.definitions.versions(app.store.as_ref(), &name, before, limit + 1)?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
         let next = found.last().filter(|_| more).map(|last| Value::from(last.version));
         let one = |version: Version| VersionSummary {
-            current: version.version == current,
+            current: definition.removed_at.is_none() && version.version == definition.current.version,
+            removed_at: definition.removed_at.map(|at| at.to_string()),
             version: version.version,
             hash: version.hash,
             dialect: version.dialect.to_string(),

@@ -12,6 +12,7 @@ pub mod graph;
 pub mod journal;
 pub mod loops;
 pub mod models;
+mod objects;
 mod ops;
 mod removal;
 pub mod runs;

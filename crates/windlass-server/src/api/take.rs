@@ -12,6 +12,7 @@ use windlass_runtime::is_run_id;
 use windlass_syntax::did_you_mean;
 use windlass_value::check_json;
 
+use super::objects::Objects;
 use crate::Problem;
 use crate::problem::codes;
 use crate::serve::BODY_BYTES_MAX;
@@ -109,7 +110,8 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let place = |line: usize, column: usize| format!("line {line}, column {column} of the body");
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is no UTF-8"))?;
-    let taken = serde_json::from_str(text).map_err(|error| {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let taken = T::deserialize(Objects(&mut json)).and_then(|taken| json.end().map(|()| taken)).map_err(|error| {
         let why = error.to_string();
         let why = why.split(" at line ").next().unwrap_or_default();
         let mut problem = unfit(why, "the body");
@@ -125,10 +127,28 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(taken)
 }
 
+/// Libraries speak of the types of the program; whoever sends JSON knows those of JSON.
+fn in_plain_words(why: &str) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("invalid digit found in string", "it must be a whole number"),
+        ("recursion limit exceeded", "it is nested too deeply"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+        ("invalid type: sequence", "invalid type: array"),
+    ];
+    let why = WORDS.iter().fold(why.to_owned(), |why, (theirs, ours)| why.replace(theirs, ours));
+    let Some((before, kind)) = why.rsplit_once("expected ") else { return why };
+    match kind {
+        "u8" | "u16" | "u32" | "u64" | "usize" => format!("{before}expected a whole number that is not negative"),
+        "i8" | "i16" | "i32" | "i64" | "isize" => format!("{before}expected a whole number"),
+        "f32" | "f64" => format!("{before}expected a number"),
+        _ => why,
+    }
+}
+
 /// What serde says, with the name that was probably meant.
 fn unfit(why: &str, what: &str) -> Problem {
-    // What the standard library says of a text that is no number.
-    let why = &why.replace("invalid digit found in string", "it must be a whole number");
+    let why = &in_plain_words(why);
     let problem = Problem::bad_request(format!("{what} does not fit: {why}"));
     let unknown = ["unknown field ", "unknown variant "].iter().find_map(|words| why.split_once(words));
     let Some((_, rest)) = unknown else { return problem };
@@ -306,6 +326,14 @@ mod tests {
     struct Body {
         definition: String,
         input: Option<u32>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only refusals are looked at")]
+    struct Inner {
+        cron: String,
     }
 
     #[test]
@@ -313,8 +341,17 @@ mod tests {
         let table = [
             ("{", "EOF while parsing", None),
             (r#"{"definitoin": "x"}"#, "unknown field `definitoin`", Some("did you mean `definition`?")),
-            (r#"{"definition": "x", "zzz": 1}"#, "unknown field `zzz`", Some("it takes `definition`, `input`")),
+            (
+                r#"{"definition": "x", "zzz": 1}"#,
+                "unknown field `zzz`",
+                Some("it takes `definition`, `inner`, `input`"),
+            ),
             (r#"{"definition": 1}"#, "invalid type", None),
+            (r#"["x", 1]"#, "an object is expected here, this is an array", None),
+            (r#"{"definition": "x", "inner": ["x"]}"#, "an object is expected here, this is an array", None),
+            (r#"{"definition": "x", "inner": "x"}"#, "expected an object", None),
+            (r#"{"definition": "x", "input": "x"}"#, "expected a whole number that is not negative", None),
+            (r#"{"definition": "x", "input": -1}"#, "expected a whole number that is not negative", None),
             (r#"{"definition": "x"} x"#, "trailing characters", None),
             (r#"{"definition": "x", "definition": "y"}"#, "duplicate field `definition`", None),
         ];
