@@ -171,3 +171,20 @@ fn the_first_event_tells_where_a_run_comes_from() {
     assert_eq!(first.data.get("from").and_then(Value::as_str), Some("old"));
     assert!(sim.state.forked.is_none(), "it is told once");
 }
+
+/// Whatever ends a run as failed has failed it, also if nothing else has.
+#[test]
+fn a_run_that_is_ended_as_failed_by_its_definition_begins_again_where_it_was_ended() {
+    let seed = 12758975746410542315;
+    let program = program(seed, Profile::Wild, 0, false);
+    let live = whole_run(&program, seed, 0);
+    assert_eq!(
+        live.state.result().and_then(|result| result.error.as_ref()).map(|error| &*error.code),
+        Some("Terminated")
+    );
+    let watch = watched(&live, Watch::failures());
+    let first = watch.seen_failures().and_then(|failures| failures.first.clone()).expect("it has failed");
+    assert_eq!(&*first.path, "n1");
+    let fork = forked(&program, seed, &live.journal, first.began.expect("all of it was watched"));
+    assert_eq!(fork.status(), Status::Failed);
+}

@@ -38,6 +38,8 @@ pub struct Failures {
     /// When frames began that failed although all inside them had gone well: by an expression, a rule, a limit. What they
     /// have got does not help them, so it is not to be used again.
     pub spoilt: Vec<Moment>,
+    /// What has ended the run as failed, and went well itself: it counts if nothing else did not.
+    verdict: Option<Failure>,
     live: BTreeMap<FrameId, Live>,
 }
 
@@ -277,6 +279,15 @@ impl Reducer<'_> {
         }
     }
 
+    /// A frame ends the run as failed. Called while it is still there.
+    pub(super) fn watch_verdict(&mut self, id: FrameId) {
+        let path = self.path(id);
+        if let Some(failures) = self.failures_mut() {
+            let began = failures.live.get(&id).and_then(|live| live.began);
+            failures.verdict.get_or_insert(Failure { began, path });
+        }
+    }
+
     /// A frame is to be entered anew: what failed inside it counts no longer.
     pub(super) fn watch_anew(&mut self, id: FrameId) {
         if let Some(live) = self.failures_mut().and_then(|failures| failures.live.get_mut(&id)) {
@@ -326,6 +337,9 @@ impl Reducer<'_> {
         let Some(parent) = parent else {
             failures.first = earlier(failures.first.take(), failed);
             failures.cut = cut;
+            if failures.first.is_none() && failures.cut.is_none() {
+                failures.first = failures.verdict.take();
+            }
             return;
         };
         let above = failures.live.entry(parent).or_default();

@@ -385,6 +385,9 @@ impl<'a> Reducer<'a> {
         if let Some(info) = &mut info {
             info.path = self.task_path(id);
         }
+        if matches!(status, Status::Failed | Status::TimedOut) {
+            self.watch_verdict(id);
+        }
         self.end_with(id, Status::Succeeded, Value::Null, None);
         self.end_early(Closing { status, error: info, output: Value::Null, own: false });
     }
