@@ -110,7 +110,9 @@ impl Drop for Process {
 
 async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, String> {
     let [ingress, admin, node, handlers] = [free()?, free()?, free()?, free()?];
-    let script = place.path().join("restate.cjs");
+    // They are started in another folder.
+    let place = place.path().canonicalize().map_err(|error| error.to_string())?;
+    let script = place.join("restate.cjs");
     std::fs::write(&script, HANDLERS).map_err(|error| error.to_string())?;
     let started = |command: &mut Command| {
         let child =
@@ -121,7 +123,7 @@ async fn figures_of_restate(folder: &Path, place: &Folder) -> Result<Figures, St
     let _server = started(
         Command::new(folder.join("node_modules/.bin/restate-server"))
             .arg("--base-dir")
-            .arg(place.path().join("restate"))
+            .arg(place.join("restate"))
             .env("RESTATE_INGRESS__BIND_ADDRESS", ingress.to_string())
             .env("RESTATE_ADMIN__BIND_ADDRESS", admin.to_string())
             .env("RESTATE_BIND_ADDRESS", node.to_string())
