@@ -127,10 +127,12 @@ impl Post {
 
     /// All that is owed, as a batch for the rest to be added to.
     pub fn batch(&mut self, state: &State, blobs: Vec<(BlobHash, Vec<u8>)>) -> RunBatch {
+        // Looked at once: of a run with very many waits that takes a while.
+        let status = self.standing(state);
         RunBatch {
             create: self.options.create.take(),
-            timer: self.timer_change(state),
-            status: self.status_change(state),
+            timer: self.timer_change(state, status),
+            status: self.status_change(state, status),
             waits: self.waits(state),
             blobs,
             consumed: std::mem::take(&mut self.consumed),
@@ -149,8 +151,7 @@ impl Post {
         }
     }
 
-    fn status_change(&mut self, state: &State) -> Option<StatusChange> {
-        let status = self.standing(state);
+    fn status_change(&mut self, state: &State, status: RunStatus) -> Option<StatusChange> {
         if self.status == Some(status) {
             return None;
         }
@@ -165,11 +166,11 @@ impl Post {
 
     /// A run that waits is looked for when its time has come, should this process be gone by then. One that is worked on
     /// must not be: the store is told as often as that changes.
-    fn timer_change(&mut self, state: &State) -> Option<Option<Timestamp>> {
+    fn timer_change(&mut self, state: &State, status: RunStatus) -> Option<Option<Timestamp>> {
         if !self.lists_waits {
             return None;
         }
-        let wanted = state.next_due().filter(|_| self.standing(state) == RunStatus::Waiting);
+        let wanted = state.next_due().filter(|_| status == RunStatus::Waiting);
         (self.timer.replace(wanted) != Some(wanted)).then_some(wanted)
     }
 
