@@ -3,14 +3,14 @@
 //! A run that waits is a run: it is in the store, held before its start, and can be looked at and called off. What is here is
 //! an index of that. It is read from the store when it is first needed, so a process that dies takes nothing with it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
 use windlass_runtime::{Answer, Request, RunHandle, RuntimeError};
 use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
-use windlass_value::Value;
+use windlass_value::{Timestamp, Value};
 
 use super::prefix;
 use crate::App;
@@ -60,11 +60,20 @@ struct Queue {
     definition: Arc<str>,
     prefix: String,
     under_way: BTreeSet<Arc<str>>,
-    waiting: VecDeque<Arc<str>>,
+    waiting: BTreeMap<Turn, Arc<str>>,
     /// Those that wait, to find one.
-    queued: BTreeSet<Arc<str>>,
-    /// Deliveries that were let in and whose runs are not made yet.
-    expected: usize,
+    queued: BTreeMap<Arc<str>, Turn>,
+    /// Deliveries that were let in and whose runs are not all made yet, each as often as it is being made.
+    expected: BTreeMap<Arc<str>, usize>,
+}
+
+/// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
+/// of in any order; this is the order in which they go.
+type Turn = (Timestamp, Arc<str>, usize);
+
+fn turn(row: &RunRow) -> Turn {
+    let (delivery, item) = row.run.rsplit_once('-').unwrap_or((&row.run, ""));
+    (row.created_at, delivery.into(), item.parse().unwrap_or_default())
 }
 
 type Shared = Arc<Mutex<Queue>>;
@@ -88,6 +97,9 @@ pub struct Standing {
 pub struct Place {
     app: App,
     queue: Option<Shared>,
+    delivery: Arc<str>,
+    /// Its runs are known: nothing more is expected of it.
+    settled: bool,
 }
 
 impl Place {
@@ -98,26 +110,34 @@ impl Place {
 
     /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
     pub async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
-        let Some(queue) = self.queue.clone() else { return Ok(0) };
         let made: Vec<Arc<str>> = runs.iter().filter(|run| run.created).map(|run| run.run.clone()).collect();
-        let app = self.app.clone();
-        blocking(move || {
-            let mut queue = lock(&queue);
-            made.iter().for_each(|run| queue.wait(run));
-            queue.let_go_on(&app)?;
-            Ok(made.iter().filter(|run| queue.queued.contains(*run)).count())
+        self.settle(move |queue, app| {
+            made.iter().try_for_each(|run| queue.wait(app, run))?;
+            queue.let_go_on(app)?;
+            Ok(made.iter().filter(|run| queue.queued.contains_key(*run)).count())
         })
         .await
     }
 
     /// Nobody knows which of its runs are made.
     pub async fn unsure(self) -> Result<(), RuntimeError> {
-        let Some(queue) = self.queue.clone() else { return Ok(()) };
-        let app = self.app.clone();
+        self.settle(|queue, app| {
+            queue.read(app)?;
+            queue.let_go_on(app)
+        })
+        .await
+    }
+
+    async fn settle<T: Default + Send + 'static>(
+        mut self,
+        call: impl FnOnce(&mut Queue, &App) -> Result<T, RuntimeError> + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        let Some(shared) = self.queue.clone() else { return Ok(T::default()) };
         blocking(move || {
-            let mut queue = lock(&queue);
-            queue.read(&app)?;
-            queue.let_go_on(&app)
+            let mut queue = lock(&shared);
+            self.settled = true;
+            queue.expect_no_more(&self.delivery);
+            call(&mut queue, &self.app)
         })
         .await
     }
@@ -125,8 +145,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(queue) = &self.queue {
-            lock(queue).expected -= 1;
+        if let Some(queue) = self.queue.as_ref().filter(|_| !self.settled) {
+            // Those of its runs that are made go at the next look.
+            lock(queue).expect_no_more(&self.delivery);
         }
     }
 }
@@ -138,14 +159,17 @@ pub async fn enter(
     trigger: &Trigger,
     delivery: &str,
 ) -> Result<Result<Place, Bounds>, RuntimeError> {
-    let Some(bounds) = Bounds::of(trigger) else { return Ok(Ok(Place { app: app.clone(), queue: None })) };
+    let Some(bounds) = Bounds::of(trigger) else {
+        return Ok(Ok(Place { app: app.clone(), queue: None, delivery: "".into(), settled: true }));
+    };
     let (definition, prefix) = (definition.clone(), prefix(definition, &trigger.name));
-    let (app, first) = (app.clone(), format!("{delivery}-0"));
+    let (app, delivery, first) = (app.clone(), Arc::from(delivery), format!("{delivery}-0"));
     blocking(move || {
         let shared = app.watch().queues.of(&app, &definition, &prefix)?;
         let mut queue = lock(&shared);
         let is_full = |queue: &Queue| {
-            queue.under_way.len() + queue.waiting.len() + queue.expected >= bounds.at_once + bounds.waiting
+            let expected: usize = queue.expected.values().sum();
+            queue.under_way.len() + queue.waiting.len() + expected >= bounds.at_once + bounds.waiting
         };
         if is_full(&queue) {
             queue.forget_ended(&app)?;
@@ -153,9 +177,9 @@ pub async fn enter(
         if is_full(&queue) && app.store.run(&first)?.is_none() {
             return Ok(Err(bounds));
         }
-        queue.expected += 1;
+        *queue.expected.entry(Arc::clone(&delivery)).or_default() += 1;
         drop(queue);
-        Ok(Ok(Place { app, queue: Some(shared) }))
+        Ok(Ok(Place { app, queue: Some(shared), delivery, settled: false }))
     })
     .await
 }
@@ -218,12 +242,10 @@ async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), Runt
         let mut queue = lock(&queue);
         match status {
             // Whoever has made it may be gone before it could say so.
-            RunStatus::Pending => queue.wait(&run),
+            RunStatus::Pending => queue.wait(&app, &run)?,
             _ => {
                 // Somebody may have let it go on, or have called it off, before its turn.
-                if queue.queued.remove(&run) {
-                    queue.waiting.retain(|waiting| *waiting != run);
-                }
+                queue.wait_no_more(&run);
                 match occupies(status) {
                     true => queue.under_way.insert(run),
                     false => queue.under_way.remove(&run),
@@ -264,9 +286,9 @@ impl Queues {
             definition: definition.clone(),
             prefix: prefix.to_owned(),
             under_way: BTreeSet::new(),
-            waiting: VecDeque::new(),
-            queued: BTreeSet::new(),
-            expected: 0,
+            waiting: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            expected: BTreeMap::new(),
         };
         queue.read(app)?;
         Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
@@ -289,7 +311,7 @@ impl Queues {
 }
 
 impl Queue {
-    /// As the store has it, the oldest first.
+    /// As the store has it.
     fn read(&mut self, app: &App) -> Result<(), StoreError> {
         let filter = RunFilter {
             definition: Some(self.definition.to_string()),
@@ -297,11 +319,13 @@ impl Queue {
             search: Some(self.prefix.clone()),
             ..RunFilter::default()
         };
-        let (mut under_way, mut waiting) = (BTreeSet::new(), VecDeque::new());
+        let (mut under_way, mut waiting) = (BTreeSet::new(), BTreeMap::new());
         each_run(app, &filter, |row| {
             match row.status {
                 _ if !row.run.starts_with(&self.prefix) => {}
-                RunStatus::Pending => waiting.push_front(row.run.clone()),
+                RunStatus::Pending => {
+                    waiting.insert(turn(row), row.run.clone());
+                }
                 status if occupies(status) => {
                     under_way.insert(row.run.clone());
                 }
@@ -309,15 +333,41 @@ impl Queue {
             }
             Ok(())
         })?;
-        self.queued = waiting.iter().cloned().collect();
+        self.queued = waiting.iter().map(|(turn, run)| (run.clone(), turn.clone())).collect();
         (self.under_way, self.waiting) = (under_way, waiting);
         Ok(())
     }
 
-    fn wait(&mut self, run: &Arc<str>) {
-        if !self.under_way.contains(run) && self.queued.insert(run.clone()) {
-            self.waiting.push_back(run.clone());
+    fn wait(&mut self, app: &App, run: &Arc<str>) -> Result<(), StoreError> {
+        if !self.under_way.contains(run) && !self.queued.contains_key(run) {
+            let row = app.store.run(run)?.filter(|row| row.status == RunStatus::Pending);
+            if let Some(turn) = row.as_ref().map(turn) {
+                self.queued.insert(run.clone(), turn.clone());
+                self.waiting.insert(turn, run.clone());
+            }
         }
+        Ok(())
+    }
+
+    fn wait_no_more(&mut self, run: &str) {
+        if let Some(turn) = self.queued.remove(run) {
+            self.waiting.remove(&turn);
+        }
+    }
+
+    fn expect_no_more(&mut self, delivery: &str) {
+        if let Some(times) = self.expected.get_mut(delivery) {
+            *times -= 1;
+            if *times == 0 {
+                self.expected.remove(delivery);
+            }
+        }
+    }
+
+    /// Whose turn is next. Nobody's, while the runs of the first delivery are being made: an earlier item may be missing.
+    fn next(&self) -> Option<Arc<str>> {
+        let ((_, delivery, _), run) = self.waiting.first_key_value()?;
+        (!self.expected.contains_key(delivery)).then(|| run.clone())
     }
 
     fn forget_ended(&mut self, app: &App) -> Result<(), StoreError> {
@@ -332,26 +382,27 @@ impl Queue {
     }
 
     fn let_go_on(&mut self, app: &App) -> Result<(), RuntimeError> {
-        let Some(mut run) = self.waiting.front().cloned() else { return Ok(()) };
+        if self.next().is_none() {
+            return Ok(());
+        }
         // A trigger that is gone, or has no bounds any more, keeps nobody waiting.
         let bounds = self.bounds(app)?;
         let is_full = |queue: &Queue| bounds.is_some_and(|bounds| queue.under_way.len() >= bounds.at_once);
         if is_full(self) {
             self.forget_ended(app)?;
         }
-        while !is_full(self) {
+        while !is_full(self)
+            && let Some(run) = self.next()
+        {
             let goes_on = match app.engine.request(&run, TURN, Request::Resume) {
                 Ok(Answer::Ended) | Err(RuntimeError::NoSuchRun(_)) => false,
                 Ok(Answer::Delivered | Answer::Kept | Answer::Repeated) => true,
                 Err(error) => return Err(error),
             };
-            self.waiting.pop_front();
-            self.queued.remove(&run);
+            self.wait_no_more(&run);
             if goes_on {
                 self.under_way.insert(run);
             }
-            let Some(next) = self.waiting.front() else { break };
-            run = next.clone();
         }
         Ok(())
     }
