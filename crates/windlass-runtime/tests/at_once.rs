@@ -8,7 +8,7 @@ use support::audit::audit;
 use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, locked, named, options, until};
 use windlass_core::plan::{ExpressionSource, Plan, SourceSpan, Trigger};
-use windlass_runtime::{Engine, EngineOptions, RunHandle, RuntimeError, TriggerOptions, Triggered};
+use windlass_runtime::{Engine, EngineOptions, Request, RunHandle, RuntimeError, TriggerOptions, Triggered};
 use windlass_store::{CommitHook, CommitMoment, CommitPoint, MemoryStore, RunFilter, StoreScan};
 use windlass_value::{Mode, Value};
 
@@ -101,6 +101,35 @@ async fn two_equal_starts_in_one_process_are_one_run() {
         in_time(handle.expect("started").wait()).await.expect("an end");
     }
     assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1));
+}
+
+/// Whoever asks goes away while the start becomes durable, and asks again before it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_nobody_waits_for_is_the_same_run_for_whoever_asks_again() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let (engine, held) = slow_engine(&store, &world);
+    let gone = tokio::spawn({
+        let engine = engine.clone();
+        async move { start(&engine, "{}").await.map(|handle| handle.run.clone()) }
+    });
+    until(|| held.reached.try_recv().is_ok()).await;
+    gone.abort();
+    assert!(gone.await.is_err(), "it was waiting");
+    let again = start(&engine, "{}");
+    let mut again = std::pin::pin!(again);
+    // It comes as far as it can before the first start is durable.
+    let early = tokio::time::timeout(std::time::Duration::from_millis(100), &mut again).await.is_ok();
+    assert!(!early, "nothing is answered before it is durable");
+    held.go.send(()).expect("it waits");
+    let mut again = again.await.expect("the same run");
+    assert!(!again.created);
+    world.calls(1).await;
+    let asked = engine.request("r", "stop", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
+    assert_eq!(asked, windlass_runtime::Answer::Delivered);
+    let report = in_time(again.wait()).await.expect("it hears what it is asked");
+    assert_eq!(report.status, windlass_core::Status::Cancelled);
+    assert_eq!((ids(&store), world.ledger().len()), (vec!["r".to_owned()], 1), "it was begun once");
+    audit(&store, "r");
 }
 
 // ---------------------------------------------------------------------------------------------------------- deliveries

@@ -10,7 +10,7 @@ use support::plans::steps;
 use support::{World, engine, engine_with, in_time, json, loom, named, options, until};
 use windlass_core::Status;
 use windlass_core::plan::Plan;
-use windlass_runtime::{Engine, EngineOptions, Notice, RuntimeError, Tools, why_set_aside};
+use windlass_runtime::{Engine, EngineOptions, Notice, Request, Restart, RuntimeError, Tools, why_set_aside};
 use windlass_store::{Fault, MemoryStore, RunBatch, RunRow, RunStatus, StoreRead, StoreRecords, StoreWrite};
 use windlass_value::{CompileError, EvalError, Expression, Language, Meter, Mode, Scope, Value};
 
@@ -103,6 +103,39 @@ async fn a_store_that_cannot_for_a_moment_holds_a_run_up_and_no_more() {
         assert_eq!(world.keys().len(), 2, "what was repeated has its own key");
         until(|| engine.resident() == 0).await;
     }
+}
+
+/// Somebody has claimed a run for this very process and came no further: it is nobody's, and comes back all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_claimed_and_is_nowhere_comes_back() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let first = engine(&store, &world);
+    begin(&first, steps("waits").signal("wait", "news").plan(), "r").await;
+    in_time(first.close()).await;
+    let (second, _) = adopting(&store, &world);
+    begin(&second, held(), "known").await;
+    let own = row(&store, "known").owner.expect("what this engine is called");
+    store.claim("r", &own).expect("claimed");
+    let told = Request::Signal { name: "news".to_owned(), payload: Value::Null };
+    second.request("r", "told", told).expect("kept");
+    until(|| row(&store, "r").status == RunStatus::Succeeded).await;
+}
+
+/// The claim of a run that is made from another meets a store that cannot for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_made_from_another_run_comes_back_when_the_store_can() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let (engine, _) = adopting(&store, &world);
+    world.open("go");
+    begin(&engine, held(), "old").await;
+    until(|| row(&store, "old").status == RunStatus::Succeeded).await;
+    until(|| engine.resident() == 0).await;
+    // The run is written, then claimed.
+    store.fail_nth(2, Fault::Busy);
+    let restart = Restart { from: "then".to_owned(), id: Some("new".to_owned()), ..Restart::default() };
+    let made = in_time(engine.restart("old", restart)).await.map(|handle| handle.run.clone());
+    assert!(matches!(made, Err(RuntimeError::Store(_))), "{made:?}");
+    until(|| row(&store, "new").status == RunStatus::Succeeded).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -160,6 +160,13 @@ pub(crate) struct Tracked {
     pub feed: Arc<Feed>,
 }
 
+impl Tracked {
+    /// Whether its mail goes there.
+    pub fn is_in(&self, mailbox: &Mailbox) -> bool {
+        self.mailbox.as_ref().is_some_and(|own| own.same_channel(mailbox))
+    }
+}
+
 /// A run was made or has changed its status, durably.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunChange {
@@ -357,49 +364,6 @@ impl Engine {
         Ok((hash, program))
     }
 
-    /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
-    /// its report.
-    pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
-        self.attach_family(run, true, true).await
-    }
-
-    async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
-        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let handle = self.attach(run, unpause, watch).await?;
-        self.inner.bring_back_below(&row).await?;
-        Ok(handle)
-    }
-
-    async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
-        let turn = self.inner.turn_to_return(&run.into()).await;
-        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
-        let handle = self.inner.track(&row.run, watch);
-        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
-            let report: FinalReport = codec::decode(bytes, "the run's result")?;
-            self.inner.tell_end(&row.run, RunEnd::Ended(Arc::new(report)));
-            return Ok(handle);
-        }
-        if row.status == RunStatus::Quarantined && !unpause {
-            // Only a person who wants it back by name gets it back.
-            self.inner.untrack(&row.run);
-            return Err(aside::set_aside_error(&row));
-        }
-        if self.inner.is_resident(&row.run) {
-            drop(turn);
-            if unpause {
-                self.request(&row.run, &format!("resume:{}", new_run_id()), Request::Resume)?;
-            }
-            return Ok(handle);
-        }
-        match self.inner.bring_back(&row.run, unpause).await {
-            Ok(()) => Ok(handle),
-            Err(error) => {
-                self.inner.untrack(&row.run);
-                Err(error)
-            }
-        }
-    }
-
     /// Asks something of a run, wherever it is. Durable when this returns.
     pub fn request(&self, run: &str, request_id: &str, request: Request) -> Result<Answer, RuntimeError> {
         let answer = requests::request(&*self.inner.store, run, request_id, request)?;
@@ -539,7 +503,19 @@ impl Inner {
     }
 
     pub fn tell_end(&self, run: &str, end: RunEnd) {
+        self.tell_end_if(run, end, |_| true);
+    }
+
+    /// The same from a loop that has let go of a run: somebody else may have brought it back by now, and goes on with it.
+    pub fn tell_end_of(&self, run: &str, mailbox: &Mailbox, end: RunEnd) {
+        self.tell_end_if(run, end, |tracked| tracked.is_in(mailbox));
+    }
+
+    fn tell_end_if(&self, run: &str, end: RunEnd, fits: impl Fn(&Tracked) -> bool) {
         let mut runs = self.runs();
+        if !runs.get(run).is_some_and(fits) {
+            return;
+        }
         if let Some((run, tracked)) = runs.remove_entry(run) {
             // Whoever looks for its events finds them in one place or the other.
             self.shelf().put(&run, &tracked.feed, self.events_kept);

@@ -11,7 +11,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass_store::{Claim, RecordChange, RunFilter, RunStatus};
+use windlass_store::{Claim, RecordChange, RunFilter, RunRow, RunStatus};
 
 use super::{Engine, Inner, Notice, RunEnd};
 use crate::clock::real_now;
@@ -202,7 +202,7 @@ impl Inner {
             for row in rows {
                 let owned = match row.owner {
                     None => false,
-                    Some(owner) if owner == self.owner.name => true,
+                    Some(owner) if owner == self.owner.name => !self.is_lost(&row.run)?,
                     Some(owner) => match alive.get(&owner) {
                         Some(alive) => *alive,
                         None => *alive.entry(owner.clone()).or_insert(self.store.owner_alive(&owner)?),
@@ -229,6 +229,18 @@ impl Inner {
             Orphan { run, strikes }
         };
         Ok(found.into_iter().map(orphan).collect())
+    }
+
+    /// Whether the run is this engine's, and nowhere in it: somebody has claimed it and did not get any further.
+    fn is_lost(&self, run: &Arc<str>) -> Result<bool, RuntimeError> {
+        let nowhere = || !self.is_resident(run) && !self.is_returning(run);
+        if !nowhere() {
+            return Ok(false);
+        }
+        // It may have ended or been let go of since it was listed; and whoever has it by now has it in memory.
+        let row = self.store.run(run)?;
+        let ours = |row: RunRow| row.status == RunStatus::Running && row.owner.as_ref() == Some(&self.owner.name);
+        Ok(row.is_some_and(ours) && nowhere())
     }
 
     fn strikes(&self) -> Result<BTreeMap<Arc<str>, Strikes>, RuntimeError> {
@@ -311,7 +323,9 @@ impl Inner {
 
     async fn bring_back_group(self: &Arc<Self>, group: &[Arc<str>]) -> u64 {
         let wanted = group.iter().filter(|run| !self.is_resident(run) && !self.is_postponed(run));
-        let turns: Vec<_> = wanted.filter_map(|run| Some((run.clone(), self.try_turn_to_return(run)?))).collect();
+        let turns = wanted.filter_map(|run| Some((run.clone(), self.try_turn_to_return(run)?)));
+        // Looked at once more: whoever had the turn before may have brought it back.
+        let turns: Vec<_> = turns.filter(|(run, _)| !self.is_resident(run)).collect();
         let runs: Vec<Arc<str>> = turns.iter().map(|(run, _)| run.clone()).collect();
         let claims = match self.blocking(move |inner| inner.claim_fitting(&runs)).await {
             Ok(claims) => claims,
@@ -324,11 +338,7 @@ impl Inner {
         let mut tasks = tokio::task::JoinSet::new();
         for ((run, turn), claim) in turns.into_iter().zip(claims) {
             let inner = self.clone();
-            tasks.spawn(async move {
-                let back = inner.return_one(&run, claim).await;
-                drop(turn);
-                back
-            });
+            tasks.spawn(async move { inner.return_one(&run, claim, turn).await });
         }
         tasks.join_all().await.into_iter().map(u64::from).sum()
     }
@@ -345,6 +355,7 @@ impl Inner {
         Ok(looked.into_iter().map(claim).collect())
     }
 
+    /// Whoever asks has the turn of the run, which is not in memory.
     fn may_return(&self, run: &Arc<str>) -> Result<(), RuntimeError> {
         let row = self.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
         if row.status.is_final() {
@@ -353,10 +364,8 @@ impl Inner {
         if row.status == RunStatus::Quarantined {
             return Err(super::aside::set_aside_error(&row));
         }
-        // One that this engine has let go of without being able to say so is still its own.
-        let let_go = || self.runs().contains_key(run) || self.postponed().contains_key(run);
-        let ours = |owner: &str| owner == self.owner.name && let_go();
-        let lives = |owner: &String| !ours(owner) && self.store.owner_alive(owner).unwrap_or(true);
+        // One that is this engine's own and not in memory was let go of without a word, or never got there.
+        let lives = |owner: &String| *owner != self.owner.name && self.store.owner_alive(owner).unwrap_or(true);
         if let Some(owner) = row.owner.clone().filter(lives) {
             return Err(RuntimeError::Owned { run: run.to_string(), owner });
         }
@@ -368,12 +377,18 @@ impl Inner {
     }
 
     /// What becomes of one run of a group. True if it is in memory now.
-    async fn return_one(self: &Arc<Self>, run: &Arc<str>, claim: Result<Claim, RuntimeError>) -> bool {
+    async fn return_one(
+        self: &Arc<Self>,
+        run: &Arc<str>,
+        claim: Result<Claim, RuntimeError>,
+        turn: super::ReturnTurn,
+    ) -> bool {
+        let mut turn = Some(turn);
         let known = self.runs().contains_key(run);
         let returned = match claim {
             Ok(claim) => {
                 self.track(run, false);
-                self.go_on(run, claim, false).await
+                self.go_on(run, claim, false, &mut turn).await
             }
             Err(error) => Err(error),
         };
@@ -389,12 +404,16 @@ impl Inner {
                 false
             }
             Err(error) => {
+                // A loop that was there has told of its end, and may have put it off already.
+                let looped = turn.is_none();
                 if error.is_poison() {
                     self.postponed().remove(run);
-                } else if !matches!(error, RuntimeError::Closing) {
+                } else if !matches!(error, RuntimeError::Closing) && !(looped && self.adopt && error.passes()) {
                     self.postpone(run, &error);
                 }
-                self.tell_end(run, RunEnd::Failed(error));
+                if !looped {
+                    self.tell_end(run, RunEnd::Failed(error));
+                }
                 false
             }
         }
@@ -429,7 +448,7 @@ impl Inner {
     }
 
     /// On a thread that may wait for the disk.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Inner) -> Result<T, RuntimeError> + Send + 'static,
     ) -> Result<T, RuntimeError> {

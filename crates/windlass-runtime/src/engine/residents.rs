@@ -1,7 +1,7 @@
 //! Runs in memory: each is a control loop of its own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -10,9 +10,9 @@ use windlass_core::{ErrorInfo, Output, Program, Reply, RunResult, State, Tick, T
 use windlass_store::{NewRun, RunStatus};
 use windlass_value::{BlobHash, Value};
 
-use super::{Inner, Keep, MailPair, RunEnd, RunOptions, entropy};
+use super::{Inner, Keep, MailPair, ReturnTurn, RunEnd, RunOptions, entropy};
 use crate::adapter::{Adapter, ChildStart};
-use crate::adapters::{Durable, IdleRelease, Local, Mail, PostOptions, Unkept, resting, standing};
+use crate::adapters::{Durable, IdleRelease, Local, Mail, Mailbox, PostOptions, Unkept, resting, standing};
 use crate::blobs::BlobCache;
 use crate::clock::Clock;
 use crate::control_loop::{ControlLoop, Exit};
@@ -37,6 +37,15 @@ pub(crate) struct Launch {
     pub family: Option<Arc<str>>,
     /// What another run has done for it already.
     pub taken: Option<Arc<Taken>>,
+    /// Nobody else makes it or brings it back before it is durable, whether or not anybody still waits for that.
+    pub turn: Option<ReturnTurn>,
+}
+
+/// The turn of a run that is not durable yet.
+type Turn = Arc<Mutex<Option<ReturnTurn>>>;
+
+fn give_up_turn(turn: &Turn) {
+    drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// What a control loop begins with.
@@ -46,12 +55,14 @@ struct Loaded {
     blobs: BlobCache,
     first: Vec<TickKind>,
     taken: Option<Arc<Taken>>,
+    mailbox: Mailbox,
+    turn: Turn,
 }
 
 impl Inner {
     /// Puts a run into memory. Returns when its first ticks are durable.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<(), RuntimeError> {
-        let Launch { run, program, image, first, epoch, create, clock, parent, family, taken } = launch;
+        let Launch { run, program, image, first, epoch, create, clock, parent, family, taken, turn } = launch;
         let (mailbox, mail): MailPair = mpsc::unbounded_channel();
         let (reports_in, reports) = mpsc::unbounded_channel();
         let (events, feed) = {
@@ -67,7 +78,7 @@ impl Inner {
         let virtual_time = matches!(clock, Clock::Virtual { .. });
         let workers = RunWorkers::new(self.pool.clone(), run.clone(), reports_in).with(taken.clone()).of_family(family);
         let workers = workers.called_by(CalledBy::plan(&program.plan));
-        let local = Local::new(clock, entropy(), (mailbox, mail), reports, workers, events);
+        let local = Local::new(clock, entropy(), (mailbox.clone(), mail), reports, workers, events);
         let local = local.feeding(feed).looking_first();
         let above = parent.as_ref().map(|(parent, _)| parent.clone());
         let options = PostOptions {
@@ -83,7 +94,8 @@ impl Inner {
             virtual_time,
         };
         let RunImage { state, blobs, turns } = image;
-        let loaded = Loaded { program, state, blobs, first, taken };
+        let turn = Arc::new(Mutex::new(turn));
+        let loaded = Loaded { program, state, blobs, first, taken, mailbox, turn };
         let (begun, task) = match self.keep {
             Keep::Journal => {
                 let durable = Durable::new(local, options, &loaded.state, &turns);
@@ -124,7 +136,7 @@ impl Inner {
         inner: A,
         loaded: Loaded,
     ) -> (oneshot::Receiver<()>, JoinHandle<Option<RuntimeError>>) {
-        let Loaded { program, state, blobs, first, taken } = loaded;
+        let Loaded { program, state, blobs, first, taken, mailbox, turn } = loaded;
         let replied = Arc::new(AtomicBool::new(state.reply.is_some()));
         let (sender, begun) = oneshot::channel();
         let hosted = Hosted {
@@ -134,6 +146,7 @@ impl Inner {
             parent: parent.clone(),
             replied: replied.clone(),
             begun: Some(sender),
+            turn: turn.clone(),
             report: None,
             program: program.clone(),
             virtual_time,
@@ -146,7 +159,10 @@ impl Inner {
         let task = self.runtime.spawn(async move {
             let exit = super::aside::caught(&run, looping.run()).await;
             let waiting = parent.as_ref().filter(|_| !replied.load(Ordering::SeqCst));
-            engine.left(&run, epoch, waiting, exit)
+            let error = engine.left(&run, epoch, &mailbox, waiting, exit);
+            // Whoever is next finds nothing of this one.
+            give_up_turn(&turn);
+            error
         });
         (begun, task)
     }
@@ -157,13 +173,14 @@ impl Inner {
         &self,
         run: &Arc<str>,
         epoch: u64,
+        mailbox: &Mailbox,
         parent: Option<&Arc<str>>,
         exit: Result<Exit, RuntimeError>,
     ) -> Option<RuntimeError> {
         match exit {
             Ok(Exit::Ended(_)) => None,
             Ok(Exit::Released) => {
-                if let Some(tracked) = self.runs().get_mut(run) {
+                if let Some(tracked) = self.runs().get_mut(run).filter(|tracked| tracked.is_in(mailbox)) {
                     tracked.mailbox = None;
                     tracked.released = Some(epoch);
                 }
@@ -171,7 +188,7 @@ impl Inner {
                 None
             }
             Ok(Exit::Closed) => {
-                self.tell_end(run, RunEnd::Left);
+                self.tell_end_of(run, mailbox, RunEnd::Left);
                 None
             }
             Err(error) => {
@@ -181,7 +198,7 @@ impl Inner {
                 if comes_back {
                     self.postpone(run, &error);
                 }
-                self.tell_end(run, RunEnd::Failed(error.clone()));
+                self.tell_end_of(run, mailbox, RunEnd::Failed(error.clone()));
                 // Whoever has the run instead goes on with it; of any other error its parent would never hear.
                 let elsewhere = matches!(error, RuntimeError::Fenced | RuntimeError::RunExists(_));
                 if let (Some(parent), false) = (parent, comes_back || elsewhere || self.waits_for_a_person(&error)) {
@@ -203,6 +220,7 @@ struct Hosted<A> {
     replied: Arc<AtomicBool>,
     program: Arc<Program>,
     begun: Option<oneshot::Sender<()>>,
+    turn: Turn,
     report: Option<FinalReport>,
     virtual_time: bool,
     /// It has a journal, and is listed as waiting when it waits.
@@ -231,6 +249,7 @@ impl<A: Adapter> Adapter for Hosted<A> {
     async fn flush(&mut self, state: &State, blobs: &mut BlobCache) -> Result<(), RuntimeError> {
         self.inner.flush(state, blobs).await?;
         if let Some(begun) = self.begun.take() {
+            give_up_turn(&self.turn);
             // Whoever started the run may have gone.
             let _ = begun.send(());
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windlass_core::plan::Plan;
 use windlass_core::{Program, State, TickKind};
-use windlass_store::{Claim, RunRow};
+use windlass_store::{Claim, RunRow, RunStatus};
 use windlass_value::BlobHash;
 
-use super::{Inner, RunEnd, RunOptions, aside, residents};
+use super::{Engine, Inner, Request, RunEnd, RunHandle, RunOptions, aside, new_run_id, residents};
 use crate::clock::Clock;
 use crate::recovery::{self, RunImage};
 use crate::report::FinalReport;
@@ -35,6 +35,70 @@ struct Loaded {
     taken: Option<Arc<crate::taken::Taken>>,
 }
 
+impl Engine {
+    /// Goes on with a run after a crash, a release or a pause, and with what is open below it. For a run that has ended:
+    /// its report.
+    pub async fn resume(&self, run: &str) -> Result<RunHandle, RuntimeError> {
+        self.attach_family(run, true, true).await
+    }
+
+    pub(super) async fn attach_family(
+        &self,
+        run: &str,
+        unpause: bool,
+        watch: bool,
+    ) -> Result<RunHandle, RuntimeError> {
+        let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
+        let handle = self.attach(run, unpause, watch).await?;
+        self.inner.bring_back_below(&row).await?;
+        Ok(handle)
+    }
+
+    pub(super) async fn attach(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
+        let turn = self.inner.turn_to_return(&run.into()).await;
+        self.attach_in_turn(turn, unpause, watch).await
+    }
+
+    pub(super) async fn attach_in_turn(
+        &self,
+        turn: ReturnTurn,
+        unpause: bool,
+        watch: bool,
+    ) -> Result<RunHandle, RuntimeError> {
+        let run = turn.run.clone();
+        let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
+        let handle = self.inner.track(&run, watch);
+        if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
+            let report: FinalReport = codec::decode(bytes, "the run's result")?;
+            self.inner.tell_end(&run, RunEnd::Ended(Arc::new(report)));
+            return Ok(handle);
+        }
+        if row.status == RunStatus::Quarantined && !unpause {
+            // Only a person who wants it back by name gets it back.
+            self.inner.untrack(&run);
+            return Err(aside::set_aside_error(&row));
+        }
+        if self.inner.is_resident(&run) {
+            drop(turn);
+            if unpause {
+                self.request(&run, &format!("resume:{}", new_run_id()), Request::Resume)?;
+            }
+            return Ok(handle);
+        }
+        // In a task of its own: whoever asked may go away, and a run that is claimed and not in memory would be nobody's.
+        let inner = self.inner.clone();
+        let back = self.inner.runtime.spawn(async move {
+            let mut turn = Some(turn);
+            let back = inner.bring_back(&run, unpause, &mut turn).await;
+            if back.is_err() && turn.is_some() {
+                inner.untrack(&run);
+            }
+            back
+        });
+        back.await.unwrap_or(Err(RuntimeError::Closing)).map(|()| handle)
+    }
+}
+
 impl Inner {
     /// The right to bring a run back; None while somebody else has it.
     pub fn try_turn_to_return(self: &Arc<Self>, run: &Arc<str>) -> Option<ReturnTurn> {
@@ -51,17 +115,30 @@ impl Inner {
         }
     }
 
-    /// Loads a run that nobody alive owns and goes on with it. The caller holds its [`ReturnTurn`].
-    pub async fn bring_back(self: &Arc<Self>, run: &Arc<str>, unpause: bool) -> Result<(), RuntimeError> {
+    pub(super) fn is_returning(&self, run: &str) -> bool {
+        self.returning.lock().unwrap_or_else(PoisonError::into_inner).contains(run)
+    }
+
+    /// Loads a run that nobody alive owns and goes on with it. The turn is taken when the run is in memory.
+    async fn bring_back(
+        self: &Arc<Self>,
+        run: &Arc<str>,
+        unpause: bool,
+        turn: &mut Option<ReturnTurn>,
+    ) -> Result<(), RuntimeError> {
         if self.is_closing() {
             return Err(RuntimeError::Closing);
         }
-        // Looked at before the run is touched: a program that has them can go on with it.
-        if let Some(row) = self.store.run(run)?.filter(|row| !row.status.is_final()) {
-            self.fits(&row)?;
-        }
-        let claim = self.store.claim(run, &self.owner.name)?;
-        self.go_on(run, claim, unpause).await
+        let id = run.clone();
+        let claim = self.blocking(move |inner| {
+            // Looked at before the run is touched: a program that has them can go on with it.
+            if let Some(row) = inner.store.run(&id)?.filter(|row| !row.status.is_final()) {
+                inner.fits(&row)?;
+            }
+            Ok(inner.store.claim(&id, &inner.owner.name)?)
+        });
+        let claim = claim.await?;
+        self.go_on(run, claim, unpause, turn).await
     }
 
     /// Goes on with a run that was claimed.
@@ -70,6 +147,7 @@ impl Inner {
         run: &Arc<str>,
         claim: Claim,
         unpause: bool,
+        turn: &mut Option<ReturnTurn>,
     ) -> Result<(), RuntimeError> {
         let epoch = match claim {
             Claim::Owned { epoch } => epoch,
@@ -105,6 +183,7 @@ impl Inner {
             parent: how.parent,
             family: how.family,
             taken,
+            turn: turn.take(),
         };
         let launched = self.launch(launch).await;
         if matches!(launched, Err(RuntimeError::Closing)) {

@@ -149,8 +149,7 @@ impl Engine {
             _ => return Err(RuntimeError::RunExists(run.to_string())),
         }
         if journaled {
-            drop(turn);
-            return Ok(RunHandle { created: true, ..self.attach(&run, false, true).await? });
+            return Ok(RunHandle { created: true, ..self.attach_in_turn(turn, false, true).await? });
         }
         let handle = self.inner.track(&run, true);
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
@@ -166,6 +165,7 @@ impl Engine {
             clock,
             parent: how.parent,
             family: how.family,
+            turn: Some(turn),
         };
         self.inner.launch(launch).await?;
         Ok(RunHandle { created: true, ..handle })

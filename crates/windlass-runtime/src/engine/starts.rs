@@ -146,6 +146,7 @@ impl Engine {
             parent: options.parent.clone(),
             family: Some(family),
             taken: None,
+            turn,
         };
         let run = handle.run.clone();
         match self.inner.launch(launch).await {
@@ -155,7 +156,6 @@ impl Engine {
             }
             Err(RuntimeError::RunExists(_)) => {
                 // Somebody else was faster, or the run was called off before it began.
-                drop(turn);
                 let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::CalledOff(run.to_string()))?;
                 self.same_run(&row, &program, given, &how, options.watch).await
             }

@@ -52,6 +52,8 @@ struct Disk {
     image: Image,
     syncs: u64,
     faults: VecDeque<Fault>,
+    /// How many write calls until the fault.
+    later: Option<(u64, Fault)>,
     /// How many write calls until the crash, and where in that call.
     crash: Option<(u64, CrashPoint)>,
     stopped: Option<StoreError>,
@@ -76,6 +78,11 @@ impl MemoryStore {
     /// The next write call meets this fault. Several calls queue up, one fault for each write.
     pub fn fail_next(&self, fault: Fault) {
         self.disk().faults.push_back(fault);
+    }
+
+    /// The n-th write call from now (1 is the next) meets this fault.
+    pub fn fail_nth(&self, n: u64, fault: Fault) {
+        self.disk().later = Some((n, fault));
     }
 
     /// The n-th write call from now (1 is the next) is written but not synced: lost, and the store stops.
@@ -157,7 +164,7 @@ impl Disk {
     fn write<T>(&mut self, change: impl FnOnce(&mut Image) -> T) -> Result<T, StoreError> {
         self.refuse_if_stopped()?;
         let crash = self.next_crash();
-        if let Some(fault) = self.faults.pop_front() {
+        if let Some(fault) = self.next_fault() {
             return Err(self.meet(fault));
         }
         if crash == Some(CrashPoint::BeforeSync) {
@@ -171,6 +178,16 @@ impl Disk {
             return Err(self.stop(StoreError::new(StoreErrorKind::Stopped, message)));
         }
         Ok(outcome)
+    }
+
+    fn next_fault(&mut self) -> Option<Fault> {
+        if let Some((calls, fault)) = self.later.take() {
+            match calls.saturating_sub(1) {
+                0 => return Some(fault),
+                left => self.later = Some((left, fault)),
+            }
+        }
+        self.faults.pop_front()
     }
 
     fn next_crash(&mut self) -> Option<CrashPoint> {
