@@ -345,13 +345,20 @@ impl Engine {
     pub fn add_plan(&self, mut plan: Plan) -> Result<(BlobHash, Arc<Program>), RuntimeError> {
         plan.limits.get_or_insert_with(|| self.inner.limits.clone());
         let (hash, body) = codec::plan_hash(&plan);
-        let mut programs = self.inner.programs();
-        if let Some(program) = programs.get(&hash) {
-            self.inner.names().insert(program.plan.name.clone(), hash);
-            return Ok((hash, program.clone()));
-        }
+        let known = self.inner.programs().get(&hash).cloned();
+        let program = match known {
+            Some(program) => program,
+            // Whoever wants a program does not wait for a disk meanwhile. Two who add the same plan write it twice, as one.
+            None => self.keep_plan(plan, hash, body)?,
+        };
+        self.inner.names().insert(program.plan.name.clone(), hash);
+        Ok((hash, program))
+    }
+
+    fn keep_plan(&self, plan: Plan, hash: BlobHash, body: Vec<u8>) -> Result<Arc<Program>, RuntimeError> {
         for (name, pinned) in &plan.pins {
-            if !programs.contains_key(pinned) && self.inner.store.plan(pinned)?.is_none() {
+            let is_known = self.inner.programs().contains_key(pinned);
+            if !is_known && self.inner.store.plan(pinned)?.is_none() {
                 let why = format!("its definition `{name}` ({pinned}) has not been added");
                 return Err(windlass_core::PlanError(why).into());
             }
@@ -359,9 +366,7 @@ impl Engine {
         let row = PlanRow { hash, dialect: plan.dialect.to_string(), body };
         let program = Arc::new(self.inner.program_of(plan)?);
         self.inner.store.put_plan(&row)?;
-        programs.insert(hash, program.clone());
-        self.inner.names().insert(program.plan.name.clone(), hash);
-        Ok((hash, program))
+        Ok(self.inner.programs().entry(hash).or_insert(program).clone())
     }
 
     /// Asks something of a run, wherever it is. Durable when this returns.
