@@ -173,12 +173,14 @@ async fn answer(app: &App, asked: &Arc<Asked>, mut request: Request, next: Next)
     let (parts, body) = request.into_parts();
     let begun = Begun::default();
     let (body, watched) = Watched::new(body, ARRIVES_WITHIN, begun.at_end(app, asked, &passed));
+    let mut unheard = Unheard { app, asked, passed: &passed, body: &watched, begun: &begun, is_heard: false };
     let request = Request::from_parts(parts, Body::new(body));
     let answered = tokio::time::timeout(ANSWERED_WITHIN, next.run(request)).await;
     let mut answer = answered.unwrap_or_else(|_| too_slow("the answer took too long; what was asked may yet happen"));
     if watched.was_late() {
         answer = too_slow("the request did not arrive in time");
     }
+    unheard.is_heard = true;
     if asked.may_change() {
         answer = noted(app, asked, &passed, (&watched, begun.take()), answer).await;
     }
@@ -208,6 +210,31 @@ impl Begun {
 
     fn take(&self) -> Option<Noted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A call that is being done. Whoever hangs up before it is answered is noted all the same: what was asked may yet happen.
+struct Unheard<'a> {
+    app: &'a App,
+    asked: &'a Asked,
+    passed: &'a Passed,
+    body: &'a bodies::Seen,
+    begun: &'a Begun,
+    is_heard: bool,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        let may = |scope: Scope| self.passed.who().is_some_and(|who| who.may(scope));
+        let changes = match self.passed.declared() {
+            Some(Declared::Scope(scope @ (Scope::Run | Scope::Control | Scope::Admin))) => may(scope),
+            Some(Declared::Signed) => self.passed.is_admitted(),
+            _ => false,
+        };
+        if !self.is_heard && changes && self.asked.may_change() && self.begun.take().is_none() {
+            // Nobody is left to wait for it.
+            drop(self.app.audit.begin(&self.asked.line(self.passed, None, self.body.facts())));
+        }
     }
 }
 

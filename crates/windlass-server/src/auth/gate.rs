@@ -25,6 +25,7 @@ struct Found {
     declared: OnceLock<Declared>,
     who: OnceLock<Arc<Identity>>,
     signed: AtomicBool,
+    admitted: AtomicBool,
 }
 
 impl Passed {
@@ -39,6 +40,11 @@ impl Passed {
     /// Whoever sent it knows the secret of what it was sent to.
     pub(crate) fn is_signed(&self) -> bool {
         self.0.signed.load(Ordering::Relaxed)
+    }
+
+    /// Whoever sent a delivery may.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.0.admitted.load(Ordering::Relaxed)
     }
 
     /// Who asks, if they have said so, and whether or not they may.
@@ -74,6 +80,13 @@ pub(crate) fn known(parts: &Parts, who: &Arc<Identity>) {
 pub(crate) fn signed(parts: &Parts) {
     if let Some(passed) = parts.extensions.get::<Passed>() {
         passed.0.signed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A delivery is let in, by whatever it has proven.
+pub(crate) fn admitted(parts: &Parts) {
+    if let Some(passed) = parts.extensions.get::<Passed>() {
+        passed.0.admitted.store(true, Ordering::Relaxed);
     }
 }
 

@@ -165,6 +165,7 @@ impl FromRequest<App> for Signed {
             return Err(refused(problem.hint("an administrator turns it on again")));
         }
         let beside = request::beside(&trigger, &parts).map_err(refused)?;
+        gate::admitted(&parts);
         Ok(Signed { app: app.clone(), definition, program, trigger, headers: parts.headers, beside, body, id })
     }
 }

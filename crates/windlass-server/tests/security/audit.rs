@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -70,6 +71,24 @@ async fn a_call_that_does_not_succeed_has_a_second_line() {
     assert_eq!((&lines[1]["route"], &lines[1]["status"]), (&json!("/api/v1/tokens"), &Value::Null));
     assert_eq!((&lines[2]["of"], &lines[2]["status"]), (&lines[1]["n"], &json!(422)));
     is_whole(world.directory.path(), 3);
+}
+
+/// Whoever hangs up right after having asked hears nothing; what was asked happens all the same, and is noted.
+#[tokio::test]
+async fn whoever_hangs_up_is_noted() {
+    let world = World::new();
+    for path in ["/api/v1/runs/gone", "/api/v1/definitions/gone"] {
+        let asked = world.ask(asking("DELETE", path, Some(&world.first), None));
+        // It is at the store, and nobody is there any more.
+        assert!(tokio::time::timeout(Duration::ZERO, asked).await.is_err(), "{path}");
+    }
+    // What is noted later comes after it.
+    world.post("/api/v1/tokens", json!({ "name": "a", "scopes": ["read"] })).await;
+    let lines = lines(world.directory.path());
+    let routes: Vec<_> = lines[1..].iter().map(|line| line["route"].as_str().unwrap()).collect();
+    assert_eq!(routes, ["/api/v1/runs/{run}", "/api/v1/definitions/{name}", "/api/v1/tokens"]);
+    assert_eq!((&lines[1]["who"]["name"], &lines[1]["path"]["run"]), (&json!("first"), &json!("gone")));
+    is_whole(world.directory.path(), 4);
 }
 
 #[tokio::test]
