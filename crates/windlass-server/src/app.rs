@@ -62,7 +62,7 @@ pub(crate) struct Watch {
     listener: OnceLock<Listener>,
     draining: watch::Sender<bool>,
     /// When the store was last tried, and why it could not be written.
-    writable: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
+    writable: Arc<tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>>,
 }
 
 /// Whoever may ask without a token makes the store be written no more often than this.
@@ -78,7 +78,7 @@ impl App {
             queues: Queues::default(),
             listener: OnceLock::new(),
             draining: watch::channel(false).0,
-            writable: tokio::sync::Mutex::default(),
+            writable: Arc::default(),
         };
         App(Arc::new(Shared { parts, watch }))
     }
@@ -100,20 +100,21 @@ impl App {
 
     /// Whether the store takes what is written to it, as it was within the last second.
     pub(crate) async fn is_writable(&self) -> Result<(), String> {
-        let mut tried = self.0.watch.writable.lock().await;
+        let mut tried = self.0.watch.writable.clone().lock_owned().await;
         if let Some((at, outcome)) = &*tried
             && at.elapsed() < TRIED_EVERY
         {
             return outcome.clone();
         }
         let store = self.store.clone();
+        // Whoever asked may hang up: others wait for this one, and do not try again.
         let write = move || {
             let change = RecordChange::put("health", "written", b"{}".to_vec(), real_now());
-            store.change_records(vec![change]).map(drop).map_err(|error| error.message)
+            let outcome = store.change_records(vec![change]).map(drop).map_err(|error| error.message);
+            *tried = Some((Instant::now(), outcome.clone()));
+            outcome
         };
-        let outcome = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string()));
-        *tried = Some((Instant::now(), outcome.clone()));
-        outcome
+        tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// From now on nothing long is begun, and streams end: whoever reads them asks again elsewhere, or later.

@@ -1,5 +1,7 @@
 //! What the server keeps at hand so that many can look at once.
 
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 
 use crate::paint::Painters;
@@ -16,8 +18,8 @@ const LONG_AT_ONCE: usize = 2;
 
 /// What readers share.
 pub struct Views {
-    calls: Semaphore,
-    long: Semaphore,
+    calls: Arc<Semaphore>,
+    long: Arc<Semaphore>,
     pub hubs: Hubs,
     pub shelf: Shelf,
     pub changes: Changes,
@@ -27,8 +29,8 @@ pub struct Views {
 impl Default for Views {
     fn default() -> Views {
         Views {
-            calls: Semaphore::new(AT_ONCE),
-            long: Semaphore::new(LONG_AT_ONCE),
+            calls: Arc::new(Semaphore::new(AT_ONCE)),
+            long: Arc::new(Semaphore::new(LONG_AT_ONCE)),
             hubs: Hubs::default(),
             shelf: Shelf::default(),
             changes: Changes::default(),
@@ -57,13 +59,16 @@ impl App {
 
 async fn on_thread<T: Send + 'static>(
     app: &App,
-    lane: &Semaphore,
+    lane: &Arc<Semaphore>,
     call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     // It is never closed.
-    let permit = lane.acquire().await.map_err(|_| Problem::unavailable("the server is stopping"))?;
+    let place = lane.clone().acquire_owned().await.map_err(|_| Problem::unavailable("the server is stopping"))?;
     let own = app.clone();
-    let called = tokio::task::spawn_blocking(move || call(&own)).await;
-    drop(permit);
-    called.unwrap_or_else(|_| Err(Problem::defect("a call of the store has ended in a defect of the server")))
+    let called = tokio::task::spawn_blocking(move || {
+        // For as long as it takes, whether or not anybody still waits for it: a thread cannot be called off.
+        let _place = place;
+        call(&own)
+    });
+    called.await.unwrap_or_else(|_| Err(Problem::defect("a call of the store has ended in a defect of the server")))
 }

@@ -1,0 +1,81 @@
+//! Whoever asks may hang up at any moment: what was begun for them is counted until it has ended, and begun once.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use axum::http::Method;
+use common::{HANG, World, in_time, request};
+use windlass_store::MemoryStore;
+
+/// Holds threads until it is opened.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+    inside: AtomicUsize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let shut = self.open.lock().expect("whole");
+        let waited = self.opened.wait_timeout_while(shut, HANG, |open| !*open).expect("whole");
+        assert!(*waited.0, "nobody has opened it");
+    }
+
+    fn open(&self) {
+        *self.open.lock().expect("whole") = true;
+        self.opened.notify_all();
+    }
+
+    async fn has(&self, inside: usize) {
+        while self.inside.load(Ordering::SeqCst) < inside {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// A thread cannot be called off: its place is taken until it has ended, or there would be any number of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_computes_for_long_keeps_its_place() {
+    let world = World::new();
+    let gate = Arc::new(Gate::default());
+    let call = || {
+        let (app, gate) = (world.app.clone(), gate.clone());
+        tokio::spawn(async move {
+            let called = move |_: &windlass_server::App| {
+                gate.pass();
+                Ok(())
+            };
+            app.at_length(called).await.is_ok()
+        })
+    };
+    for inside in 1..=2 {
+        let gone = call();
+        in_time(gate.has(inside)).await;
+        gone.abort();
+        assert!(gone.await.is_err(), "it was waiting");
+    }
+    let third = call();
+    assert!(tokio::time::timeout(Duration::from_millis(100), gate.has(3)).await.is_err(), "there is room for two");
+    gate.open();
+    assert!(in_time(third).await.expect("no panic"), "it has its turn");
+}
+
+/// Anybody may ask whether the server is ready; that makes the store be written once a second, and no more often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_and_hangs_up_does_not_make_the_store_be_written_again() {
+    let store = Arc::new(MemoryStore::new());
+    let world = World::on(store.clone());
+    let before = store.syncs();
+    for _ in 0..20 {
+        let asked = world.send(request(Method::GET, "/readyz", None));
+        // Looked at once, then let go of.
+        let _ = tokio::time::timeout(Duration::ZERO, asked).await;
+    }
+    world.get("/readyz").await.is(200);
+    assert_eq!(store.syncs() - before, 1);
+}
