@@ -1,6 +1,7 @@
 //! What the server keeps at hand so that many can look at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::Semaphore;
 
@@ -24,6 +25,29 @@ pub struct Views {
     pub shelf: Shelf,
     pub changes: Changes,
     pub painters: Painters,
+    pub sweeping: Sweeping,
+}
+
+/// Whether somebody frees what was removed. Whoever removes something meanwhile has it looked for once more.
+#[derive(Default)]
+pub struct Sweeping(AtomicU8);
+
+const NOBODY: u8 = 0;
+const AT_IT: u8 = 1;
+const ONCE_MORE: u8 = 2;
+
+impl Sweeping {
+    /// True: nobody is at it, so whoever asks is from now on.
+    pub fn begin(&self) -> bool {
+        let next = |now| Some(if now == NOBODY { AT_IT } else { ONCE_MORE });
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(NOBODY)
+    }
+
+    /// False: something was removed since; whoever is at it looks again.
+    pub fn is_done(&self) -> bool {
+        let next = |now| Some(if now == ONCE_MORE { AT_IT } else { NOBODY });
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) != Ok(ONCE_MORE)
+    }
 }
 
 impl Default for Views {
@@ -35,6 +59,7 @@ impl Default for Views {
             shelf: Shelf::default(),
             changes: Changes::default(),
             painters: Painters::default(),
+            sweeping: Sweeping::default(),
         }
     }
 }
@@ -71,4 +96,20 @@ async fn on_thread<T: Send + 'static>(
         call(&own)
     });
     called.await.unwrap_or_else(|_| Err(Problem::defect("a call of the store has ended in a defect of the server")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sweeping;
+
+    #[test]
+    fn one_sweeps_for_all_and_misses_nothing() {
+        let sweeping = Sweeping::default();
+        assert!(sweeping.begin());
+        assert!(!sweeping.begin() && !sweeping.begin(), "one is at it");
+        assert!(!sweeping.is_done(), "what was removed meanwhile is looked for");
+        assert!(sweeping.is_done());
+        assert!(sweeping.begin(), "it begins anew");
+        assert!(sweeping.is_done());
+    }
 }

@@ -58,7 +58,7 @@ pub async fn run(
         })
         .await?;
     app.views.changes.tell_removed(&gone);
-    tokio::spawn(sweep(app));
+    sweep(app);
     Ok(axum::Json(RunRemoved { run: gone, removed }))
 }
 
@@ -81,9 +81,20 @@ fn why_it_stays(app: &App, row: &RunRow) -> Result<Problem, Problem> {
     Ok(problem.hint(format!("GET /api/v1/runs?parent={run} lists them")))
 }
 
-/// Frees what was removed, step by step: others write in between. Should the process end first, the next removal takes it up.
-async fn sweep(app: App) {
-    while app.at_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+/// Frees what was removed, step by step: others write in between. One does it for all, however many are removed one after the
+/// other. Should the process end first, the next removal takes it up.
+fn sweep(app: App) {
+    if !app.views.sweeping.begin() {
+        return;
+    }
+    tokio::spawn(async move {
+        loop {
+            while app.at_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+            if app.views.sweeping.is_done() {
+                return;
+            }
+        }
+    });
 }
 
 /// Takes a definition away from starts, calls and triggers.
