@@ -105,7 +105,9 @@ pub async fn list(
 ) -> Result<axum::Json<ApprovalList>, Problem> {
     let limit = page_size(wanted.limit, 100, 1_000)?;
     check_run_id("run", wanted.run.as_deref())?;
-    let found = approval::approvals(&*app.store, wanted.run.as_deref(), wanted.after.unwrap_or(0), limit)?;
+    let (run, after) = (wanted.run, wanted.after.unwrap_or(0));
+    let read = app.at_store(move |app| Ok(approval::approvals(&*app.store, run.as_deref(), after, limit)?));
+    let found = read.await?;
     let full = found.len() == limit as usize;
     let next = found.last().map(|last| last.position).filter(|_| full);
     Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
@@ -132,22 +134,33 @@ pub async fn answer(
     OfApproval(name): OfApproval,
     take::Json(given): take::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let ended = || Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
-    let found = match approval::find(&*app.store, &run, Some(&name)) {
-        Err(Refused::NotAsked(..)) if app.store.run(&run)?.is_some_and(|row| row.status.is_final()) => {
-            return Err(ended());
+    let asked = (run.clone(), name);
+    let found = app.at_store(move |app| {
+        let (run, name) = asked;
+        match approval::find(&*app.store, &run, Some(&name)) {
+            Err(Refused::NotAsked(..)) if app.store.run(&run)?.is_some_and(|row| row.status.is_final()) => {
+                Err(ended(&run))
+            }
+            found => found.map_err(refused),
         }
-        found => found.map_err(refused)?,
-    };
+    });
+    let found = found.await?;
     let (id, wish) = found.answered(given.data.clone()).await.map_err(refused)?;
-    let answer = app.engine.request(&run, &id, wish)?;
-    let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
-        Answer::Delivered => "delivered",
-        Answer::Kept => "kept",
-        Answer::Repeated => "repeated",
-        Answer::Ended => return Err(ended()),
-    };
-    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
+    let answer = app.at_store(move |app| {
+        let answer = app.engine.request(&run, &id, wish)?;
+        let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
+            Answer::Delivered => "delivered",
+            Answer::Kept => "kept",
+            Answer::Repeated => "repeated",
+            Answer::Ended => return Err(ended(&run)),
+        };
+        Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
+    });
+    answer.await
+}
+
+fn ended(run: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"))
 }
 
 #[derive(Serialize)]

@@ -83,7 +83,7 @@ pub struct Revoked {
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", 
     responses((status = 200, body = TokenList, description = "all of them, without their secrets")))]
 pub async fn list(_: Allowed<Admin>, State(app): State<App>) -> Result<Json<TokenList>, Problem> {
-    let mut all = tokens::all(&*app.store)?;
+    let mut all = app.at_store(|app| Ok(tokens::all(&*app.store)?)).await?;
     all.sort_by_key(|(token, _)| token.created_at);
     Ok(Json(TokenList { items: all.into_iter().map(|(token, _)| token.into()).collect(), next: None }))
 }
@@ -107,8 +107,12 @@ pub async fn create(
     refuse_more_than_own(&allowed.who, &new.scopes)?;
     let expires_at = expiry(&new)?;
     let wanted = Wanted { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.who.id.clone()) };
-    let (token, secret) = tokens::create(&*app.store, wanted)?;
-    app.keys.refresh()?;
+    let made = app.at_store(move |app| {
+        let made = tokens::create(&*app.store, wanted)?;
+        app.keys.refresh()?;
+        Ok(made)
+    });
+    let (token, secret) = made.await?;
     Ok((StatusCode::CREATED, Json(MadeToken { facts: token.into(), token: secret.reveal().to_owned() })))
 }
 
@@ -129,8 +133,12 @@ pub async fn revoke(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<Json<Revoked>, Problem> {
-    let token = tokens::revoke(&*app.store, &id)?;
-    app.keys.refresh()?;
+    let revoked = app.at_store(move |app| {
+        let token = tokens::revoke(&*app.store, &id)?;
+        app.keys.refresh()?;
+        Ok(token)
+    });
+    let token = revoked.await?;
     Ok(Json(Revoked { id: token.id, revoked: true }))
 }
 

@@ -98,7 +98,7 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Cron
 #[utoipa::path(get, path = "/api/v1/triggers", tag = "triggers", 
     responses((status = 200, body = TriggerList, description = "all of them")))]
 pub async fn list(_: Allowed<Read>, State(app): State<App>) -> Result<Json<TriggerList>, Problem> {
-    Ok(Json(TriggerList { items: facts(&app)?, next: None }))
+    app.at_store(|app| Ok(Json(TriggerList { items: facts(app)?, next: None }))).await
 }
 
 fn facts(app: &App) -> Result<Vec<TriggerFacts>, Problem> {
@@ -216,25 +216,30 @@ pub async fn change(
     OfTrigger(trigger): OfTrigger,
     take::Json(wanted): take::Json<TriggerSettings>,
 ) -> Result<Response, Problem> {
+    app.at_store(move |app| set(app, &name, &trigger, &wanted)).await
+}
+
+/// Blocking: reads and writes.
+fn set(app: &App, name: &str, trigger: &str, wanted: &TriggerSettings) -> Result<Response, Problem> {
     let missing = |detail: String| Problem::not_found(detail).hint("GET /api/v1/triggers lists those there are");
-    let definition = app.definitions.get(&name).ok_or_else(|| {
+    let definition = app.definitions.get(name).ok_or_else(|| {
         let problem = Problem::not_found(format!("there is no definition `{name}`"));
         problem.hint("GET /api/v1/definitions lists those there are; POST /api/v1/definitions registers one")
     })?;
     let program = app.engine.program(&definition.current.plan())?;
-    let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(&trigger));
-    let before: Settings = settings::read(&*app.store, settings::TRIGGER, &name, &trigger)?;
+    let planned = program.plan.triggers.iter().find(|known| known.name.eq_ignore_ascii_case(trigger));
+    let before: Settings = settings::read(&*app.store, settings::TRIGGER, name, trigger)?;
     if planned.is_none() && before.schedule.is_none() && !matches!(wanted.schedule, Some(Some(_))) {
         return Err(missing(format!("`{name}` has no trigger `{trigger}`")));
     }
-    check(&wanted, planned, &trigger)?;
+    check(wanted, planned, trigger)?;
     if matches!(wanted.schedule, Some(None)) {
-        settings::forget(&*app.store, &name, &trigger)?;
+        settings::forget(&*app.store, name, trigger)?;
         app.definitions.wake();
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let now = real_now();
-    settings::change(&*app.store, &name, &trigger, |settings| {
+    settings::change(&*app.store, name, trigger, |settings| {
         if let Some(secret) = &wanted.secret {
             settings.secret = Some(secret.clone()).filter(|secret| !secret.is_empty());
         }
@@ -249,8 +254,8 @@ pub async fn change(
         settings.schedule = wanted.schedule.clone().unwrap_or_else(|| settings.schedule.take());
     })?;
     app.definitions.wake();
-    let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(&trigger);
-    let found = facts(&app)?.into_iter().find(fits);
+    let fits = |facts: &TriggerFacts| *facts.definition == *name && facts.trigger.eq_ignore_ascii_case(trigger);
+    let found = facts(app)?.into_iter().find(fits);
     let found = found.map(|facts| Json(facts).into_response());
     found.ok_or_else(|| missing(format!("nothing starts a trigger such as `{trigger}` of `{name}`")))
 }

@@ -178,3 +178,25 @@ async fn without_authorisation_anybody_may() {
     let world = World::with(ServerOptions { open: true, ..ServerOptions::default() });
     assert_eq!(world.ask(asking("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
 }
+
+/// Another process holds the store for a while: whoever changes a token waits for it, and nobody else does.
+#[tokio::test]
+async fn a_store_that_is_held_keeps_only_those_waiting_who_write() {
+    let world = World::new();
+    let (token, _) = world.token(&[Scope::Read]);
+    let gone = format!("/api/v1/tokens/{}", token.id);
+    let cases = [("POST", "/api/v1/tokens", Some(json!({ "name": "a", "scopes": ["read"] })), 201), ("DELETE", &gone, None, 200)];
+    for (method, path, body, status) in cases {
+        let held = std::fs::File::options().write(true).open(world.directory.path().join("writer.lock")).unwrap();
+        held.lock().unwrap();
+        let mut changed = std::pin::pin!(world.ask(asking(method, path, Some(&world.first), body)));
+        tokio::select! {
+            biased;
+            answer = &mut changed => panic!("{path}: {}", answer.text()),
+            healthy = world.get("/healthz") => assert_eq!(healthy.status, 200, "{path}"),
+        }
+        held.unlock().unwrap();
+        let answer = changed.await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.text());
+    }
+}
