@@ -17,7 +17,7 @@ use windlass_value::Timestamp;
 
 use crate::audit::{BodyFacts, Line, Noted, Who};
 use crate::auth::gate::Passed;
-use crate::auth::{Declared, Peer, Scope};
+use crate::auth::{Declared, Peer, Scope, Seat};
 use crate::problem::codes;
 use crate::rate::{REFUSALS_NOTED, too_many};
 use crate::{App, Problem, proxies};
@@ -31,6 +31,9 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 
 /// When a server that stops may be back.
 const RETRY_AFTER_S: u64 = 5;
+
+/// How long the stream of a token that was taken away may go on.
+const TOKENS_LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
 /// Path parameters in the audit log.
 const PARAMETER_CHARS_MAX: usize = 300;
@@ -305,8 +308,23 @@ fn stream(app: &App, passed: &Passed, answer: Response) -> Response {
         return too_many("streams with this token", Duration::from_secs(5)).into_response();
     };
     let notice = Bytes::from_static(if kind(&answer).starts_with(SSE) { CLOSING_SSE } else { CLOSING_LINE });
-    let draining = app.draining();
-    answer.map(|body| Body::new(Ending::new(body, notice, draining, counted)))
+    let over = Box::pin(until_over(app.clone(), seat));
+    answer.map(|body| Body::new(Ending::new(body, notice, over, counted)))
+}
+
+/// Until the server wants to stop, or the token is nobody's any more: a stream lives no longer than what opened it.
+async fn until_over(app: App, seat: Arc<Seat>) {
+    let mut draining = app.draining();
+    loop {
+        let drained = draining.wait_for(|draining| *draining);
+        if tokio::time::timeout(TOKENS_LOOKED_AT_EVERY, drained).await.is_ok() {
+            return;
+        }
+        app.keys.look_again();
+        if !seat.is_taken(real_now()) {
+            return;
+        }
+    }
 }
 
 /// Errors of the routes' crate are texts: they become problems as well.

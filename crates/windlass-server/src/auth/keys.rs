@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,18 @@ pub(crate) struct Seat {
     pub requests: Bucket,
     pub streams: AtomicUsize,
     used: AtomicI64,
+    /// Nobody has the token any more.
+    revoked: AtomicBool,
+    /// 0: it never does.
+    expires_at: AtomicI64,
+}
+
+impl Seat {
+    /// Whether whoever has the token is still somebody.
+    pub fn is_taken(&self, now: Timestamp) -> bool {
+        let expires_at = self.expires_at.load(Ordering::Relaxed);
+        !self.revoked.load(Ordering::Relaxed) && (expires_at == 0 || now.0 < expires_at)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +155,11 @@ impl Keys {
         Ok(who)
     }
 
+    /// For whoever has been identified long ago: tokens that were taken away since are known to be.
+    pub(crate) fn look_again(&self) {
+        self.look_if_due(LOOK_EVERY);
+    }
+
     /// Whether tokens were read again.
     fn look_if_due(&self, every: Duration) -> bool {
         let Some(store) = &self.store else { return false };
@@ -177,6 +194,7 @@ impl Keys {
             let seat = before.remove(&hash).map(|known| known.who.seat.clone()).unwrap_or_default();
             Some((hash, Known::of(token, hash, seat)))
         }));
+        before.into_values().for_each(|known| known.who.seat.revoked.store(true, Ordering::Relaxed));
         Ok(())
     }
 
@@ -199,6 +217,7 @@ impl Known {
         if let Some(used) = token.last_used {
             seat.used.fetch_max(used.0, Ordering::Relaxed);
         }
+        seat.expires_at.store(token.expires_at.map_or(0, |at| at.0), Ordering::Relaxed);
         let who = Arc::new(Identity { id: token.id, name: token.name, scopes: token.scopes, seat });
         Known { hash, expires_at: token.expires_at, who }
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use crate::audit::BodyFacts;
@@ -138,25 +137,21 @@ impl Drop for Counted {
     }
 }
 
-type Drained = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
+/// Comes to an end when a stream must.
+pub type Over = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// A stream that ends when the server wants to, and says so.
 pub struct Ending {
     inner: Body,
-    drained: Drained,
+    over: Over,
     /// None: it has been said.
     notice: Option<Bytes>,
     _counted: Counted,
 }
 
 impl Ending {
-    pub fn new(inner: Body, notice: Bytes, mut draining: watch::Receiver<bool>, counted: Counted) -> Ending {
-        let drained: Drained = Box::pin(async move {
-            if draining.wait_for(|draining| *draining).await.is_err() {
-                std::future::pending().await
-            }
-        });
-        Ending { inner, drained, notice: Some(notice), _counted: counted }
+    pub fn new(inner: Body, notice: Bytes, over: Over, counted: Counted) -> Ending {
+        Ending { inner, over, notice: Some(notice), _counted: counted }
     }
 }
 
@@ -173,8 +168,8 @@ impl HttpBody for Ending {
         }
         match Pin::new(&mut self.inner).poll_frame(context) {
             Poll::Pending => {
-                let drained = self.drained.as_mut().poll(context);
-                drained.map(|()| self.notice.take().map(|notice| Ok(Frame::data(notice))))
+                let over = self.over.as_mut().poll(context);
+                over.map(|()| self.notice.take().map(|notice| Ok(Frame::data(notice))))
             }
             ready => ready,
         }

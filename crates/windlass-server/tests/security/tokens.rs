@@ -1,9 +1,12 @@
 //! Tokens: made, shown once, used, taken away.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use axum::http::StatusCode;
+use http_body_util::BodyExt;
 use serde_json::json;
+use tower::ServiceExt;
 use windlass_server::ServerOptions;
 use windlass_server::auth::tokens::{self, TokenError};
 use windlass_server::auth::{Scope, first_token};
@@ -177,6 +180,25 @@ async fn when_it_was_used_last_is_known() {
 async fn without_authorisation_anybody_may() {
     let world = World::with(ServerOptions { open: true, ..ServerOptions::default() });
     assert_eq!(world.ask(asking("GET", "/api/v1/tokens", None, None)).await.status, StatusCode::OK);
+}
+
+/// Whoever had a token reads no further than it goes.
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_its_token() {
+    let world = World::new();
+    let (token, secret) = world.token(&[Scope::Read]);
+    let asked = asking("GET", "/api/v1/runs/changes", Some(&secret), None);
+    let mut stream = world.routes.clone().oneshot(asked).await.unwrap().into_body();
+    let revoked = asking("DELETE", &format!("/api/v1/tokens/{}", token.id), Some(&world.first), None);
+    assert_eq!(world.ask(revoked).await.status, StatusCode::OK);
+    let mut said = String::new();
+    let read = async {
+        while let Some(frame) = stream.frame().await {
+            said.push_str(&String::from_utf8_lossy(frame.unwrap().data_ref().unwrap()));
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok(), "it goes on: {said}");
+    assert!(said.ends_with("event: closing\ndata: {\"type\":\"closing\"}\n\n"), "{said}");
 }
 
 /// Another process holds the store for a while: whoever changes a token waits for it, and nobody else does.
