@@ -51,10 +51,11 @@ impl Engine {
         options: TriggerOptions,
     ) -> Result<Triggered, RuntimeError> {
         let (input, beside) = (outside(input), outside(options.beside));
-        let program = self.inner.program(&plan)?;
-        let trigger = trigger_of(&program, trigger)?;
         let delivery = options.delivery.clone().unwrap_or_else(new_run_id);
         let (whole, first) = (input_hash(&input), run_id(&delivery, 0));
+        let plan = self.plan_of_delivery(plan, whole, &first)?;
+        let program = self.inner.program(&plan)?;
+        let trigger = trigger_of(&program, trigger)?;
         let start = |now: Timestamp, (at, input): (usize, Value)| {
             let (engine, run) = (self.clone(), run_id(&delivery, at));
             let (id, watch, beside) = (Some(run.clone()), options.watch, beside.clone());
@@ -106,6 +107,15 @@ impl Engine {
             }
         }
         Ok(Triggered { runs: runs.into_values().collect(), unmet })
+    }
+
+    /// A delivery that was begun is ended as it was begun, whatever its definition has become since: after a crash in its
+    /// middle the items that are missing are those of the version that it came to.
+    fn plan_of_delivery(&self, plan: BlobHash, whole: BlobHash, first: &str) -> Result<BlobHash, RuntimeError> {
+        let Some(row) = self.inner.store.run(first)?.filter(|row| row.plan != plan) else { return Ok(plan) };
+        let before: RunOptions = codec::decode(&row.options, "the run's options")?;
+        let is_same = before.delivery == Some(whole) && *self.inner.program(&plan)?.plan.name == *row.definition;
+        Ok(if is_same { row.plan } else { plan })
     }
 
     fn admit(
