@@ -290,11 +290,13 @@ impl Definitions {
             return Err(Unregistered::Invalid(unfit));
         }
         let (hash, program) = engine.add_plan(labelled(compiled.plan, labels))?;
-        let (definition, new) = self.keep(engine, &program.plan, hash, by)?;
-        // Of two that were registered at the same time, calls take the one that starts take.
-        if let Some(newest) = self.get(&definition.name) {
-            engine.name_plan(&newest.name, newest.current.plan());
+        let kept = self.keep(engine, &program.plan, hash, by);
+        // Calls take the one that starts take: of two that were registered at the same time, and also if this one was not.
+        match self.get(&program.plan.name) {
+            Some(newest) => engine.name_plan(&newest.name, newest.current.plan()),
+            None => engine.forget_name(&program.plan.name),
         }
+        let (definition, new) = kept?;
         Ok(Registration { definition, program, warnings: compiled.warnings, new })
     }
 

@@ -1,6 +1,7 @@
 //! Runs as drawings and as time lines, event by event: whoever looks again has only what is new to be read.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -24,19 +25,24 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// How long a run is read in one go in the background.
 const STAMINA: Duration = Duration::from_secs(60);
 
+/// Runs that are read in the background at once. Whoever asks for another is told what its state tells, and may ask again.
+const READ_AT_ONCE: usize = 2;
+
 /// A run, and how far it is drawn. After one was removed, another may be made under its name.
 type Kept = ((Arc<str>, Timestamp), Arc<Mutex<Painter>>);
 
 /// Drawings of the runs that were looked at last.
 pub struct Painters {
     kept: Mutex<VecDeque<Kept>>,
+    /// Threads that read on in the background.
+    reading: Arc<AtomicUsize>,
     /// How long whoever asks waits for events to be read. The rest is read in the background.
     pub patience: Duration,
 }
 
 impl Default for Painters {
     fn default() -> Painters {
-        Painters { kept: Mutex::default(), patience: PATIENCE }
+        Painters { kept: Mutex::default(), reading: Arc::default(), patience: PATIENCE }
     }
 }
 
@@ -102,6 +108,23 @@ impl Painter {
     }
 }
 
+/// One of those that read in the background.
+struct Reading(Arc<AtomicUsize>);
+
+impl Reading {
+    /// None: there are as many as may be.
+    fn begin(count: &Arc<AtomicUsize>) -> Option<Reading> {
+        let more = |count: usize| (count < READ_AT_ONCE).then_some(count + 1);
+        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Reading(count.clone()))
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// What `look` makes of a run whose events were all read. None when that takes longer than anybody waits: then they are read
 /// in the background, for whoever asks next.
 fn painted<T>(
@@ -123,10 +146,12 @@ fn painted<T>(
     if painter.read(app, app.views.painters.patience)? {
         return Ok(Some(look(&mut painter)));
     }
+    let Some(place) = Reading::begin(&app.views.painters.reading) else { return Ok(None) };
     painter.reading = true;
     drop(painter);
     let app = app.clone();
     std::thread::spawn(move || {
+        let _place = place;
         let begun = Instant::now();
         loop {
             // In short goes, so that nobody who asks meanwhile waits for long.

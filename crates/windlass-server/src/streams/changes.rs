@@ -89,7 +89,10 @@ async fn watch(app: App, mut changes: broadcast::Receiver<RunChange>, told: broa
         let gathered = gather(&mut changes).await;
         let news = match gathered {
             Gathered::TooMany => vec![Bytes::from_static(RESYNC)],
-            Gathered::Runs(runs) => rows_of(&app, runs, &mut known.0).await.unwrap_or_default(),
+            // What cannot be read now would never be told: whoever shows a list looks for itself, later.
+            Gathered::Runs(runs) => {
+                rows_of(&app, runs, &mut known.0).await.unwrap_or_else(|_| vec![Bytes::from_static(RESYNC)])
+            }
             Gathered::Nothing => match look(&app, Some(known.1)).await {
                 Ok((rows, mark)) => {
                     known.1 = mark;
