@@ -245,3 +245,24 @@ async fn a_delivery_is_known_after_a_restart() {
     assert_eq!((&again["runs"], &again["repeated"]), (&first["runs"], &json!(true)));
     assert_eq!(runs(&world.store), 1);
 }
+
+/// There is room for sixteen at once: whoever has waited longest is among them, whatever it is called.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_waited_longest_to_ask_asks_first() {
+    let world = World::new();
+    let now = hours_from(real_now(), 0);
+    for number in 0..17 {
+        let name = format!("d{number:02}");
+        let text = tidy(POLL, "a").replace("\"tidy\"", &format!("{name:?}")).replace("/feed", &format!("/{name}"));
+        world.register(&text).await;
+        let hours = if number == 16 { 3 } else { 2 };
+        mend(&world.store, "definition", &name, |kept| kept["begun"]["tick"] = json!(hours_from(now, -9).0));
+        mend(&world.store, "firing", &format!("{name}\0tick"), |firing| firing["due"] = json!(hours_from(now, -hours).0));
+    }
+    // As the next server finds it.
+    let world = World::on(world.store.clone());
+    Scheduler::new(world.app.clone()).step(now).await;
+    until(async || world.outside.asked().len() >= 16).await;
+    let asked: Vec<Json> = world.outside.asked().iter().map(|asked| asked["uri"].clone()).collect();
+    assert!(asked.len() == 16 && asked.contains(&json!("http://news.test/d16")), "{asked:?}");
+}

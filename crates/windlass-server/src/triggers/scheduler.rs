@@ -95,10 +95,11 @@ impl Scheduler {
             Vec::new()
         });
         let mut next: Option<Timestamp> = None;
+        let mut askers: Vec<(Timestamp, Listening)> = Vec::new();
         for one in listening {
             // Whoever is slow to answer keeps nobody else waiting.
-            if one.asks() && self.is_due(&one, now) {
-                self.look_apart(one, now);
+            if let Some(due) = self.asks_since(&one, now) {
+                askers.push((due, one));
                 continue;
             }
             let due = self.look(&one, now).await.unwrap_or_else(|error| {
@@ -107,6 +108,9 @@ impl Scheduler {
             });
             next = next.into_iter().chain(due).min();
         }
+        // There is room for some: those who have waited longest come first, or the slow ones would keep it for ever.
+        askers.sort_by_key(|(due, _)| *due);
+        askers.into_iter().for_each(|(_, one)| self.look_apart(one, now));
         next
     }
 
@@ -116,9 +120,13 @@ impl Scheduler {
         self.app.tell(&Told { definition, trigger, kind: String::new(), what, due: None });
     }
 
-    fn is_due(&self, one: &Listening, now: Timestamp) -> bool {
+    /// Since when one that asks is to do so, if it is.
+    fn asks_since(&self, one: &Listening, now: Timestamp) -> Option<Timestamp> {
+        if !one.asks() {
+            return None;
+        }
         let firing = settings::read(&*self.app.store, settings::FIRING, &one.definition.name, &one.trigger);
-        firing.is_ok_and(|firing| one.next(&firing, now).is_some_and(|next| next <= now))
+        firing.ok().and_then(|firing| one.next(&firing, now)).filter(|next| *next <= now)
     }
 
     /// In a task of its own, unless it is at it already or too many others are.
