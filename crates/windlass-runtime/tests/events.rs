@@ -8,7 +8,7 @@ use support::nets::{Tokens, left, ping_pong, ping_pong_tools};
 use support::plans::steps;
 use support::{World, engine_with, in_time, locked, named, options, until};
 use windlass_core::{Event, Status, TaskOutcome};
-use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, Publish, Request, RuntimeError};
+use windlass_runtime::{Engine, EngineOptions, EventReader, Keep, Publish, Request, Restart, RuntimeError};
 use windlass_store::MemoryStore;
 use windlass_value::{Language, Value, to_json};
 
@@ -164,5 +164,26 @@ async fn what_a_worker_tells_comes_before_its_result_and_never_after() {
         }
         told.retain(|kind| kind.starts_with("told") || kind == "task.processed");
         assert_eq!(told, ["toldone", "toldtwo", "task.processed"], "{keep:?}");
+    }
+}
+
+/// A server has any number of runs that wait: what a handle may be behind is not kept for each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_without_live_events_gives_handles_without_them() {
+    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+    let engine = engine(&store, &world, Keep::Journal, 10);
+    let (hash, _) = engine.add_plan(steps("held").effect("hold", "gate", r#""go""#).plan()).expect("a plan");
+    let with = engine.start(hash, Value::Null, named("with")).await.expect("started");
+    assert!(with.events.is_some());
+    let server = engine.without_live_events();
+    let started = server.start(hash, Value::Null, named(RUN)).await.expect("started");
+    let resumed = server.resume(RUN).await.expect("resumed");
+    world.open("go");
+    let mut reader = server.events(RUN, 0).expect("a reader");
+    assert_eq!(rest(&mut reader).await.first().map(|event| event.seq), Some(1), "they are read by their numbers");
+    let restart = Restart { from: "hold".to_owned(), ..Restart::default() };
+    let restarted = in_time(server.restart(RUN, restart)).await.expect("restarted");
+    for handle in [started, resumed, restarted] {
+        assert!(handle.events.is_none(), "{}", handle.run);
     }
 }

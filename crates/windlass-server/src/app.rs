@@ -69,7 +69,9 @@ pub(crate) struct Watch {
 const TRIED_EVERY: Duration = Duration::from_secs(1);
 
 impl App {
-    pub fn new(parts: Parts) -> App {
+    pub fn new(mut parts: Parts) -> App {
+        // Events are read by their numbers here, of any number of runs.
+        parts.engine = parts.engine.without_live_events();
         let watch = Watch {
             hosts: Hosts::of(&parts.options),
             deliveries: Strangers::default(),

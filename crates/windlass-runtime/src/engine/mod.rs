@@ -110,6 +110,8 @@ impl Default for EngineOptions {
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+    /// Whether handles have events live, if they are wanted.
+    live: bool,
 }
 
 pub(crate) struct Inner {
@@ -298,7 +300,18 @@ impl Engine {
         if options.adopt {
             tokio::spawn(recover::keep_recovering(Arc::downgrade(&inner)));
         }
-        Ok(Engine { inner })
+        Ok(Engine { inner, live: true })
+    }
+
+    /// The same engine for whoever reads events by their numbers and never through a handle: what a handle may be behind
+    /// takes half a megabyte for each run, and would be there for as long as the run is open.
+    #[must_use]
+    pub fn without_live_events(self) -> Engine {
+        Engine { live: false, ..self }
+    }
+
+    fn track(&self, run: &Arc<str>, watched: bool) -> RunHandle {
+        self.inner.track(run, watched && self.live)
     }
 
     /// What tasks can call, for whoever asks the world something outside of all runs.

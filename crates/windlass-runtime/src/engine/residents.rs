@@ -310,7 +310,7 @@ impl Inner {
     fn start_child(self: Arc<Self>, parent: Arc<str>, child: ChildStart, clock: Clock, mends: Option<String>) {
         self.runtime.clone().spawn(async move {
             let (call, run) = (child.call, parent.clone());
-            let engine = super::Engine { inner: self.clone() };
+            let engine = super::Engine { inner: self.clone(), live: false };
             let told = match engine.start_named(parent, child, clock, mends).await {
                 // One that lives in another process sends word of its end all the same.
                 Ok(()) | Err(RuntimeError::Owned { .. } | RuntimeError::Closing) => Ok(()),

@@ -67,7 +67,7 @@ impl Engine {
     ) -> Result<RunHandle, RuntimeError> {
         let run = turn.run.clone();
         let row = self.inner.store.run(&run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_string()))?;
-        let handle = self.inner.track(&run, watch);
+        let handle = self.track(&run, watch);
         if let Some(bytes) = row.result.as_ref().filter(|_| row.status.is_final()) {
             let report: FinalReport = codec::decode(bytes, "the run's result")?;
             self.inner.tell_end(&run, RunEnd::Ended(Arc::new(report)));

@@ -151,7 +151,7 @@ impl Engine {
         if journaled {
             return Ok(RunHandle { created: true, ..self.attach_in_turn(turn, false, true).await? });
         }
-        let handle = self.inner.track(&run, true);
+        let handle = self.track(&run, true);
         let mut clock = if how.virtual_time { Clock::virtual_time() } else { Clock::Real };
         clock.skip_to(state.now);
         let launch = residents::Launch {

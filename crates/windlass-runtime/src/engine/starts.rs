@@ -133,7 +133,7 @@ impl Engine {
             true => vec![TickKind::Pause { request: None }, start],
             false => vec![start],
         };
-        let handle = self.inner.track(&run, options.watch);
+        let handle = self.track(&run, options.watch);
         let name = program.plan.name.clone();
         let launch = residents::Launch {
             run,

@@ -68,7 +68,7 @@ impl Engine {
                     Origin { clock, depth: 0, at: now, delivery, beside, trace: None, returns: None, family: None };
                 match engine.start_from(plan, input, start, origin).await {
                     // The same delivery was made in another process as well, and that one has the run.
-                    Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch))),
+                    Err(RuntimeError::Owned { .. }) => Ok((at, engine.inner.follow(&run, watch && engine.live))),
                     started => started.map(|handle| (at, handle)),
                 }
             }
