@@ -407,7 +407,8 @@ impl Inner {
                 // A loop that was there has told of its end, and may have put it off already.
                 let looped = turn.is_none();
                 if error.is_poison() {
-                    self.postponed().remove(run);
+                    // Mail and timers do not wake it: nobody looks at it again for each of them.
+                    self.leave_alone(run);
                 } else if !matches!(error, RuntimeError::Closing) && !(looped && self.adopt && error.passes()) {
                     self.postpone(run, &error);
                 }
@@ -419,11 +420,11 @@ impl Inner {
         }
     }
 
-    fn postponed(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Postponed>> {
+    pub(super) fn postponed(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Postponed>> {
         self.postponed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_postponed(&self, run: &str) -> bool {
+    pub(super) fn is_postponed(&self, run: &str) -> bool {
         self.postponed().get(run).is_some_and(|postponed| postponed.until > Instant::now())
     }
 
@@ -435,6 +436,12 @@ impl Inner {
         if !runs.is_empty() {
             self.bring_back_all(runs).await;
         }
+    }
+
+    /// A person may bring it back at any time; whatever else would is put off, without a word.
+    fn leave_alone(&self, run: &Arc<str>) {
+        let until = Instant::now() + POSTPONED_MOST;
+        self.postponed().insert(run.clone(), Postponed { times: 0, until });
     }
 
     pub(super) fn postpone(&self, run: &Arc<str>, error: &RuntimeError) {

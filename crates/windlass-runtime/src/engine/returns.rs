@@ -90,8 +90,10 @@ impl Engine {
         let back = self.inner.runtime.spawn(async move {
             let mut turn = Some(turn);
             let back = inner.bring_back(&run, unpause, &mut turn).await;
-            if back.is_err() && turn.is_some() {
-                inner.untrack(&run);
+            match &back {
+                Ok(()) => drop(inner.postponed().remove(&run)),
+                Err(_) if turn.is_some() => inner.untrack(&run),
+                Err(_) => {}
             }
             back
         });

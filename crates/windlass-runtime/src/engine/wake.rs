@@ -67,12 +67,12 @@ impl Inner {
     async fn pass_on_mail(self: &Arc<Self>) {
         let Ok(mut with_mail) = self.store.with_inbox(RUNS_AT_ONCE) else { return };
         if with_mail.len() >= RUNS_AT_ONCE as usize {
-            // So much mail that nobody takes must not hide that of our own runs.
-            let own: Vec<Arc<str>> = self.runs().keys().cloned().collect();
-            let has_mail = |run: &Arc<str>| self.store.inbox(run, 1).is_ok_and(|mail| !mail.is_empty());
-            with_mail.extend(own.into_iter().filter(has_mail).map(|run| run.to_string()));
+            // So much mail that nobody takes must not hide that of our own runs. All there is: it costs as much as there is
+            // mail, not as much as there are runs.
+            let Ok(all) = self.store.with_inbox(u32::MAX) else { return };
+            with_mail = all;
         }
-        let mut absent = Vec::new();
+        let mut absent: Vec<Arc<str>> = Vec::new();
         {
             let runs = self.runs();
             for run in with_mail {
@@ -85,18 +85,30 @@ impl Inner {
                 }
             }
         }
+        absent.retain(|run| !self.is_postponed(run));
+        absent.truncate(RUNS_AT_ONCE as usize);
         self.bring_back_all(absent).await;
     }
 
     pub(super) async fn wake_due(self: &Arc<Self>) {
-        let Ok(due) = self.store.due(real_now(), RUNS_AT_ONCE) else { return };
-        let absent: Vec<Arc<str>> = {
-            let runs = self.runs();
-            let is_absent = |run: &Arc<str>| match runs.get(run) {
-                Some(tracked) => tracked.mailbox.is_none(),
-                None => self.adopt,
+        let mut looked_at = RUNS_AT_ONCE;
+        let absent = loop {
+            let Ok(due) = self.store.due(real_now(), looked_at) else { return };
+            let all = due.len() < looked_at as usize;
+            let mut absent: Vec<Arc<str>> = {
+                let runs = self.runs();
+                let is_absent = |run: &Arc<str>| match runs.get(run) {
+                    Some(tracked) => tracked.mailbox.is_none(),
+                    None => self.adopt,
+                };
+                due.into_iter().map(|row| row.run).filter(is_absent).collect()
             };
-            due.into_iter().map(|row| row.run).filter(is_absent).collect()
+            absent.retain(|run| !self.is_postponed(run));
+            if all || !absent.is_empty() {
+                break absent;
+            }
+            // Those that cannot be brought back now are due first, and must not hide the others.
+            looked_at = looked_at.saturating_mul(4);
         };
         self.bring_back_all(absent).await;
     }
