@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
-use windlass_value::{BlobHash, Timestamp, Value};
+use windlass_value::{BlobHash, Duration, Timestamp, Value};
 
 use crate::RuntimeError;
 use crate::adapter::{Adapter, ChildStart, Finalized, Next, Waiting};
@@ -18,6 +18,9 @@ use crate::workers::RunWorkers;
 
 /// Ticks taken over in one go; the rest waits its turn.
 const TICKS_AT_ONCE: usize = 1_024;
+
+/// How late a time may be noticed that has come sooner than the system's sleep says.
+const LOOK_AT_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub enum Mail {
@@ -101,7 +104,9 @@ impl Local {
         loop {
             let now = self.clock.now();
             let check = (self.workers.in_flight() > 0).then(|| now + self.workers.look_every());
-            let wake = [until, check].into_iter().flatten().min();
+            // The clock may be put forward, or the machine have slept: a sleep that has begun does not notice.
+            let again = until.map(|_| now + LOOK_AT_CLOCK_EVERY);
+            let wake = [until, check, again].into_iter().flatten().min();
             let sleep = async {
                 match wake {
                     Some(at) => tokio::time::sleep(at.since(now).to_std()).await,
