@@ -65,6 +65,8 @@ struct Queue {
     queued: BTreeMap<Arc<str>, Turn>,
     /// Deliveries that were let in and whose runs are not all made yet, each as often as it is being made.
     expected: BTreeMap<Arc<str>, usize>,
+    /// Something could not be learnt when it was told: the store is read before anybody goes.
+    is_stale: bool,
 }
 
 /// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
@@ -137,7 +139,7 @@ impl Place {
             let mut queue = lock(&shared);
             self.settled = true;
             queue.expect_no_more(&self.delivery);
-            call(&mut queue, &self.app)
+            queue.learn(|queue| call(queue, &self.app))
         })
         .await
     }
@@ -239,20 +241,21 @@ async fn changed(app: &App, run: Arc<str>, status: RunStatus) -> Result<(), Runt
     let Some(queue) = known else { return Ok(()) };
     let app = app.clone();
     blocking(move || {
-        let mut queue = lock(&queue);
-        match status {
-            // Whoever has made it may be gone before it could say so.
-            RunStatus::Pending => queue.wait(&app, &run)?,
-            _ => {
-                // Somebody may have let it go on, or have called it off, before its turn.
-                queue.wait_no_more(&run);
-                match occupies(status) {
-                    true => queue.under_way.insert(run),
-                    false => queue.under_way.remove(&run),
-                };
+        lock(&queue).learn(|queue| {
+            match status {
+                // Whoever has made it may be gone before it could say so.
+                RunStatus::Pending => queue.wait(&app, &run)?,
+                _ => {
+                    // Somebody may have let it go on, or have called it off, before its turn.
+                    queue.wait_no_more(&run);
+                    match occupies(status) {
+                        true => queue.under_way.insert(run),
+                        false => queue.under_way.remove(&run),
+                    };
+                }
             }
-        }
-        queue.let_go_on(&app)
+            queue.let_go_on(&app)
+        })
     })
     .await
 }
@@ -262,12 +265,9 @@ async fn read_all(app: &App) -> Result<(), RuntimeError> {
     let shared = app.clone();
     let all: Vec<Shared> = locked(&app.watch().queues.all).values().cloned().collect();
     blocking(move || {
-        for queue in all {
-            let mut queue = lock(&queue);
-            queue.read(&shared)?;
-            queue.let_go_on(&shared)?;
-        }
-        Ok(())
+        // All of them, whatever becomes of the first.
+        all.iter().for_each(|queue| lock(queue).is_stale = true);
+        all.iter().try_for_each(|queue| lock(queue).let_go_on(&shared))
     })
     .await
 }
@@ -289,6 +289,7 @@ impl Queues {
             waiting: BTreeMap::new(),
             queued: BTreeMap::new(),
             expected: BTreeMap::new(),
+            is_stale: true,
         };
         queue.read(app)?;
         Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
@@ -335,7 +336,15 @@ impl Queue {
         })?;
         self.queued = waiting.iter().map(|(turn, run)| (run.clone(), turn.clone())).collect();
         (self.under_way, self.waiting) = (under_way, waiting);
+        self.is_stale = false;
         Ok(())
+    }
+
+    /// What is not learnt now is in the store.
+    fn learn<T>(&mut self, told: impl FnOnce(&mut Queue) -> Result<T, RuntimeError>) -> Result<T, RuntimeError> {
+        let learnt = told(self);
+        self.is_stale |= learnt.is_err();
+        learnt
     }
 
     fn wait(&mut self, app: &App, run: &Arc<str>) -> Result<(), StoreError> {
@@ -382,6 +391,9 @@ impl Queue {
     }
 
     fn let_go_on(&mut self, app: &App) -> Result<(), RuntimeError> {
+        if self.is_stale {
+            self.read(app)?;
+        }
         if self.next().is_none() {
             return Ok(());
         }
