@@ -1,9 +1,12 @@
 //! Whether the server is well, and what it can do.
 
+use std::sync::LazyLock;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::auth::{Allowed, Public, Read};
@@ -65,5 +68,7 @@ pub async fn figures(_: Allowed<Read>, State(app): State<App>) -> Result<impl In
 /// This document.
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "ops", responses((status = 200, description = "OpenAPI 3.1", body = Object)))]
 pub async fn openapi(_: Public) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], super::document().to_json().unwrap_or_default())
+    // Anybody may ask for it, as often as they like: it is put together once.
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| super::document().to_json().unwrap_or_default().into());
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.clone())
 }
