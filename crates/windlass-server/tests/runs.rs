@@ -231,3 +231,15 @@ async fn runs_are_listed_newest_first_with_filters() {
     world.get("/api/v1/runs/nobody").await.is(404);
     world.get("/api/v1/runs/no%20body").await.is(404);
 }
+
+/// A start that is repeated tells how the run stands, whatever became of it since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_start_tells_how_the_run_stands() {
+    let world = World::new();
+    world.register(HELD).await;
+    assert_eq!(world.start("held", "one").await["status"], "running");
+    world.post("/api/v1/runs/one/pause", json!({})).await.is(202);
+    world.until_status("one", "paused").await;
+    let again = world.start("held", "one").await;
+    assert_eq!((&again["status"], &again["created"]), (&json!("paused"), &json!(false)));
+}

@@ -151,8 +151,17 @@ pub async fn start(
     if let Some(ms) = wait_ms {
         return waited(app, handle, ms, number, warnings).await;
     }
-    let status = handle.ended().map_or("running", |report| report.status.as_str()).to_owned();
     let run = handle.run.to_string();
+    let status = match (handle.ended(), handle.created) {
+        (Some(report), _) => report.status.as_str(),
+        (None, true) => RunStatus::Running.as_str(),
+        // It may wait, or be paused, since.
+        (None, false) => {
+            let run = run.clone();
+            app.at_store(move |app| Ok(row_of(app, &run)?.status.as_str())).await?
+        }
+    };
+    let status = status.to_owned();
     let started = Started { run, definition, version: Some(number), status, created: handle.created, warnings };
     Ok(started.into_response())
 }
