@@ -1,6 +1,7 @@
 //! The newest events of a run, read once for all its readers.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -9,12 +10,17 @@ use tokio::task::AbortHandle;
 use windlass_runtime::show::{Piece, newest_event};
 use windlass_runtime::{EventReader, RuntimeError};
 
-use super::frame::Batch;
+use super::frame::{BATCH_BYTES_MAX, Batch};
 use crate::api::models::row_of;
 use crate::{App, Problem};
 
 /// Bytes of events that are kept for readers who are nearly up to date. Whoever is further behind reads the store.
 const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The same of all runs that somebody reads: the more there are, the less is kept of each, down to what one who is up to date
+/// may need.
+const RINGS_BYTES_MAX: usize = 256 * 1024 * 1024;
+const RING_BYTES_MIN: usize = 2 * BATCH_BYTES_MAX;
 
 /// Events encoded in one go.
 const EVENTS_AT_ONCE: usize = 512;
@@ -25,11 +31,16 @@ const PACE_MAX: Duration = Duration::from_millis(250);
 
 /// Runs that somebody reads now.
 #[derive(Default)]
-pub struct Hubs(Mutex<BTreeMap<Arc<str>, Weak<Hub>>>);
+pub struct Hubs {
+    open: Mutex<BTreeMap<Arc<str>, Weak<Hub>>>,
+    count: Arc<AtomicUsize>,
+}
 
 /// One run that somebody reads.
 pub struct Hub {
     ring: Mutex<Ring>,
+    /// How many there are.
+    hubs: Arc<AtomicUsize>,
     moved: Notify,
     feeding: Mutex<Option<AbortHandle>>,
 }
@@ -63,7 +74,7 @@ pub enum Ahead {
 
 impl Hubs {
     fn open(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<Hub>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, run: &str) -> Option<Arc<Hub>> {
@@ -88,8 +99,7 @@ impl Hubs {
             return Ok(hub);
         }
         open.retain(|_, hub| hub.strong_count() > 0);
-        let ring = Ring { batches: VecDeque::new(), bytes: 0, before: newest, newest, over: None };
-        let hub = Arc::new(Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() });
+        let hub = Arc::new(Hub::new(newest, &self.count));
         open.insert(run.clone(), Arc::downgrade(&hub));
         drop(open);
         let task = tokio::spawn(feed(Arc::downgrade(&hub), run.clone(), reader));
@@ -100,6 +110,7 @@ impl Hubs {
 
 impl Drop for Hub {
     fn drop(&mut self) {
+        self.hubs.fetch_sub(1, Ordering::Relaxed);
         if let Some(task) = self.feeding.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
@@ -130,6 +141,13 @@ async fn feed(hub: Weak<Hub>, run: Arc<str>, mut reader: EventReader) {
 }
 
 impl Hub {
+    /// One that has seen everything up to an event.
+    fn new(newest: u64, hubs: &Arc<AtomicUsize>) -> Hub {
+        hubs.fetch_add(1, Ordering::Relaxed);
+        let ring = Ring { batches: VecDeque::new(), bytes: 0, before: newest, newest, over: None };
+        Hub { ring: Mutex::new(ring), hubs: hubs.clone(), moved: Notify::new(), feeding: Mutex::default() }
+    }
+
     fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,13 +157,15 @@ impl Hub {
     }
 
     fn push(&self, batches: Vec<Batch>) {
+        let share = RINGS_BYTES_MAX / self.hubs.load(Ordering::Relaxed).max(1);
+        let most = share.clamp(RING_BYTES_MIN, RING_BYTES_MAX);
         let mut ring = self.ring();
         for batch in batches {
             ring.newest = batch.last;
             ring.bytes += batch.size();
             ring.batches.push_back(batch);
         }
-        while ring.bytes > RING_BYTES_MAX && ring.batches.len() > 1 {
+        while ring.bytes > most && ring.batches.len() > 1 {
             let Some(oldest) = ring.batches.pop_front() else { break };
             ring.bytes -= oldest.size();
             ring.before = oldest.last;
@@ -184,7 +204,6 @@ mod tests {
     use windlass_core::Event;
     use windlass_value::{Timestamp, Value};
 
-    use super::super::frame::BATCH_BYTES_MAX;
     use super::*;
 
     fn batches(from: u64, to: u64, bytes: usize) -> Vec<Batch> {
@@ -196,8 +215,7 @@ mod tests {
     }
 
     fn hub(before: u64) -> Hub {
-        let ring = Ring { batches: VecDeque::new(), bytes: 0, before, newest: before, over: None };
-        Hub { ring: Mutex::new(ring), moved: Notify::new(), feeding: Mutex::default() }
+        Hub::new(before, &Arc::default())
     }
 
     #[test]
@@ -245,8 +263,12 @@ mod tests {
         assert!(hub.ring().bytes <= RING_BYTES_MAX);
         assert!(matches!(hub.after(0), Ahead::InStore), "whoever is too slow reads the store");
         assert!(matches!(hub.after(19), Ahead::Batch(_)));
+        // Of thousands of runs less is kept of each.
+        hub.hubs.fetch_add(10_000, Ordering::Relaxed);
+        (0..20).for_each(|at| hub.push(batches(at + 21, at + 21, BATCH_BYTES_MAX / 2)));
+        assert!(hub.ring().bytes <= RING_BYTES_MIN && matches!(hub.after(39), Ahead::Batch(_)));
         // One that is larger than all is kept all the same: it is the newest.
-        hub.push(batches(21, 21, RING_BYTES_MAX * 2));
-        assert!(matches!(hub.after(20), Ahead::Batch(_)));
+        hub.push(batches(41, 41, RING_BYTES_MAX * 2));
+        assert!(matches!(hub.after(40), Ahead::Batch(_)));
     }
 }
