@@ -55,7 +55,7 @@ async fn many_come_back_together_and_share_commits() {
     world.calls(RUNS).await;
     let store = Arc::new(store.crash());
     let (second, heard) = adopting(&store, &world);
-    assert!(second.recovering(), "until all were looked at");
+    assert!(second.recovering() || second.recovery().left == 0, "until all were looked at");
     until(|| !second.recovering()).await;
     assert_eq!((second.recovery().found, second.recovery().left), (RUNS as u64, 0));
     let told = heard.lock().expect("whole").clone();
@@ -260,8 +260,10 @@ async fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
     loop {
         store = Arc::new(store.crash());
         let epoch = row(&store, "r").epoch;
-        let (_engine, heard) = adopting(&store, &world);
-        until(|| row(&store, "r").epoch > epoch).await;
+        let (engine, heard) = adopting(&store, &world);
+        // It is there again, or it is left alone: in both cases it was claimed first.
+        let is_over = |row: RunRow| engine.resident() == 1 || row.status == RunStatus::Quarantined;
+        until(|| row(&store, "r").epoch > epoch && is_over(row(&store, "r"))).await;
         let suspected = |notice: &Notice| matches!(notice, Notice::Suspects { .. });
         if row(&store, "r").status == RunStatus::Quarantined || deaths > 20 {
             break;
@@ -272,7 +274,8 @@ async fn a_run_that_was_always_there_when_the_process_died_is_set_aside() {
     until(|| row(&store, "r").status == RunStatus::Quarantined).await;
     assert_eq!(deaths, 6);
     assert!(why(&store, "r").expect("a reason").contains("died 6 times in a row"), "{:?}", why(&store, "r"));
-    assert!(store.records("recovery", "", 9).expect("readable").is_empty(), "nothing is left of it");
+    // Nothing is left of it.
+    until(|| store.records("recovery", "", 9).expect("readable").is_empty()).await;
     // A person may try it again, and then it counts from the beginning.
     world.open("go");
     let engine = engine(&store, &world);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use windlass_core::{Event, Job, Output, RunResult, State, Tick, TickKind};
@@ -49,8 +50,9 @@ pub struct Local {
     looks: bool,
     /// Mail that has come after workers' reports of the same turn.
     postponed: Option<Mail>,
-    /// The process goes down as soon as what is at work has ended.
-    draining: bool,
+    /// The process goes down as soon as what is at work has ended. Shared by all its runs: what a worker reports may be
+    /// taken before the mail that says so.
+    draining: Arc<AtomicBool>,
     /// Values of a run that has no store.
     kept: BTreeMap<BlobHash, Vec<u8>>,
 }
@@ -66,7 +68,7 @@ impl Local {
     ) -> Local {
         let (mailbox, mail) = mail;
         let kept = BTreeMap::new();
-        let (feed, looks, postponed, draining) = (None, false, None, false);
+        let (feed, looks, postponed, draining) = (None, false, None, Arc::default());
         Local { clock, entropy: seed, mail, mailbox, reports, workers, events, feed, looks, postponed, draining, kept }
     }
 
@@ -74,6 +76,12 @@ impl Local {
     #[must_use]
     pub(crate) fn looking_first(self) -> Local {
         Local { looks: true, ..self }
+    }
+
+    /// When the process begins nothing new.
+    #[must_use]
+    pub(crate) fn draining_with(self, draining: Arc<AtomicBool>) -> Local {
+        Local { draining, ..self }
     }
 
     /// Readers have the run's events from here.
@@ -146,16 +154,20 @@ impl Local {
             Mail::Inbox => Next::Inbox,
             Mail::Snapshot(reply) => Next::Snapshot(reply),
             Mail::Drain => {
-                self.draining = true;
+                self.draining.store(true, Ordering::SeqCst);
                 if self.is_drained() { Next::Closed } else { Next::Nothing }
             }
             Mail::Close => Next::Closed,
         }
     }
 
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
     /// Nothing is at work here, and all that was reported has been taken.
     fn is_drained(&self) -> bool {
-        self.draining && !self.workers.are_at_work() && self.reports.is_empty()
+        self.is_draining() && !self.workers.are_at_work() && self.reports.is_empty()
     }
 }
 
@@ -220,7 +232,7 @@ impl Adapter for Local {
 
     fn run_worker(&mut self, job: Job, input: Value) {
         // What is not begun any more is begun, under the same key, by whoever goes on with the run.
-        if !self.draining {
+        if !self.is_draining() {
             self.workers.run(job, input);
         }
     }

@@ -16,6 +16,7 @@ mod triggers;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -142,7 +143,11 @@ pub(crate) struct Inner {
     postponed: Mutex<BTreeMap<Arc<str>, recover::Postponed>>,
     pub nudge: tokio::sync::Notify,
     changes: broadcast::Sender<RunChange>,
-    closing: watch::Sender<bool>,
+    closing: AtomicBool,
+    /// Nothing new is begun.
+    draining: Arc<AtomicBool>,
+    /// That it closes: all runs that were there have been told.
+    told: watch::Sender<bool>,
     notices: Option<NoticeHook>,
     recovery: Mutex<Recovery>,
     pub counts: figures::Counts,
@@ -291,7 +296,9 @@ impl Engine {
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
             changes: broadcast::channel(CHANGES_KEPT).0,
-            closing: watch::channel(false).0,
+            closing: AtomicBool::new(false),
+            draining: Arc::default(),
+            told: watch::channel(false).0,
             notices: options.notices,
             recovery: Mutex::new(Recovery { going_on: options.adopt, ..Recovery::default() }),
             counts: figures::Counts::default(),
@@ -396,20 +403,21 @@ impl Engine {
 
     /// The same, but what tasks are at work on may end first, if that takes no longer than `limit`. Nothing new is begun.
     pub async fn drain(&self, limit: Duration) {
+        self.inner.draining.store(true, Ordering::SeqCst);
         // Those that take too long are told to let go, whatever they are at.
         if tokio::time::timeout(limit, self.let_go(|| crate::adapters::Mail::Drain)).await.is_err() {
             self.close().await;
         }
     }
 
-    /// Comes to an end when the engine takes no more: streams that would never end by themselves wait for it.
+    /// Comes to an end when the engine takes no more, and every run has been told.
     pub async fn closing(&self) {
         // The sender lives as long as the engine does.
-        let _ = self.inner.closing.subscribe().wait_for(|closing| *closing).await;
+        let _ = self.inner.told.subscribe().wait_for(|told| *told).await;
     }
 
     async fn let_go(&self, how: impl Fn() -> crate::adapters::Mail) {
-        self.inner.closing.send_replace(true);
+        self.inner.closing.store(true, Ordering::SeqCst);
         self.inner.nudge.notify_one();
         let mailboxes: Vec<Mailbox> = {
             let mut runs = self.inner.runs();
@@ -424,6 +432,7 @@ impl Engine {
             // A loop that has just ended needs no telling.
             let _ = mailbox.send(how());
         }
+        self.inner.told.send_replace(true);
         for mailbox in mailboxes {
             mailbox.closed().await;
         }
@@ -457,7 +466,7 @@ impl Inner {
     }
 
     pub fn is_closing(&self) -> bool {
-        *self.closing.borrow()
+        self.closing.load(Ordering::SeqCst)
     }
 
     fn programs(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlobHash, Arc<Program>>> {

@@ -143,10 +143,6 @@ impl Inner {
             let mut recovery = self.recovery();
             recovery.left = recovery.left.saturating_sub(group.len() as u64);
         }
-        self.recovery().going_on = false;
-        if first {
-            self.recovery().took = Some(begun.elapsed());
-        }
         if !orphans.is_empty() {
             let now = *self.recovery();
             let (back, aside) = (now.brought_back - before.brought_back, now.set_aside - before.set_aside);
@@ -154,6 +150,11 @@ impl Inner {
             let postponed = now.postponed - before.postponed;
             self.notice(&Notice::Recovered { runs: back, set_aside: aside, postponed, took: begun.elapsed() });
         }
+        if first {
+            self.recovery().took = Some(begun.elapsed());
+        }
+        // Last: whoever sees that it is over has been told how.
+        self.recovery().going_on = false;
         self.forget_when_settled(orphans.into_iter().map(|orphan| orphan.run).collect());
         self.probe(suspects).await
     }
