@@ -35,3 +35,18 @@ export function differences(here: Json | undefined, there: Json | undefined, mos
   if (here === there || JSON.stringify(here) === JSON.stringify(there)) return [];
   return [{ at, here, there }];
 }
+
+export interface Telling extends Difference {
+  /** The others agree there: that this one differs may be why. */
+  telling: boolean;
+}
+
+/** How one differs from the first of others; where these differ among themselves it says little, and comes last. */
+export function telling(here: Json, others: Json[], most = 30): Telling[] {
+  const [first, ...rest] = others;
+  if (first === undefined) return [];
+  const usual = new Set(rest.flatMap((other) => differences(other, first, 1000)).map((one) => one.at));
+  const within = (at: string) => [...usual].some((one) => one === at || one.startsWith(`${at}.`) || one.startsWith(`${at}[`));
+  const found = differences(here, first, 1000).map((one) => ({ ...one, telling: rest.length > 0 && !within(one.at) }));
+  return [...found.filter((one) => one.telling), ...found.filter((one) => !one.telling)].slice(0, most);
+}

@@ -245,6 +245,7 @@ export const CASES = {
     await turn.locator("details[open]", { hasText: "read" }).waitFor();
     await button(turn, "Compare with one that went well").click();
     await turn.locator(".compared tr", { hasText: "item" }).getByText('"x"').waitFor();
+    await turn.locator(".compared tr.telling", { hasText: "read.status" }).getByText("stands out").waitFor();
     await turn.getByRole("link", { name: /line \d+/ }).click();
     await page.locator(".code-view li.marked", { hasText: '"read"' }).waitFor();
     await page.getByText("Marked is what went wrong in").waitFor();

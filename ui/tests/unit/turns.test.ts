@@ -1,7 +1,7 @@
 // What is told of turns that failed.
 
 import { describe, expect, it } from "vitest";
-import { differences } from "../../src/lib/differences";
+import { differences, telling } from "../../src/lib/differences";
 import { kindsOf, shapeOf } from "../../src/lib/failures";
 import { stamp, typedJson, zone } from "../../src/lib/format";
 import { doing } from "../../src/views/run/now";
@@ -39,6 +39,18 @@ describe("how two turns differ", () => {
     expect(differences([1, 2, 3], [4, 5, 6], 2)).toHaveLength(2);
     expect(differences({ a: [{}] }, { a: [{}] })).toEqual([]);
     expect(differences({ a: 1 }, [1])).toEqual([{ at: "", here: { a: 1 }, there: [1] }]);
+  });
+});
+
+describe("what stands out", () => {
+  const good = (id: number) => ({ item: id, out: { region: "eu", url: `/${id}` } });
+  it("is what the others agree in, before what always differs", () => {
+    const rows = telling({ item: 13, out: { region: "none", url: "/13" } }, [good(12), good(14)]);
+    expect(rows.map(({ at, telling: out }) => [at, out])).toEqual([["out.region", true], ["item", false], ["out.url", false]]);
+  });
+  it("is nothing where there is only one to compare with, or none", () => {
+    expect(telling(good(1), [good(2)]).some((row) => row.telling)).toBe(false);
+    expect(telling(good(1), [])).toEqual([]);
   });
 });
 

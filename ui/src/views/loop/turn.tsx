@@ -4,8 +4,8 @@ import { useState } from "react";
 import { api, type Event, type Json, type RunError, type Step, type Turn } from "../../api";
 import { eventsAt, stepsOf, valuesOf } from "../../api/places";
 import { useLoad } from "../../api/use";
-import { differences } from "../../lib/differences";
-import { brief, count, duration, stamp } from "../../lib/format";
+import { telling } from "../../lib/differences";
+import { brief, count, duration, many, stamp } from "../../lib/format";
 import { reasonWords, turnPath } from "../../lib/loops";
 import { within } from "../../lib/paths";
 import { Link, to } from "../../lib/router";
@@ -110,18 +110,19 @@ function InnerStep({ id, step, open }: { id: string; step: Step; open: boolean }
   );
 }
 
-/** How far around a turn one that went well is looked for. */
+/** How far around a turn those that went well are looked for, and how many are compared. */
 const AROUND = 50;
+const COMPARED = 3;
 
-/** The nearest turn that went well; else the first of all. */
-async function goodOne(id: string, path: string, turn: number, signal: AbortSignal): Promise<Turn | null> {
+/** The nearest turns that went well; else the first of all. */
+async function goodOnes(id: string, path: string, turn: number, signal: AbortSignal): Promise<Turn[]> {
   for (const [from, limit] of [[Math.max(0, turn - AROUND), AROUND * 2], [0, 200]] as const) {
     const { turns } = await api.turns(id, { loop: path, from, limit }, signal);
     const good = turns.filter((one) => one.status === "succeeded" && one.iteration !== turn);
-    const near = good.sort((one, other) => Math.abs(one.iteration - turn) - Math.abs(other.iteration - turn))[0];
-    if (near) return near;
+    const near = good.sort((one, other) => Math.abs(one.iteration - turn) - Math.abs(other.iteration - turn));
+    if (near.length > 0) return near.slice(0, COMPARED);
   }
-  return null;
+  return [];
 }
 
 /** What a turn was made of, in one value that can be compared with another's. */
@@ -138,19 +139,18 @@ function asOne(turn: Turn, here: string, steps: Step[], events: Event[]): Json {
 
 function Comparison({ id, path, turn, steps }: { id: string; path: string; turn: Turn; steps: Step[] }) {
   const found = useLoad(`compared ${id} ${path} ${turn.iteration} ${steps.length}`, async (signal) => {
-    const good = await goodOne(id, path, turn.iteration, signal);
-    if (good === null) return { good: null, rows: [] };
-    const [here, there] = [turnPath(path, turn), turnPath(path, good)];
-    const [mine, theirs, theirSteps] = await Promise.all([
-      eventsAt(id, here, turn.started_at, signal),
-      eventsAt(id, there, good.started_at, signal),
-      stepsIn(id, there, good.started_at, signal),
-    ]);
-    return { good, rows: differences(asOne(turn, here, steps, mine), asOne(good, there, theirSteps, theirs)) };
+    const good = await goodOnes(id, path, turn.iteration, signal);
+    const whole = async (one: Turn, inside: Step[] | null) => {
+      const here = turnPath(path, one);
+      const [events, known] = await Promise.all([eventsAt(id, here, one.started_at, signal), inside ?? stepsIn(id, here, one.started_at, signal)]);
+      return asOne(one, here, known, events);
+    };
+    const [mine = null, ...theirs] = await Promise.all([whole(turn, steps), ...good.map((one) => whole(one, null))]);
+    return { good: good[0] ?? null, others: good.length - 1, rows: telling(mine, theirs) };
   });
   if (found.problem) return <ProblemBox problem={found.problem} onRetry={found.reload} />;
   if (found.value === null) return <Waiting lines={3} />;
-  const { good, rows } = found.value;
+  const { good, others, rows } = found.value;
   if (good === null) return <p className="muted">No turn that went well is near, or kept.</p>;
   if (rows.length === 0) return <p className="muted">Turn {count(good.iteration)} went well with the same values: what is around the run was different.</p>;
   return (
@@ -159,10 +159,15 @@ function Comparison({ id, path, turn, steps }: { id: string; path: string; turn:
         <thead><tr><th>Where</th><th>This turn</th><th><Link to={to(["runs", id, "loop"], { path, turn: good.iteration })}>Turn {count(good.iteration)}</Link>, which went well</th></tr></thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={row.at}><td className="mono small wrap">{row.at}</td><td><Leaf value={row.here} /></td><td><Leaf value={row.there} /></td></tr>
+            <tr key={row.at} className={row.telling ? "telling" : undefined}>
+              <td className="mono small wrap">{row.at}{row.telling ? <span className="tag" title="Turns that went well agree here">stands out</span> : null}</td>
+              <td><Leaf value={row.here} /></td>
+              <td><Leaf value={row.there} /></td>
+            </tr>
           ))}
         </tbody>
       </table>
+      {others > 0 ? <p className="muted small compared-note">What stands out is the same in {many(others + 1, "turn")} near by that went well; the rest differs between these, too.</p> : null}
     </section>
   );
 }

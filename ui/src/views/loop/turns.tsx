@@ -178,7 +178,7 @@ export function TurnList({ id, path, failedOnly, start, known, failed, live, tol
 }
 
 function TurnRow({ turn, items, costs, open, onToggle }: { turn: Turn; items: boolean; costs: boolean; open: boolean; onToggle(): void }) {
-  const said = items ? turn.item : turn.conditionResult;
+  const said = items ? turn.item : (turn.conditionResult ?? doneOf(turn.verdict));
   const cost = money(turn.usage ?? undefined);
   const used = tokens(turn.usage ?? undefined);
   const verdict = verdictWords(turn.verdict);
@@ -188,6 +188,7 @@ function TurnRow({ turn, items, costs, open, onToggle }: { turn: Turn; items: bo
       <span><Status status={turn.status} /></span>
       <span className="mono small cut">{said === undefined || said === null ? <span className="faint">–</span> : brief(said, 40)}</span>
       <span className="mono small cut">
+        {items ? <span className="narrow-only">{brief(said, 20)} · </span> : null}
         {turn.error ? <span className="bad-text">{turn.error.message}</span> : verdict ? <span className="verdict">{verdict}</span> : <span className="muted">{brief(turn.result, 140)}</span>}
       </span>
       <span className="number faint wide-only" title={stamp(turn.started_at)}>{clock(turn.started_at)}</span>
@@ -195,6 +196,11 @@ function TurnRow({ turn, items, costs, open, onToggle }: { turn: Turn; items: bo
       {costs ? <span className="number faint wide-only">{cost !== null && cost > 0 ? amount(cost) : used ? `${count(used)} tok` : ""}</span> : null}
     </button>
   );
+}
+
+function doneOf(verdict: Json | undefined): Json | undefined {
+  const done = verdict !== null && typeof verdict === "object" && !Array.isArray(verdict) ? verdict["done"] : undefined;
+  return typeof done === "boolean" ? (done ? "done" : "not done") : undefined;
 }
 
 /** A judge says `{done, verdict}`, or only a text. */
