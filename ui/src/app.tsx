@@ -1,11 +1,12 @@
-import { Component, lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { api } from "./api";
 import { asProblem, hasToken, onRefused, setToken, type Problem } from "./api/client";
+import { useReached } from "./api/reach";
 import { useEvery, useLoad } from "./api/use";
 import { useKeys } from "./lib/keys";
 import { Link, navigate, to, usePlace, type Place } from "./lib/router";
 import { applyTheme, useTheme, type Theme } from "./lib/theme";
-import { Icon, Logo, type IconName } from "./parts/icons";
+import { Icon, Logo, Mark, type IconName } from "./parts/icons";
 import { RunOf } from "./parts/run-of";
 import { Button, Dialog, Empty, ProblemBox, Waiting } from "./parts/small";
 import { SignIn } from "./views/sign-in";
@@ -92,6 +93,8 @@ export function App() {
 function Shell() {
   const place = usePlace();
   const [help, setHelp] = useState(false);
+  const reached = useReached();
+  const main = useRef<HTMLElement>(null);
   const here = place.parts[0] ?? "runs";
   const approvals = useLoad("approvals", (signal) => api.approvals({}, signal));
   useEvery(10_000, approvals.reload);
@@ -106,6 +109,14 @@ function Shell() {
     const title = NAVIGATION.find(({ part }) => part === here)?.title;
     document.title = title ? `${title} · Windlass` : "Windlass";
   }, [here]);
+  // Whoever follows a link by keyboard or hears the page is taken to what has changed; the first view has the focus by itself.
+  const shown = `${place.parts.slice(0, 2).join("/")} ${place.parts[2] === "loop"}`;
+  const before = useRef(shown);
+  useEffect(() => {
+    if (before.current === shown) return;
+    before.current = shown;
+    if (document.querySelector("dialog[open]") === null) main.current?.focus({ preventScroll: true });
+  }, [shown]);
   const item = ({ part, title, icon, key }: (typeof NAVIGATION)[number]) => (
     <Link key={part} to={to([part])} className="nav-item" aria-current={here === part ? "page" : undefined} title={`${title} (${key})`}>
       <Icon name={icon} />
@@ -115,6 +126,7 @@ function Shell() {
   );
   return (
     <div className="shell">
+      <a className="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
       <nav className="nav" aria-label="Main">
         <Link to="/runs" className="brand">
           <Logo /> Windlass
@@ -140,8 +152,8 @@ function Shell() {
           </div>
         </div>
       </nav>
-      <main className="main" id="main">
-        <Guard key={`${place.parts.slice(0, 2).join("/")} ${place.parts[2] === "loop"}`}>
+      <main className="main" id="main" ref={main} tabIndex={-1}>
+        <Guard key={shown}>
           <Suspense
             fallback={
               <div className="page">
@@ -156,6 +168,11 @@ function Shell() {
       <nav className="tab-bar" aria-label="Main">
         {NAVIGATION.filter((one) => !one.wide).map(item)}
       </nav>
+      <div className="link-place" role="status">
+        {reached ? null : (
+          <p className="link-state"><Mark status="quarantined" size={14} /> The server does not answer. Trying again …</p>
+        )}
+      </div>
       {help ? <Help onClose={() => setHelp(false)} /> : null}
     </div>
   );
@@ -191,8 +208,10 @@ const KEYS: [string, string][] = [
   ["g k", "tokens"],
   ["g l", "audit log"],
   ["g c", "check a definition"],
+  ["g i", "about this server"],
   ["n", "start a run; on other pages, make one more"],
   ["1 … 7", "tabs of a run"],
+  ["f", "failed turns of a loop, or all"],
   ["+  −  0", "zoom the timeline"],
   ["Esc", "close"],
   ["?", "this list"],

@@ -70,6 +70,9 @@ fn turns_come_page_by_page() {
     let failed: Vec<&Value> =
         failed["turns"].as_array().expect("turns").iter().map(|turn| &turn["iteration"]).collect();
     assert_eq!(failed, [99, 199]);
+    let page = place.json(&["turns", "t1", "each", "--json", "--from", "199", "--limit", "1"]);
+    assert_eq!(page["turns"][0]["item"], 199, "what the turn was for");
+    place.windlass(&["turns", "t1", "each", "--failed"]).exits(0).has("ITEM");
     place.windlass(&["turns", "t1", "each", "--limit", "2"]).exits(0).has("more: windlass turns t1 'each' --from 2");
     place.windlass(&["turns", "t1", "eahc"]).exits(3).has("did you mean `each`");
 }

@@ -137,4 +137,7 @@ pub struct TurnRecord {
     pub error: Option<ErrorInfo>,
     /// Set on the loop's last turn.
     pub reason: Option<Reason>,
+    /// What the turn was for, of a loop over items: whoever looks for the one that went wrong goes by it. Small ones only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<Value>,
 }

@@ -37,6 +37,43 @@ async fn loops_are_listed_with_their_turns() {
     world.get("/api/v1/runs/r1/turns").await.is(400);
 }
 
+const SOME_FAIL: &str = r#"{
+  "name": "some",
+  "actions": {
+    "each": {
+      "type": "foreach",
+      "foreach": [{ "id": "a", "n": "1" }, { "id": "b", "n": "x" }, { "id": "c", "n": "3" }],
+      "actions": { "read1": { "type": "Compose", "inputs": "@int(item()?['n'])" } }
+    }
+  }
+}"#;
+
+/// Whoever looks for the turn that went wrong is told what it was for, where it is in the run, and where in the definition.
+#[tokio::test]
+async fn a_turn_that_failed_says_what_for_and_where() {
+    let world = World::new();
+    world.register(SOME_FAIL).await;
+    world.run("some", "r1").await;
+    let page = world.get("/api/v1/runs/r1/turns?loop=each&failed=true").await.is(200);
+    let turn = &page["turns"][0];
+    assert_eq!((&turn["item"], &turn["path"]), (&json!({ "id": "b", "n": "x" }), &json!("each[1]")));
+    assert_eq!((&turn["error"]["path"], &turn["error"]["position"]["line"]), (&json!("each[1].read1"), &json!(7)));
+    let good = world.get("/api/v1/runs/r1/turns?loop=each&limit=1").await.is(200);
+    assert_eq!((&good["turns"][0]["item"]["id"], &good["turns"][0]["error"]), (&json!("a"), &json!(null)));
+}
+
+/// Values that a definition hides are hidden in its turns, too.
+#[tokio::test]
+async fn where_anything_is_veiled_no_items_are_kept() {
+    let world = World::new();
+    let secure = r#""runtimeConfiguration": { "secureData": { "properties": ["inputs"] } }, "inputs""#;
+    world.register(&SOME_FAIL.replace(r#""inputs""#, secure)).await;
+    world.run("some", "r1").await;
+    let page = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
+    assert_eq!(page["turns"].as_array().map(Vec::len), Some(3));
+    assert!(page["turns"].as_array().expect("turns").iter().all(|turn| turn.get("item").is_none()), "{page}");
+}
+
 /// A run whose loop has as many turns as that, every thousandth failed.
 fn with_turns(store: &dyn Store, turns: u64) {
     let create = NewRun {
@@ -59,6 +96,7 @@ fn with_turns(store: &dyn Store, turns: u64) {
         result: Value::from(index),
         error: None,
         reason: None,
+        item: None,
     };
     let row = |first: u64, last: u64, failed: bool| TurnRow {
         loop_path: "sync".into(),

@@ -1,5 +1,6 @@
 // One way to the server: fetch with the token, problems as errors.
 
+import { heard } from "./reach";
 import type { FieldProblem, Json, Report } from "./types";
 
 export const BASE = "/api/v1";
@@ -102,12 +103,14 @@ export async function request<T>(path: string, asked: Asked = {}): Promise<T> {
     response = await fetch(address(path, asked.query), init);
   } catch (error) {
     if (asked.signal?.aborted) throw error;
+    heard(false);
     throw new Problem(0, {
       title: "The server does not answer",
       detail: error instanceof Error ? error.message : String(error),
       hint: "is `windlass serve` still running?",
     });
   }
+  heard(true);
   if (!response.ok) throw await problemOf(response);
   const body = await response.text();
   return (body === "" ? null : JSON.parse(body)) as T;

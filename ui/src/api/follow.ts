@@ -1,6 +1,7 @@
 // A stream that goes on after the connection broke. EventSource cannot send the token, so it is fetch.
 
 import { address, authorised, isAborted, problemOf, type Problem, type Query } from "./client";
+import { heard as answered } from "./reach";
 import { SseParser, type Message } from "./sse";
 
 export type Link = "connecting" | "open" | "broken" | "ended" | "resting";
@@ -64,6 +65,7 @@ export function follow(path: string, following: Following): () => void {
       const headers = authorised({ Accept: "text/event-stream" });
       if (lastId !== null) headers["Last-Event-ID"] = lastId;
       const response = await fetch(address(path, following.query), { headers, signal, cache: "no-store" });
+      answered(true);
       if (!response.ok) {
         const problem = await problemOf(response);
         if (response.status < 500 && response.status !== 429) {
@@ -107,6 +109,7 @@ export function follow(path: string, following: Following): () => void {
       } catch (error) {
         if (stopped) return;
         if (!isAborted(error)) tries += 1;
+        if (error instanceof TypeError) answered(false);
       }
       if (stopped) return;
       if (document.visibilityState === "hidden") {

@@ -19,6 +19,8 @@ export interface Started {
   run: string;
   status?: string;
   created?: boolean;
+  /** What is given and never read. */
+  warnings?: { message: string; hint?: string | null }[];
 }
 
 export const api = {
@@ -72,6 +74,7 @@ export const api = {
   revokeToken: (id: string) => remove<T.Json>(`/tokens/${part(id)}`),
   audit: (query: Query, signal?: Signal) => get<T.AuditPage>("/audit", query, signal),
   workers: (signal?: Signal) => get<T.Workers>("/workers", undefined, signal),
+  drain: (worker: string) => post<T.Json>(`/workers/${part(worker)}/drain`),
   openapi: (signal?: Signal) => get<{ info?: { version?: string; title?: string } }>("/openapi.json", undefined, signal),
 };
 

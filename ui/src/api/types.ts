@@ -68,7 +68,8 @@ export interface Wait {
   name?: string;
   path?: string;
   kind?: string;
-  until?: string;
+  since?: string;
+  deadline?: string;
   form?: Json;
   [more: string]: unknown;
 }
@@ -79,11 +80,16 @@ export interface Origin {
   from?: string;
 }
 
+/** What goes on. */
 export interface Tree {
-  name?: string;
-  path?: string;
-  status?: string;
-  [more: string]: unknown;
+  name: string;
+  kind?: string;
+  status: string;
+  started_at?: string;
+  attempt?: number;
+  turn?: number | null;
+  loop?: { ended: number; running: number; failed: number };
+  children?: Tree[];
 }
 
 export interface StepResult {
@@ -102,6 +108,9 @@ export interface Run extends RunSummary {
   input?: Json;
   output?: Json;
   waits?: Wait[];
+  /** Tasks of it that no worker has taken yet. */
+  waits_for_worker?: Queued[];
+  reply?: { value: Json; good: boolean };
   usage?: Usage | null;
   ticks?: number;
   current?: Tree[];
@@ -207,6 +216,10 @@ export interface Turn {
   reason?: string | null;
   verdict?: Json;
   usage?: Usage | null;
+  /** Where it is in the run: what restarts and events take. */
+  path?: string;
+  /** What it was for, of a loop over items, if that is small. */
+  item?: Json;
 }
 
 export interface Turns {
@@ -351,12 +364,20 @@ export interface Trigger {
   next_at?: string | null;
   last_at?: string | null;
   last_error?: Json;
+  /** When it was due and started nothing, and why. */
+  skipped_at?: string | null;
+  skipped?: string | null;
+  under_way?: number | null;
+  waiting?: number | null;
   enabled: boolean;
 }
 
 export interface Worker {
   worker: string;
   name: string;
+  /** The name of its token. */
+  token?: string;
+  only_labelled?: boolean;
   tools: string[];
   labels?: Record<string, string> | string[];
   slots: number;

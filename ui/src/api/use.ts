@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { asProblem, isAborted, type Problem, type Query } from "./client";
 import { follow, type Link } from "./follow";
+import { onReach } from "./reach";
 import type { Message } from "./sse";
 
 export interface Loaded<T> {
@@ -39,6 +40,9 @@ export function useLoad<T>(key: string | null, load: (signal: AbortSignal) => Pr
     return () => abort.abort();
   }, [key, round]);
   const reload = useCallback(() => setRound((old) => old + 1), []);
+  // What could not be loaded because nobody answered is asked for again when somebody does.
+  const unanswered = state.problem?.status === 0;
+  useEffect(() => (unanswered ? onReach((reached) => { if (reached) reload(); }) : undefined), [unanswered, reload]);
   const mine = state.key === key;
   return {
     value: mine ? state.value : null,

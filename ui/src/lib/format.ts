@@ -1,5 +1,7 @@
 // Numbers and times as people read them.
 
+import type { Json } from "../api/types";
+
 /** `840 ms`, `3.2 s`, `4m 05s`, `2h 07m`, `3d 04h`. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return "–";
@@ -44,6 +46,22 @@ export function moment(at: string | null | undefined, exact = false): string {
   return `${day} ${clock(at, exact)}`;
 }
 
+/** `UTC+1`, `UTC−3:30`: how far the reader's clock is from that of the logs, at that time of the year. */
+export function zone(date: Date): string {
+  const minutes = -date.getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "\u2212" : "+"}${hours}${rest ? `:${two(rest)}` : ""}`;
+}
+
+/** All that can be said of a moment: for those who compare it with a log. */
+export function stamp(at: string | null | undefined): string {
+  const date = at ? new Date(at) : null;
+  if (date === null || Number.isNaN(date.getTime())) return "–";
+  const here = zone(date);
+  return `${moment(at, true)} ${here}${here === "UTC" ? "" : ` · ${date.toISOString().replace("T", " ").replace("Z", " UTC")}`}`;
+}
+
 export function clock(at: string | null | undefined, exact = true): string {
   const date = at ? new Date(at) : null;
   if (date === null || Number.isNaN(date.getTime())) return "–";
@@ -77,6 +95,16 @@ export function brief(value: unknown, most = 120): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   const line = (text ?? "").replace(/\s+/g, " ");
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** What somebody has typed; nothing if that is nothing. */
+export function typedJson(what: string, text: string): Json | undefined {
+  if (text.trim() === "") return undefined;
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    throw new Error(`${what}: this is no JSON (${error instanceof Error ? error.message : "it cannot be read"}). A text stands in double quotes.`);
+  }
 }
 
 /** `timed_out` → `timed out`. */

@@ -17,7 +17,9 @@ function typing(target: EventTarget | null): boolean {
 function onKey(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   if (document.querySelector("dialog[open]") !== null) return;
-  const name = event.key.length === 1 ? event.key : event.key;
+  const name = event.key;
+  // What has the focus and can be pressed is pressed: a list's own Enter is for those who are nowhere.
+  if (name === "Enter" && event.target instanceof Element && event.target.closest("a, button, summary, [role=slider], .react-flow__node") !== null) return;
   const tries = pending ? [`${pending} ${name}`, name] : [name];
   clearTimeout(pendingTimer);
   pending = "";

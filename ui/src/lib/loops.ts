@@ -24,9 +24,14 @@ export function outermostLoop(path: string): string | null {
 
 /** Whether an address inside a run is one of those that a place of the plan stands for. */
 export function stands(place: string): (path: string) => boolean {
-  const pattern = place.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\[\\d+\\]");
+  const pattern = place.split("[]").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("(?:\\[\\d+\\]|\\.\\d+)");
   const whole = new RegExp(`^${pattern}($|[.[])`);
   return (path) => whole.test(path);
+}
+
+/** Where a turn is. Servers say it; `a[3]` is how most dialects write it. */
+export function turnPath(loop: string, turn: { iteration: number; path?: string }): string {
+  return turn.path ?? `${loop}[${turn.iteration}]`;
 }
 
 const REASONS: Record<string, string> = {

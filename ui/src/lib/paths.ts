@@ -1,21 +1,28 @@
-// Addresses inside a run: `sync[3].fetch`.
+// Addresses inside a run: `sync[3].fetch`, or `sync.3.fetch` where a dialect writes turns with dots.
 
 export interface PathPart {
   name: string;
   turn: number | null;
+  /** Its turn is a part by itself. */
+  dotted?: boolean;
 }
 
 /** A name may hold a dot or a bracket only where it cannot be mistaken; what does not fit is a name. */
 export function pathParts(path: string): PathPart[] {
   if (path === "") return [];
-  return path.split(".").map((part) => {
+  const parts: PathPart[] = [];
+  for (const part of path.split(".")) {
     const match = /^(.*)\[(\d+)\]$/s.exec(part);
-    return match ? { name: match[1] ?? "", turn: Number(match[2]) } : { name: part, turn: null };
-  });
+    const before = parts.at(-1);
+    if (match) parts.push({ name: match[1] ?? "", turn: Number(match[2]) });
+    else if (/^\d+$/.test(part) && before && before.turn === null) Object.assign(before, { turn: Number(part), dotted: true });
+    else parts.push({ name: part, turn: null });
+  }
+  return parts;
 }
 
 export function joinPath(parts: PathPart[]): string {
-  return parts.map((part) => (part.turn === null ? part.name : `${part.name}[${part.turn}]`)).join(".");
+  return parts.map(({ name, turn, dotted }) => (turn === null ? name : dotted ? `${name}.${turn}` : `${name}[${turn}]`)).join(".");
 }
 
 /** The same address without its turns: the place in the plan. */

@@ -16,6 +16,11 @@ export function hasEnded(status: string): boolean {
   return ENDED.has(status);
 }
 
+/** It went wrong by itself; what was cancelled was stopped from outside. */
+export function isBad(status: string): boolean {
+  return status === "failed" || status === "timed_out";
+}
+
 /** Which colour: several statuses share one, their marks and words differ. */
 export function tone(status: string): string {
   switch (status) {

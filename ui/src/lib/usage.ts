@@ -12,14 +12,17 @@ function figures(value: Json | undefined | null): [string, number][] {
   });
 }
 
-/** In dollars; null if nothing was said. */
+/** In the money that prices are in, whichever that is; null if nothing was said. The program counts millionths. */
 export function money(value: Json | undefined | null): number | null {
-  for (const [key, one] of figures(value)) {
-    if (/nano_?usd|nanodollars/i.test(key)) return one / 1e9;
-    if (/micro_?usd|microdollars/i.test(key)) return one / 1e6;
-    if (/usd|^cost$|dollars/i.test(key)) return one;
-  }
-  return null;
+  const found = figures(value).find(([key]) => key === "money");
+  return found ? found[1] / 1e6 : null;
+}
+
+/** `12.50`, `0.0034`, `0.000008`: small amounts matter where there are many of them. */
+export function amount(value: number): string {
+  if (value >= 1) return value.toFixed(2).replace(/\B(?=(\d{3})+\.)/g, "\u2009");
+  const digits = value === 0 || value >= 0.01 ? 4 : 6;
+  return value.toFixed(digits).replace(/0+$/, "").replace(/\.$/, "") || "0";
 }
 
 export function tokens(value: Json | undefined | null): number | null {

@@ -113,7 +113,8 @@ function Refit() {
   const { fitView } = useReactFlow();
   const width = useStore((store) => store.width);
   useEffect(() => {
-    void fitView({ padding: 0.12, maxZoom: 1, minZoom: 0.35, duration: 160 });
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    void fitView({ padding: 0.12, maxZoom: 1, minZoom: 0.35, duration: still ? 0 : 160 });
   }, [width, fitView]);
   return null;
 }

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { asProblem, type Problem } from "../api/client";
 import type { FieldProblem, Report } from "../api/types";
-import { ago, duration, moment, words } from "../lib/format";
+import { ago, duration, stamp, words } from "../lib/format";
 import { useNow } from "../lib/now";
 import { hasEnded, tone } from "../lib/status";
 import { Icon, Mark, type IconName } from "./icons";
@@ -30,7 +30,7 @@ export function Pill({ status }: { status: string }) {
 export function Ago({ at }: { at: string | null | undefined }) {
   const now = useNow();
   return (
-    <time dateTime={at ?? undefined} title={moment(at, true)}>
+    <time dateTime={at ?? undefined} title={stamp(at)}>
       {ago(at, now)}
     </time>
   );
@@ -202,6 +202,13 @@ interface TabsProps {
 
 export function Tabs({ label, tabs, current, onChoose }: TabsProps) {
   const bar = useRef<HTMLDivElement>(null);
+  // Where there is no room for all of them, the chosen one is to be seen.
+  useEffect(() => {
+    const [box, chosen] = [bar.current, bar.current?.querySelector<HTMLElement>('[aria-selected="true"]')];
+    if (!box || !chosen) return;
+    const left = chosen.offsetLeft - box.offsetLeft;
+    if (left < box.scrollLeft || left + chosen.offsetWidth > box.scrollLeft + box.clientWidth) box.scrollLeft = left - (box.clientWidth - chosen.offsetWidth) / 2;
+  }, [current]);
   const move = (by: number) => {
     const at = tabs.findIndex((tab) => tab.id === current);
     const next = tabs[(at + by + tabs.length) % tabs.length];
@@ -216,8 +223,11 @@ export function Tabs({ label, tabs, current, onChoose }: TabsProps) {
       role="tablist"
       aria-label={label}
       onKeyDown={(event) => {
+        const at = tabs.findIndex((tab) => tab.id === current);
         if (event.key === "ArrowRight") move(1);
         else if (event.key === "ArrowLeft") move(-1);
+        else if (event.key === "Home") move(-at);
+        else if (event.key === "End") move(tabs.length - 1 - at);
         else return;
         event.preventDefault();
       }}
@@ -227,6 +237,7 @@ export function Tabs({ label, tabs, current, onChoose }: TabsProps) {
           key={tab.id}
           type="button"
           role="tab"
+          id={`tab-${tab.id}`}
           data-tab={tab.id}
           aria-selected={tab.id === current}
           tabIndex={tab.id === current ? 0 : -1}

@@ -59,8 +59,8 @@ export function ProgressStrip({ strip, most = null, open = false, mini = false, 
               onMouseEnter={mini ? undefined : () => setAt(index)}
               onClick={onChoose ? () => choose(index) : undefined}
             >
-              <Part kind="failed" part={cell.failed} cell={cell} />
-              <Part kind="other" part={cell.other} cell={cell} />
+              <Part kind="failed" part={cell.failed} cell={cell} least={mini ? 50 : 22} />
+              <Part kind="other" part={cell.other} cell={cell} least={mini ? 50 : 22} />
             </span>
           );
         })}
@@ -71,11 +71,11 @@ export function ProgressStrip({ strip, most = null, open = false, mini = false, 
   );
 }
 
-/** A failure among thousands must still be seen: never less than a fifth of the cell. */
-function Part({ kind, part, cell }: { kind: "failed" | "other"; part: number; cell: StripCell }) {
+/** A failure among thousands must still be seen: never less than a fifth of the cell, and half of a small one. */
+function Part({ kind, part, cell, least }: { kind: "failed" | "other"; part: number; cell: StripCell; least: number }) {
   if (part === 0) return null;
   const all = Math.max(1, cell.succeeded + cell.failed + cell.other);
-  return <i className={kind} style={{ height: `${Math.max(22, (part / all) * 100)}%` }} />;
+  return <i className={kind} style={{ height: `${Math.max(least, (part / all) * 100)}%` }} />;
 }
 
 function cellWords(cell: StripCell): string {

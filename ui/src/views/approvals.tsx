@@ -45,10 +45,12 @@ export default function Approvals() {
                 <button type="button" aria-current={open && key(open) === key(approval) ? "true" : undefined} onClick={() => setQuery({ open: key(approval) })}>
                   <strong className="wrap">{said(approval.title || approval.name)}</strong>
                   <span className="muted small">{approval.definition} · asked <Ago at={approval.since} /></span>
+                  <span className="mono small faint cut">{approval.run}</span>
                   {approval.deadline ? <span className="small warn-text">answer <Ago at={approval.deadline} /></span> : null}
                 </button>
               </li>
             ))}
+            {list.value.next !== null && list.value.next !== undefined ? <li className="muted small more-wait">More are waiting: they come when these are answered.</li> : null}
           </ul>
           {open ? (
             <ApprovalForm

@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useState } from "react";
 import { api, asProblem, type AuditLine, type Json, type Problem } from "../api";
 import { deed, pageBefore, told } from "../lib/audit";
-import { count, moment } from "../lib/format";
+import { count, moment, stamp } from "../lib/format";
 import { JsonBox } from "../parts/json";
 import { Button, Empty, PageHead, ProblemBox, Search, Waiting } from "../parts/small";
 
@@ -69,7 +69,7 @@ export default function Audit() {
               {shown.flatMap((line) => [
                 <tr key={line.n}>
                   <td className="number faint wide-only">{count(line.n)}</td>
-                  <td data-label="When" className="muted nowrap number">{moment(line.at)}</td>
+                  <td data-label="When" className="muted nowrap number" title={stamp(line.at)}>{moment(line.at)}</td>
                   <td data-label="Who" className="wrap">{line.who?.name ?? (line.event ? "–" : "nobody known")}</td>
                   <td className="wrap"><button type="button" className="more-link flat mono small" aria-expanded={open === line.n} onClick={() => setOpen(open === line.n ? null : line.n)}>{deed(line)}</button></td>
                   <td data-label="Ended" className="nowrap">{line.event ? "–" : <Outcome status={line.outcome} />}</td>

@@ -1,16 +1,21 @@
 // A definition is written or pasted, checked as it is typed, and registered.
 
-import { lazy, useEffect, useRef, useState, type UIEvent } from "react";
+import { lazy, useEffect, useRef, useState, type RefObject, type UIEvent } from "react";
 import { api, asProblem, type Checked, type Problem } from "../api";
 import { isAborted } from "../api/client";
 import { useLoad } from "../api/use";
+import { count, many } from "../lib/format";
 import { Link, navigate, to, usePlace } from "../lib/router";
+import { SAMPLES } from "../lib/samples";
 import { Mark } from "../parts/icons";
 import { Button, Field, PageHead, ProblemBox, Tabs } from "../parts/small";
 import { Source } from "../parts/source";
 
 const Plan = lazy(() => import("./check-graph"));
 const KEPT_AS = "windlass.draft";
+const LISTED = 5;
+/** As the style has it. */
+const LINE_HEIGHT = 19.2;
 
 export default function Check() {
   const { query } = usePlace();
@@ -62,6 +67,8 @@ export default function Check() {
     }
   };
   const problems = checked?.problems ?? [];
+  const placed = problems.filter((one) => one.line > 0);
+  const editor = useRef<((line: number, column: number) => void) | null>(null);
   const errors = problems.filter((one) => one.severity === "error").length;
   return (
     <div className="page fills">
@@ -76,20 +83,44 @@ export default function Check() {
           <Field label="Name" hint={checked?.name && !name ? `The text names it ${checked.name}.` : "Only needed where the text names none."}>
             <input type="text" value={name} placeholder={checked?.name ?? ""} spellCheck={false} onChange={(event) => setName(event.target.value)} />
           </Field>
-          <Editor text={text} marked={new Set(problems.map((one) => one.line))} onChange={setText} />
+          <Editor text={text} marked={new Set(problems.map((one) => one.line))} onChange={setText} jump={editor} />
         </div>
         <div className="stack editor-side">
           <div className="row wraps check-state" role="status">
             {text.trim() === "" ? (
-              <span className="muted">Write or paste a definition: Loom, NoETL or zenflow. It is checked as you type.</span>
+              <span className="muted">Write or paste a definition: Loom, NoETL or zenflow. It is checked as you type. Or begin with one of these:</span>
             ) : checked === null ? (
               <span className="muted">Looking…</span>
             ) : checked.valid ? (
-              <span className="status tone-good"><Mark status="succeeded" /> It is valid{checked.dialect ? `, ${checked.dialect}` : ""}{problems.length > 0 ? `, with ${problems.length} warnings` : ""}</span>
+              <span className="status tone-good"><Mark status="succeeded" /> It is valid{checked.dialect ? `, ${checked.dialect}` : ""}{problems.length > 0 ? `, with ${many(problems.length, "warning")}` : ""}</span>
             ) : (
               <span className="status tone-bad"><Mark status="failed" /> {errors === 1 ? "One problem" : `${errors} problems`}</span>
             )}
           </div>
+          {text.trim() === "" ? (
+            <ul className="panel pick-list samples">
+              {SAMPLES.map((sample) => (
+                <li key={sample.dialect}>
+                  <button type="button" onClick={() => setText(sample.text)}>
+                    <strong>{sample.dialect}</strong>
+                    <span className="muted">{sample.shows}</span>
+                  </button>
+                </li>
+              ))}
+            </ul>
+          ) : null}
+          {placed.length > 0 ? (
+            <ul className="found" aria-label="What is wrong">
+              {placed.slice(0, LISTED).map((one, at) => (
+                <li key={at} className={one.severity === "warning" ? "tone-warn" : "tone-bad"}>
+                  <button type="button" className="more-link flat" onClick={() => editor.current?.(one.line, one.column)}>
+                    <span className="mono small">{one.line}:{one.column}</span> <span className="said-in-list">{one.message}</span>
+                  </button>
+                </li>
+              ))}
+              {placed.length > LISTED ? <li className="muted small">and {count(placed.length - LISTED)} more</li> : null}
+            </ul>
+          ) : null}
           {problem ? <ProblemBox problem={problem} /> : null}
           {checked?.graph ? <Tabs label="Seen as" current={tab} onChoose={setTab} tabs={[{ id: "problems", title: "Text" }, { id: "graph", title: "Graph" }]} /> : null}
           {checked?.graph && tab === "graph" ? (
@@ -97,7 +128,7 @@ export default function Check() {
           ) : text.trim() !== "" ? (
             <>
               {problems.some((one) => one.line === 0) ? problems.filter((one) => one.line === 0).map((one, at) => <p key={at} className="bad-text">{one.code}: {one.message}</p>) : null}
-              <Source text={text} remarks={problems.filter((one) => one.line > 0)} />
+              <Source text={text} remarks={placed} />
             </>
           ) : null}
         </div>
@@ -107,8 +138,18 @@ export default function Check() {
 }
 
 /** A text area with counted lines. */
-function Editor({ text, marked, onChange }: { text: string; marked: Set<number>; onChange(text: string): void }) {
+function Editor({ text, marked, onChange, jump }: { text: string; marked: Set<number>; onChange(text: string): void; jump: RefObject<((line: number, column: number) => void) | null> }) {
   const gutter = useRef<HTMLDivElement>(null);
+  const area = useRef<HTMLTextAreaElement>(null);
+  jump.current = (line, column) => {
+    const before = text.split("\n").slice(0, line - 1);
+    const start = before.reduce((sum, one) => sum + one.length + 1, 0);
+    // Columns count characters as people see them.
+    const at = start + Array.from(text.slice(start)).slice(0, column - 1).join("").length;
+    area.current?.focus();
+    area.current?.setSelectionRange(at, at);
+    if (area.current) area.current.scrollTop = Math.max(0, (line - 4) * LINE_HEIGHT);
+  };
   const lines = text.split("\n").length;
   const scroll = (event: UIEvent<HTMLTextAreaElement>) => {
     if (gutter.current) gutter.current.scrollTop = event.currentTarget.scrollTop;
@@ -121,6 +162,7 @@ function Editor({ text, marked, onChange }: { text: string; marked: Set<number>;
         ))}
       </div>
       <textarea
+        ref={area}
         aria-label="Definition"
         value={text}
         wrap="off"

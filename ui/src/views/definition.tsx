@@ -18,7 +18,8 @@ const TABS = [
   { id: "versions", title: "Versions" },
 ];
 
-export default function DefinitionView({ name, tab }: { name: string; tab: string }) {
+export default function DefinitionView({ name, tab: wanted }: { name: string; tab: string }) {
+  const tab = TABS.some((one) => one.id === wanted) ? wanted : "source";
   const { query } = usePlace();
   const version = query.get("version") ? Number(query.get("version")) : null;
   const definition = useLoad(`definition ${name} ${version ?? ""}`, (signal) => api.definition(name, version, signal));
@@ -66,7 +67,7 @@ export default function DefinitionView({ name, tab }: { name: string; tab: strin
       {problem ? <ProblemBox problem={problem} /> : null}
       {value.problems && value.problems.length > 0 ? <p className="warn-note">The file on disk has problems; this is the last version that had none.</p> : null}
       <Tabs label="Parts of the definition" tabs={TABS} current={tab} onChoose={choose} />
-      <div className="run-tab definition-tab">
+      <div className="run-tab definition-tab" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === "graph" ? (
           <PlanTab name={name} version={version} />
         ) : tab === "parameters" ? (

@@ -40,19 +40,18 @@ export default function Definitions() {
         <div className="panel table-wrap">
           <table className="table">
             <thead>
-              <tr><th>Name</th><th>Version</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
+              <tr><th>Name</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
             </thead>
             <tbody>
               {list.value.items.map((one) => (
                 <tr key={one.name}>
                   <td className="wrap">
-                    <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link>
+                    <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link> <span className="faint nowrap">v{one.version}</span>
                     {one.problems && one.problems.length > 0 ? (
                       <Link to={to(["definitions", one.name])} className="status tone-bad small problem-flag"><Mark status="failed" size={13} /> {one.problems.length === 1 ? "a problem on disk" : `${one.problems.length} problems on disk`}</Link>
                     ) : null}
                     {one.enabled ? null : <span className="tag">triggers off</span>}
                   </td>
-                  <td className="number">{one.version}</td>
                   <td className="wide-only"><span className="tag">{one.dialect}</span></td>
                   <td className="muted wide-only">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>
                   <td className="muted nowrap"><Ago at={one.registered_at} /></td>

@@ -4,15 +4,17 @@ import { useEffect, useState } from "react";
 import { api, type Json, type Loop, type Run } from "../api";
 import { useEvery, useLoad } from "../api/use";
 import { brief, count, many } from "../lib/format";
-import { reasonWords } from "../lib/loops";
+import { reasonWords, turnPath } from "../lib/loops";
+import { joinPath, pathParts } from "../lib/paths";
 import { Link, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
-import { money, tokens } from "../lib/usage";
+import { amount, money, tokens } from "../lib/usage";
 import { Icon } from "../parts/icons";
 import { Button, Pill, ProblemBox, Waiting } from "../parts/small";
 import { ProgressStrip } from "../parts/strip";
 import { useTold } from "./loop/told";
 import { TurnList } from "./loop/turns";
+import { WhyFailed } from "./loop/why";
 import { RestartDialog, RetryDialog } from "./run/actions";
 import { findStep } from "./run/side";
 
@@ -23,6 +25,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
   const run = useLoad(`run ${id}`, (signal) => api.run(id, signal));
   const loop = useLoad(`loop ${id} ${path}`, (signal) => findLoop(id, path, signal));
   const turns = loop.value ? (loop.value.live?.ended ?? loop.value.turns) : null;
+  const failed = loop.value ? (loop.value.live?.failed ?? loop.value.failed) : 0;
   const strip = useLoad(`strip ${id} ${path}`, (signal) => api.strip(id, path, window.innerWidth < 700 ? 90 : 240, signal));
   const open = loop.value !== null && !loop.value.reason && run.value !== null && !hasEnded(run.value.status);
   useEvery(open ? 2000 : null, () => {
@@ -62,7 +65,8 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
           onChoose={(at) => setQuery({ turn: at, failed: null })}
         />
       ) : null}
-      <TurnList id={id} path={path} failedOnly={failedOnly} start={turn === null ? null : Number(turn)} known={turns} told={told} onRestart={(iteration) => setRestart(`${path}[${iteration}]`)} />
+      <WhyFailed id={id} path={path} failed={failed} />
+      <TurnList id={id} path={path} failedOnly={failedOnly} start={turn === null ? null : Number(turn)} known={turns} failed={failed} live={open} told={told} onRestart={(chosen) => setRestart(turnPath(path, chosen))} />
       {retrying ? <RetryDialog id={id} onClose={() => setRetrying(false)} /> : null}
       {restart ? <RestartDialog id={id} from={restart} onClose={() => setRestart(null)} /> : null}
     </div>
@@ -86,17 +90,15 @@ export function justBefore(path: string): string {
 }
 
 function Crumbs({ id, path }: { id: string; path: string }) {
-  const parts = path.split(".");
+  const parts = pathParts(path);
   return (
     <>
       {parts.map((part, at) => {
-        const match = /^(.*)\[(\d+)\]$/.exec(part);
-        const before = parts.slice(0, at).join(".");
-        const here = before ? `${before}.${match?.[1] ?? part}` : (match?.[1] ?? part);
+        const loop = joinPath([...parts.slice(0, at), { name: part.name, turn: null }]);
         return (
           <span key={at} className="row">
             {at > 0 ? <Icon name="right" size={10} /> : null}
-            {match ? <Link to={to(["runs", id, "loop"], { path: here, turn: match[2] })}>{part}</Link> : <strong>{part}</strong>}
+            {part.turn === null ? <strong>{part.name}</strong> : <Link to={to(["runs", id, "loop"], { path: loop, turn: part.turn })}>{joinPath([part])}</Link>}
           </span>
         );
       })}
@@ -117,7 +119,7 @@ function Summary({ loop, run, status, onRetry }: { loop: Loop; run: Run | null; 
         {loop.kind ? <span className="tag">{loop.kind}</span> : null}
         <Pill status={status} />
         <span className="grow" />
-        {run && hasEnded(run.status) && run.status !== "succeeded" ? (
+        {run && hasEnded(run.status) && (run.status !== "succeeded" || failed > 0) ? (
           <Button icon="retry" look="primary" onClick={onRetry}>
             Retry failed
           </Button>
@@ -142,7 +144,7 @@ function Summary({ loop, run, status, onRetry }: { loop: Loop; run: Run | null; 
         {cost !== null ? (
           <div>
             <dt>Cost</dt>
-            <dd className="number">${cost.toFixed(cost < 1 ? 4 : 2)}</dd>
+            <dd className="number">{amount(cost)}</dd>
           </div>
         ) : null}
         {used !== null ? (

@@ -3,19 +3,19 @@
 import { lazy, useCallback, useEffect, useState } from "react";
 import { api, type Event, type GraphNode, type Run, type RunSummary } from "../api";
 import { useFollow, useLoad, useThrottled } from "../api/use";
-import { count } from "../lib/format";
+import { count, words } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { loopOf } from "../lib/paths";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
 import { hasEnded } from "../lib/status";
-import { money, tokens } from "../lib/usage";
-import { Icon } from "../parts/icons";
+import { amount, money, tokens } from "../lib/usage";
 import { Ago, Copy, Pill, ProblemBox, Status, Tabs, Took, Waiting } from "../parts/small";
 import { RestartDialog, RunActions } from "./run/actions";
 import { RunData } from "./run/data";
 import { RunDefinition } from "./run/definition";
 import { RunEvents } from "./run/events";
 import { newestSeq } from "./run/newest";
+import { Now } from "./run/now";
 import { RunJournal } from "./run/journal";
 import { StepPanel, type ChosenStep } from "./run/side";
 import { Timeline } from "./run/timeline";
@@ -35,7 +35,8 @@ const TABS = [
 
 const LoopsTab = lazy(() => import("./run/loops"));
 
-export default function RunView({ id, tab }: { id: string; tab: string }) {
+export default function RunView({ id, tab: wanted }: { id: string; tab: string }) {
+  const tab = TABS.some((one) => one.id === wanted) ? wanted : "graph";
   const { query } = usePlace();
   const run = useLoad(`run ${id}`, (signal) => api.run(id, signal));
   const [round, setRound] = useState(0);
@@ -48,7 +49,7 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
   const link = usePulse(id, run.value, soon);
   const choose = (next: string) => navigate(to(["runs", id, next], {}), true);
   useKeys(Object.fromEntries(TABS.map((one, at) => [String(at + 1), () => choose(one.id)])));
-  const title = run.value?.definition;
+  const title = run.value ? `${words(run.value.status)}: ${run.value.definition}` : null;
   useEffect(() => {
     if (title) document.title = `${title} · Windlass`;
   }, [title]);
@@ -72,10 +73,11 @@ export default function RunView({ id, tab }: { id: string; tab: string }) {
   const value = run.value;
   return (
     <div className="page fills run-page">
+      {run.problem && run.problem.status !== 0 ? <ProblemBox problem={run.problem} onRetry={run.reload} /> : null}
       <Head run={value} link={link} onChanged={refresh} />
       <Tabs label="Parts of the run" tabs={TABS} current={tab} onChoose={choose} />
       <div className="run-body">
-        <div className="run-tab" role="tabpanel">
+        <div className="run-tab" role="tabpanel" id="tabpanel" aria-labelledby={`tab-${tab}`}>
           {tab === "graph" ? (
             <GraphTab
               id={id}
@@ -142,7 +144,7 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
             <Link to={to(["definitions", run.definition])}>{run.definition}</Link>
             {run.version ? <Link to={to(["definitions", run.definition], { version: run.version })} className="version">v{run.version}</Link> : null}
           </h1>
-          <Pill status={run.status} />
+          <span role="status"><Pill status={run.status} /></span>
           {hasEnded(run.status) ? null : <Live link={link} />}
         </div>
         <div className="run-facts">
@@ -183,7 +185,7 @@ function Head({ run, link, onChanged }: { run: Run; link: string; onChanged(): v
       </div>
       <RunActions run={run} onChanged={onChanged} />
       {run.error ? <RunErrorBox run={run} /> : null}
-      <Waits run={run} />
+      <Now run={run} />
     </header>
   );
 }
@@ -201,7 +203,7 @@ function UsageLine({ run }: { run: Run }) {
   const usage = run.usage;
   if (!usage || typeof usage !== "object") return null;
   const [used, cost] = [tokens(usage), money(usage)];
-  const said = [used ? `${count(used)} tokens` : "", cost ? `$${cost.toFixed(cost < 1 ? 4 : 2)}` : ""].filter(Boolean);
+  const said = [used ? `${count(used)} tokens` : "", cost ? `cost ${amount(cost)}` : ""].filter(Boolean);
   if (said.length === 0) return null;
   return <span title={JSON.stringify(usage)}>{said.join(" · ")}</span>;
 }
@@ -236,29 +238,6 @@ function RunErrorBox({ run }: { run: Run }) {
         </p>
       </div>
       {restarting && error.path ? <RestartDialog id={run.run} from={error.path} onClose={() => setRestarting(false)} /> : null}
-    </div>
-  );
-}
-
-function Waits({ run }: { run: Run }) {
-  const waits = hasEnded(run.status) ? [] : (run.waits ?? []);
-  if (waits.length === 0) return null;
-  return (
-    <div className="waits">
-      <Icon name="bell" />
-      <span>
-        waits for{" "}
-        {waits.slice(0, 4).map((wait, at) => (
-          <span key={at}>
-            {at > 0 ? ", " : ""}
-            <code>{wait.name || wait.kind || "something"}</code>
-            {wait.path && wait.path !== wait.name ? <span className="faint"> at {wait.path}</span> : null}
-            {typeof wait.until === "string" ? <> until <Ago at={wait.until} /></> : null}
-            {wait.form ? <> · <Link to={to(["approvals"], { run: run.run })}>answer it</Link></> : null}
-          </span>
-        ))}
-        {waits.length > 4 ? ` and ${count(waits.length - 4)} more` : ""}
-      </span>
     </div>
   );
 }

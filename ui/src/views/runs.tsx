@@ -22,6 +22,19 @@ interface Filter {
   search: string;
   children: boolean;
   parent: string;
+  /** One of SPANS. */
+  since: string;
+}
+
+const SPANS: { id: string; said: string; ms: number }[] = [
+  { id: "1h", said: "Last hour", ms: 3_600_000 },
+  { id: "24h", said: "Last 24 hours", ms: 86_400_000 },
+  { id: "7d", said: "Last 7 days", ms: 604_800_000 },
+];
+
+function sinceOf(id: string): string | null {
+  const span = SPANS.find((one) => one.id === id);
+  return span ? new Date(Date.now() - span.ms).toISOString() : null;
 }
 
 export function Runs() {
@@ -32,6 +45,7 @@ export function Runs() {
     search: query.get("search") ?? "",
     children: query.get("children") === "true",
     parent: query.get("parent") ?? "",
+    since: query.get("since") ?? "",
   };
   const [starting, setStarting] = useState(query.get("start") !== null);
   const [typed, setTyped] = useState(filter.search);
@@ -43,7 +57,7 @@ export function Runs() {
   }, [typed]);
   useKeys({ n: () => setStarting(true) });
   const names = definitions.value?.items.map((one) => one.name) ?? [];
-  const filtered = filter.status !== "" || filter.definition !== "" || filter.search !== "" || filter.parent !== "";
+  const filtered = filter.status !== "" || filter.definition !== "" || filter.search !== "" || filter.parent !== "" || filter.since !== "";
   return (
     <div className="page fills">
       <PageHead title="Runs">
@@ -61,6 +75,15 @@ export function Runs() {
             {filter.definition && !names.includes(filter.definition) ? <option>{filter.definition}</option> : null}
             {names.map((name) => (
               <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label className="filter-select narrow-select">
+          <span className="unseen">Started</span>
+          <select value={filter.since} onChange={(event) => setQuery({ since: event.target.value })}>
+            <option value="">Any time</option>
+            {SPANS.map(({ id, said }) => (
+              <option key={id} value={id}>{said}</option>
             ))}
           </select>
         </label>
@@ -100,7 +123,7 @@ export function Live({ link }: { link: string }) {
   const open = link === "open";
   const said = open ? "Live" : link === "ended" ? "Ended" : link === "resting" ? "Resting" : link === "broken" ? "Reconnecting" : "Connecting";
   return (
-    <span className={`live ${open ? "tone-good" : "tone-calm"}`} title={open ? "What happens is shown at once" : "No connection to the stream at the moment"}>
+    <span role="status" className={`live ${open ? "tone-good" : "tone-calm"}`} title={open ? "What happens is shown at once" : "No connection to the stream at the moment"}>
       <i /> {said}
     </span>
   );
@@ -152,7 +175,7 @@ function useRuns(filter: Filter): RunList {
   const key = JSON.stringify(filter);
   const ask = useMemo(() => {
     const wanted = JSON.parse(key) as Filter;
-    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, parent: wanted.parent, limit: PAGE };
+    return { status: wanted.status, definition: wanted.definition, search: wanted.search, children: wanted.children || null, parent: wanted.parent, since: sinceOf(wanted.since), limit: PAGE };
   }, [key]);
   useEffect(() => {
     const abort = new AbortController();
@@ -255,45 +278,44 @@ function RunTable({ items, more, onMore }: { items: RunSummary[]; more: boolean;
     },
   });
   return (
-    <div className="run-list panel" role="table" aria-label="Runs" aria-rowcount={items.length}>
-      <div className="run-row head" role="row">
-        <span role="columnheader">Status</span>
-        <span role="columnheader">Definition</span>
-        <span role="columnheader" className="wide-only">Run</span>
-        <span role="columnheader">Started</span>
-        <span role="columnheader">Took</span>
+    <div className="run-list panel">
+      <div className="run-row head" aria-hidden="true">
+        <span>Status</span>
+        <span>Definition</span>
+        <span className="wide-only">Run</span>
+        <span>Started</span>
+        <span>Took</span>
       </div>
       <div className="run-rows" ref={box}>
-        <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+        <div role="list" aria-label="Runs" style={{ height: rows.getTotalSize(), position: "relative" }}>
           {visible.map((row) => {
             const run = items[row.index];
             if (!run) return null;
             return (
-              <Link
-                key={run.run}
-                role="row"
-                data-row={row.index}
-                to={to(["runs", run.run])}
-                className={row.index === chosen ? "run-row chosen" : "run-row"}
-                style={{ position: "absolute", insetInline: 0, height: ROW, transform: `translateY(${row.start}px)` }}
-                onFocus={() => setChosen(row.index)}
-              >
-                <span role="cell">
-                  <Status status={run.status} />
-                </span>
-                <span role="cell" className="cut">
-                  <span className="strong">{run.definition}</span>
-                  {run.version ? <span className="faint"> v{run.version}</span> : null}
-                  {run.error ? <span className="bad-text"> {brief(run.error.path ? `${run.error.path}: ${run.error.message}` : run.error.message, 160)}</span> : null}
-                </span>
-                <span role="cell" className="mono small muted cut wide-only">{run.run}</span>
-                <span role="cell" className="muted">
-                  <Ago at={run.created_at} />
-                </span>
-                <span role="cell" className="muted">
-                  <Took status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
-                </span>
-              </Link>
+              <div key={run.run} role="listitem" aria-posinset={row.index + 1} aria-setsize={more ? -1 : items.length} className="run-place" style={{ height: ROW, transform: `translateY(${row.start}px)` }}>
+                <Link
+                  data-row={row.index}
+                  to={to(["runs", run.run])}
+                  className={row.index === chosen ? "run-row chosen" : "run-row"}
+                  onFocus={() => setChosen(row.index)}
+                >
+                  <span>
+                    <Status status={run.status} />
+                  </span>
+                  <span className="cut">
+                    <span className="strong">{run.definition}</span>
+                    {run.version ? <span className="faint"> v{run.version}</span> : null}
+                    {run.error ? <span className={tone(run.status) === "bad" ? "bad-text" : "muted"}> {brief(run.error.path ? `${run.error.path}: ${run.error.message}` : run.error.message, 160)}</span> : null}
+                  </span>
+                  <span className="mono small muted cut wide-only">{run.run}</span>
+                  <span className="muted">
+                    <Ago at={run.created_at} />
+                  </span>
+                  <span className="muted">
+                    <Took status={run.status} startedAt={run.created_at} ms={run.duration_ms} />
+                  </span>
+                </Link>
+              </div>
             );
           })}
         </div>

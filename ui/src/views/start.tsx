@@ -1,7 +1,7 @@
 // A run is started: a form from the definition's parameters, or raw JSON.
 
 import { useEffect, useRef, useState } from "react";
-import { api, asProblem, newKey, type DefinitionSummary, type Json, type Parameter, type Problem } from "../api";
+import { api, asProblem, newKey, type Started, type DefinitionSummary, type Json, type Parameter, type Problem } from "../api";
 import { useLoad } from "../api/use";
 import { navigate, to } from "../lib/router";
 import { Button, Dialog, Field, ProblemBox, Tabs, Waiting } from "../parts/small";
@@ -24,6 +24,7 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
   const [raw, setRaw] = useState("{}");
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const [done, setDone] = useState<Started | null>(null);
   const key = useRef(newKey());
   const parameters = known.value?.parameters ?? [];
   const start = async () => {
@@ -38,6 +39,10 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
     setBusy(true);
     try {
       const started = await api.start({ definition: name, ...(version ? { version } : {}), input }, key.current);
+      if (started.warnings && started.warnings.length > 0) {
+        setDone(started);
+        return;
+      }
       onClose();
       navigate(to(["runs", started.run]));
     } catch (error) {
@@ -57,6 +62,25 @@ export function StartRun({ names, initial = "", version = null, onClose }: Start
     }
     setMode(next);
   };
+  if (done) {
+    return (
+      <Dialog title="It has begun" onClose={onClose}>
+        <div className="warn-note stack tight" role="status">
+          <strong>Some of what you gave is never read:</strong>
+          {(done.warnings ?? []).map((one, at) => (
+            <div key={at}>
+              <p>{one.message}</p>
+              {one.hint ? <p className="hint">{one.hint}</p> : null}
+            </div>
+          ))}
+        </div>
+        <footer>
+          <Button onClick={onClose}>Stay here</Button>
+          <Button look="primary" icon="play" autoFocus onClick={() => { onClose(); navigate(to(["runs", done.run])); }}>Open the run</Button>
+        </footer>
+      </Dialog>
+    );
+  }
   return (
     <Dialog title={version ? `Start a run of ${name} v${version}` : "Start a run"} onClose={onClose}>
       <form

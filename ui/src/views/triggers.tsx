@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { api, asProblem, type Json, type Problem, type Trigger } from "../api";
 import { useEvery, useLoad } from "../api/use";
-import { brief } from "../lib/format";
+import { brief, count } from "../lib/format";
 import { useKeys } from "../lib/keys";
 import { Link, to } from "../lib/router";
 import { Ago, Button, DeedDialog, Empty, Field, PageHead, ProblemBox, Search, Waiting } from "../parts/small";
@@ -60,6 +60,8 @@ export default function Triggers() {
                     {one.trigger}
                     {one.url ? <Address url={one.url} /> : null}
                     {one.schedule ? <p className="mono small muted wrap">{scheduleText(one.schedule)}</p> : null}
+                    {one.skipped ? <p className="small muted wrap">started nothing{one.skipped_at ? <> <Ago at={one.skipped_at} /></> : null}: {one.skipped}</p> : null}
+                    {one.under_way || one.waiting ? <p className="small muted">{[one.under_way ? `${count(one.under_way)} under way` : "", one.waiting ? `${count(one.waiting)} wait for their turn` : ""].filter(Boolean).join(", ")}</p> : null}
                     {one.last_error ? <p className="bad-text small wrap">{errorText(one.last_error)}</p> : null}
                   </td>
                   <td data-label="Kind"><span className="tag">{one.kind}</span>{one.proof ? <p className="small muted">{one.proof === "nothing" ? "anybody may call it" : `by ${one.proof}${one.scheme ? ` (${one.scheme})` : ""}`}</p> : null}{one.catch_up ? <p className="small muted">missed: {one.catch_up}</p> : null}</td>

@@ -1,9 +1,10 @@
+import { useState } from "react";
 import { api, type Worker } from "../api";
 import { useEvery, useLoad } from "../api/use";
 import { count, many, words } from "../lib/format";
 import { Link, to } from "../lib/router";
 import { tone } from "../lib/status";
-import { Ago, Empty, PageHead, ProblemBox, Waiting } from "../parts/small";
+import { Ago, Button, DeedDialog, Empty, PageHead, ProblemBox, Waiting } from "../parts/small";
 
 export default function Workers() {
   const list = useLoad("workers", (signal) => api.workers(signal));
@@ -30,7 +31,7 @@ export default function Workers() {
           <p>The server does what it is allowed to do itself. <code>windlass worker --server …</code> on another machine adds one.</p>
         </Empty>
       ) : (
-        list.value.items.map((one) => <WorkerBox key={one.worker} worker={one} />)
+        list.value.items.map((one) => <WorkerBox key={one.worker} worker={one} onChanged={list.reload} />)
       )}
     </div>
   );
@@ -41,20 +42,38 @@ export function labels(given: Record<string, string> | string[] | undefined): st
   return Array.isArray(given) ? given : Object.entries(given).map(([key, value]) => `${key}=${value}`);
 }
 
-function WorkerBox({ worker }: { worker: Worker }) {
+function WorkerBox({ worker, onChanged }: { worker: Worker; onChanged(): void }) {
+  const [draining, setDraining] = useState(false);
   const held = worker.held ?? [];
   const shown = worker.state === "active" ? "good" : tone(worker.state);
   return (
-    <section className="panel">
+    <section className="panel" aria-label={`Worker ${worker.name || worker.worker}`}>
       <header className="wraps">
         <div className="row wraps">
           <h2 className="wrap">{worker.name || worker.worker}</h2>
           <span className={`status tone-${shown}`}>{words(worker.state)}</span>
           {worker.tools.map((tool) => <span key={tool} className="tag">{tool}</span>)}
           {labels(worker.labels).map((label) => <span key={label} className="tag outline">{label}</span>)}
+          {worker.only_labelled ? <span className="small muted">only tasks with labels</span> : null}
         </div>
-        <span className="muted small nowrap">{count(held.length)} of {count(worker.slots)} slots · seen <Ago at={worker.seen_at} /></span>
+        <div className="row wraps">
+          <span className="muted small">{count(held.length)} of {count(worker.slots)} slots · seen <Ago at={worker.seen_at} />{worker.token ? ` · token ${worker.token}` : ""}</span>
+          {worker.state === "active" ? <Button className="small" onClick={() => setDraining(true)}>Drain</Button> : null}
+        </div>
       </header>
+      {draining ? (
+        <DeedDialog
+          title={`Drain ${worker.name || worker.worker}?`}
+          verb="Drain it"
+          onClose={() => setDraining(false)}
+          deed={async () => {
+            await api.drain(worker.worker);
+            onChanged();
+          }}
+        >
+          <p className="muted">It takes no more tasks, does what it has, and ends. Nothing is lost. To have it again, start it again on its machine.</p>
+        </DeedDialog>
+      ) : null}
       {held.length === 0 ? (
         <p className="panel-body muted">Holds nothing now.</p>
       ) : (

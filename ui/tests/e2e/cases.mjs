@@ -1,12 +1,15 @@
 // What a person does with the page. Adding a case is adding an entry.
 
 import { equal, holds, until } from "./harness.mjs";
+import { hardToReach, hardToRead } from "./looks.mjs";
 import { DEFINITIONS, HOSTILE } from "./seeds.mjs";
 
 const row = (page, text) => page.locator("a.run-row", { hasText: text }).first();
 const tab = (page, name) => page.getByRole("tab", { name, exact: true });
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 const link = (page, name) => page.getByRole("link", { name, exact: true });
+
+const views = (ended) => ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/loops`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
 
 export const CASES = {
   async "signing in: the form, a wrong token, the right one"({ fresh, server }) {
@@ -53,7 +56,7 @@ export const CASES = {
     await open("/runs?definition=signalled");
     await page.getByText("Live").waitFor();
     const waiting = page.locator(".chips").getByRole("button", { name: "waiting" });
-    const number = async () => Number(((await waiting.locator(".number").count()) && (await waiting.locator(".number").textContent())) || 0);
+    const number = async () => Number((await waiting.locator(".number").allTextContents())[0] ?? 0);
     const before = await number();
     const began = Date.now();
     const run = await start("signalled");
@@ -234,6 +237,48 @@ export const CASES = {
     await page.locator(".run-facts", { hasText: "restarts" }).waitFor();
   },
 
+  async "a loop: why turns failed, what the turn was for, where that stands, and how it differs"({ page, open, ended }) {
+    await open(`/runs/${ended.flaky}/loop?path=numbers`);
+    await page.locator(".why", { hasText: "2 ×" }).getByRole("link").click();
+    const turn = page.locator(".turn-more");
+    await turn.locator(".turn-facts", { hasText: "Item" }).getByText("x", { exact: true }).waitFor();
+    await turn.locator("details[open]", { hasText: "read" }).waitFor();
+    await button(turn, "Compare with one that went well").click();
+    await turn.locator(".compared tr", { hasText: "item" }).getByText('"x"').waitFor();
+    await turn.locator(".compared tr.telling", { hasText: "read.status" }).getByText("stands out").waitFor();
+    await turn.getByRole("link", { name: /line \d+/ }).click();
+    await page.locator(".code-view li.marked", { hasText: '"read"' }).waitFor();
+    await page.getByText("Marked is what went wrong in").waitFor();
+  },
+
+  async "a loop of agents: verdicts, steps and cost of each turn, and a restart from one"({ page, open, ended }) {
+    await open(`/runs/${ended.drafts}/loop?path=cycle`);
+    await page.locator(".figures", { hasText: "Tokens" }).getByText("3\u2009250").waitFor();
+    await page.locator("button.turn-row", { hasText: "It has no end." }).getByText(/^0\.00\d/).waitFor();
+    await page.locator("button.turn-row", { hasText: "It has no end." }).click();
+    const turn = page.locator(".turn-more");
+    await turn.locator("summary", { hasText: "write" }).click();
+    await turn.locator(".json-box", { hasText: "A draft." }).first().waitFor();
+    await button(page, "Restart from this turn").click();
+    await button(page.getByRole("dialog"), "Restart").click();
+    await until("the new run", async () => !page.url().includes(ended.drafts));
+    await page.locator(".run-facts", { hasText: "restarts" }).waitFor();
+  },
+
+  async "a run that no worker takes says so, and what it does; a worker is drained"({ page, open, start, api }) {
+    const run = await start("pressed");
+    await open(`/runs/${run}`);
+    await page.locator(".waits", { hasText: "waits for a worker" }).getByText("python").waitFor();
+    await page.locator(".doing").getByRole("link", { name: "press" }).waitFor();
+    await api("POST", "/worker/lease", { worker: "w-1", name: "press room", tools: ["shell"], slots: 2, wait_ms: 0 });
+    await link(page, "the workers there are").click();
+    const worker = page.locator("section.panel", { hasText: "press room" });
+    await button(worker, "Drain").click();
+    await button(page.getByRole("dialog"), "Drain it").click();
+    await worker.getByText("draining").waitFor();
+    await api("POST", `/runs/${run}/cancel`, {});
+  },
+
   async "a step of one turn among very many shows what came out, and its events alone"({ page, open, ended }) {
     const step = (turn) => `/runs/${ended.many}/timeline?step=${encodeURIComponent(`count[${turn}].add`)}`;
     const side = page.locator(".side");
@@ -379,6 +424,21 @@ export const CASES = {
     await page.locator("h1", { hasText: "typed" }).waitFor();
   },
 
+  async "a sample of each dialect is valid; a problem leads into the text"({ page, open }) {
+    for (const dialect of ["Loom", "NoETL", "zenflow"]) {
+      await open("/check");
+      await page.getByLabel("Definition").fill("");
+      await page.locator(".samples").getByRole("button", { name: dialect }).click();
+      await page.getByText(`It is valid, ${dialect.toLowerCase()}`).waitFor();
+    }
+    await page.getByLabel("Definition").fill(DEFINITIONS.rows.replace("greaterOrEquals", "greaterOrEqual"));
+    await page.locator(".said", { hasText: "did you mean" }).waitFor();
+    await page.locator(".found").getByRole("button").first().click();
+    const line = await page.getByLabel("Definition").evaluate((area) => area.value.slice(0, area.selectionStart).split("\n").length);
+    holds(DEFINITIONS.rows.split("\n")[line - 1].includes("greaterOrEquals"), `line ${line}`);
+    await page.getByLabel("Definition").fill("");
+  },
+
   async "an approval: the form, what is wrong by field, and the answer"({ page, open, start }) {
     const run = await start("payment");
     await open(`/approvals?run=${run}`);
@@ -435,10 +495,45 @@ export const CASES = {
     holds((await ground()) !== dark, "it is kept");
   },
 
+  async "every view can be read and reached, in light and in dark"({ page, open, ended }) {
+    for (const theme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: theme });
+      for (const view of [...views(ended), `/runs/${ended.flaky}/loop?path=numbers&turn=2`]) {
+        await open(view);
+        await page.locator("h1").first().waitFor();
+        await until(`${view} is there`, async () => (await page.locator(".skeleton").count()) === 0);
+        for (const look of [hardToReach, hardToRead]) {
+          const found = await page.evaluate(look);
+          holds(found.length === 0, `${view} in ${theme}: ${found.join("; ")}`);
+        }
+      }
+    }
+  },
+
+  async "the keyboard gets past the navigation, and follows into a view"({ page, open }) {
+    await open("/runs");
+    await page.locator("a.run-row").first().waitFor();
+    await page.keyboard.press("Tab");
+    equal(await page.evaluate(() => document.activeElement?.textContent), "To the content", "the first stop");
+    await page.keyboard.press("Enter");
+    equal(await page.evaluate(() => document.activeElement?.id), "main", "past the navigation");
+    await button(page, "Start a run").focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog", { name: "Start a run" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.locator(".run-head").waitFor();
+    equal(await page.evaluate(() => document.activeElement?.id), "main", "in the view that was opened");
+    await page.getByRole("tab").first().focus();
+    await page.keyboard.press("End");
+    await until("the last tab", async () => page.url().endsWith("/journal"));
+  },
+
   async "360 pixels are enough for every view"({ page, open, ended }) {
     await page.setViewportSize({ width: 360, height: 740 });
-    const views = ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
-    for (const view of views) {
+    for (const view of [...views(ended), `/runs/${ended.flaky}/loop?path=numbers&turn=2`]) {
       await open(view);
       await page.locator(".page").first().waitFor();
       const width = await page.evaluate(() => Math.max(document.documentElement.scrollWidth, document.querySelector(".main")?.scrollWidth ?? 0));
@@ -452,7 +547,9 @@ export const CASES = {
     await page.getByText("Live").waitFor();
     await page.context().setOffline(true);
     const run = await start("signalled");
+    await page.getByText("The server does not answer").waitFor({ timeout: 20_000 });
     await page.context().setOffline(false);
     await page.locator(`a.run-row[href$="${run}"]`).waitFor({ timeout: 20_000 });
+    await page.getByText("The server does not answer").waitFor({ state: "detached" });
   },
 };

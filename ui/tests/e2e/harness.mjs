@@ -1,13 +1,14 @@
 // The real program, a real browser, and little else.
 
 import { spawn } from "node:child_process";
-import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request as ask } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, resolve as resolvePath } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { SCRIPT } from "./seeds.mjs";
 
 const PLACES = [process.env.WINDLASS_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
@@ -15,9 +16,16 @@ const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", 
 /** Loops of the tests are longer than what is usual, and all their turns are kept. */
 const LIMITS = { WINDLASS_LOOP_TURNS_MAX: "100000", WINDLASS_HISTORY_NEWEST_TURNS: "100000", WINDLASS_TEST_HOOK: "of the tests" };
 
+/** Agents are answered by a script, which costs something. */
+const FILES = {
+  "windlass.toml": '[model]\nmodel = "scripted:script.yaml"\n\n[prices.scripted]\ninput = 3.0\noutput = 15.0\n',
+  "script.yaml": SCRIPT,
+};
+
 /** Starts the program on a free port, in a folder of its own. */
 export async function startServer(program, more = []) {
   const folder = mkdtempSync(join(tmpdir(), "windlass-page-"));
+  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(folder, name), text);
   const child = spawn(program, ["serve", "--bind", "127.0.0.1:0", "--json", "--store", join(folder, "store"), ...more], { cwd: folder, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...LIMITS } });
   let errors = "";
   child.stderr.on("data", (piece) => (errors += piece));

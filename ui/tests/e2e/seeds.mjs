@@ -57,6 +57,34 @@ export const DEFINITIONS = {
     sum: { type: "Compose", inputs: "done", runAfter: { numbers: ["Succeeded"] } },
   }),
 
+  // Agents, and turns that are written with dots.
+  drafts: `name: drafts
+agents:
+  writer: { description: "Writes." }
+  judge:
+    description: "Decides."
+    resultSchema:
+      type: object
+      required: [done]
+      properties: { done: { type: boolean }, reason: { type: string } }
+steps:
+  - id: cycle
+    loop:
+      maxIterations: 5
+      untilAgent: judge
+      steps:
+        - { id: write, agent: writer, instructions: "Write." }
+`,
+
+  // A server does not run programs by itself: it waits for a worker.
+  pressed: `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: pressed }
+workflow:
+  - step: press
+    tool: { kind: python, args: {}, code: "return 1" }
+`,
+
   signalled: plain("signalled", { paid: { type: "wait", inputs: { signal: { name: "paid" } } } }),
 
   called: plain("called", { keep: { type: "Compose", inputs: "called" } }, { triggers: { call: { type: "request" } } }),
@@ -82,5 +110,16 @@ export const DEFINITIONS = {
     },
   }),
 };
+
+/** What models say to the agents of `drafts`. */
+export const SCRIPT = `model:
+  - { when: { step: "cycle.*.write" }, reply: "A draft.", usage: { inputTokens: 1000, outputTokens: 200 } }
+  - when: { step: "cycle.0.judge" }
+    calls: [{ name: submit_result, arguments: { done: false, reason: "It has no end." } }]
+    usage: { inputTokens: 400, outputTokens: 25 }
+  - when: { step: "cycle.1.judge" }
+    calls: [{ name: submit_result, arguments: { done: true, reason: "It is good." } }]
+    usage: { inputTokens: 400, outputTokens: 25 }
+`;
 
 export { HOSTILE };

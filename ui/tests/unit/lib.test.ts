@@ -4,7 +4,7 @@ import { language, pieces, spotted } from "../../src/lib/highlight";
 import { joinPath, loopOf, pathParts, placeOf, within } from "../../src/lib/paths";
 import { place as placeOfAddress, to } from "../../src/lib/router";
 import { panned, ticks, zoomed } from "../../src/lib/timeline";
-import { money, tokens } from "../../src/lib/usage";
+import { amount, money, tokens } from "../../src/lib/usage";
 import { reference } from "../../src/parts/json";
 import { isMany, outermostLoop, stands } from "../../src/lib/loops";
 import { justBefore, loopStatus } from "../../src/views/loop";
@@ -51,13 +51,14 @@ describe("paths of a run", () => {
       { name: "inner", turn: 17 },
       { name: "step", turn: null },
     ]);
-    for (const path of ["", "a", "a[0]", "a[1].b[2].c"]) expect(joinPath(pathParts(path))).toBe(path);
+    for (const path of ["", "a", "a[0]", "a[1].b[2].c", "cycle.0.review", "a.1.b[2].c"]) expect(joinPath(pathParts(path))).toBe(path);
     expect(placeOf("a[1].b[2].c")).toBe("a.b.c");
   });
   it("know the loop they are a turn of", () => {
     expect(loopOf("a[1].b[2].c")).toEqual({ loop: "a[1].b", turn: 2 });
     expect(loopOf("a[1]")).toEqual({ loop: "a", turn: 1 });
     expect(loopOf("a.b")).toBeNull();
+    expect(loopOf("a.1.b.2.c")).toEqual({ loop: "a.1.b", turn: 2 });
   });
   it("know what is in them", () => {
     expect(within("sync[3].fetch", "sync")).toBe(true);
@@ -69,6 +70,8 @@ describe("paths of a run", () => {
     expect(stands("rows[].keep")("rows[12].keep")).toBe(true);
     expect(stands("rows[].keep")("rows[12].keeper")).toBe(false);
     expect(stands("rows[]")("rows[1].keep")).toBe(true);
+    expect(stands("cycle[].write")("cycle.0.write")).toBe(true);
+    expect(stands("cycle[].write")("cycle.write")).toBe(false);
   });
   it("have one right before them", () => {
     for (const path of ["sync", "a[1].b", "x"]) {
@@ -128,9 +131,11 @@ describe("the timeline", () => {
 
 describe("usage", () => {
   it("is found by its counters' names", () => {
-    expect(money({ cost_usd: 0.5, input_tokens: 3 })).toBe(0.5);
-    expect(money({ usd: "0.25" })).toBe(0.25);
-    expect(money({ micro_usd: 1500 })).toBeCloseTo(0.0015);
+    // As docs/models.md has the counters.
+    const usage = { inputTokens: 1000, outputTokens: 200, totalTokens: 1200, tokens: 1200, money: 6000 };
+    expect(money(usage)).toBeCloseTo(0.006);
+    expect(tokens(usage)).toBe(1200);
+    expect([0, 0.006, 0.0000081, 0.25, 12.5, 1234.5].map(amount)).toEqual(["0", "0.006", "0.000008", "0.25", "12.50", "1\u2009234.50"]);
     expect(money({ calls: 3 })).toBeNull();
     expect(tokens({ input_tokens: 3, output_tokens: 4, cached_tokens: 2 })).toBe(7);
     expect(tokens({ tokens: 9, input_tokens: 3 })).toBe(9);
@@ -170,7 +175,7 @@ describe("large values", () => {
 
 describe("the list of runs", () => {
   const run = (number: number, status = "running") => ({ run: `r${number}`, number, definition: "d", dialect: "loom", status, created_at: "", changed_at: "", duration_ms: 0 });
-  const all = { status: "", definition: "", search: "", children: false, parent: "" };
+  const all = { status: "", definition: "", search: "", children: false, parent: "", since: "" };
   it("puts a new run where its number belongs", () => {
     expect(placed([run(3), run(1)], run(2), all).map((one) => one.number)).toEqual([3, 2, 1]);
     expect(placed([run(3), run(1)], run(4), all).map((one) => one.number)).toEqual([4, 3, 1]);

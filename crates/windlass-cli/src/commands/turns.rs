@@ -101,14 +101,24 @@ fn known(store: &dyn Store, run: &str, path: &str) -> Result<(), Failure> {
 }
 
 fn show(turns: &[TurnRecord]) -> String {
-    let head = ["TURN", "STATUS", "TOOK", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
+    // Only loops over items have any.
+    let items = turns.iter().any(|turn| turn.item.is_some());
+    let mut head = ["TURN", "STATUS", "TOOK", "CONDITION", "RESULT"].map(str::to_owned).to_vec();
+    if items {
+        head.insert(3, "ITEM".to_owned());
+    }
     let line = |turn: &TurnRecord| {
         let result = turn.error.as_ref().map_or_else(
             || text::short(&turn.result, 100),
             |error| format!("[{}] {}", error.code, text::cut(&text::one_line(&error.message), 100)),
         );
         let condition = turn.condition.map(|met| met.to_string()).unwrap_or_default();
-        vec![turn.index.to_string(), turn.status.as_str().to_owned(), text::span(turn.duration), condition, result]
+        let mut line =
+            vec![turn.index.to_string(), turn.status.as_str().to_owned(), text::span(turn.duration), condition, result];
+        if items {
+            line.insert(3, turn.item.as_ref().map(|item| text::short(item, 40)).unwrap_or_default());
+        }
+        line
     };
     let table = text::table(&std::iter::once(head).chain(turns.iter().map(line)).collect::<Vec<_>>());
     // It is kept with the turn that ended last, which need not be the last of the list.

@@ -242,5 +242,8 @@ pub fn turn_value(run: &str, turn: &TurnRecord) -> Value {
     if let Some(reason) = turn.reason {
         map.insert("reason", reason.as_str());
     }
+    if let Some(item) = &turn.item {
+        map.insert("item", item.clone());
+    }
     Value::map(map)
 }

@@ -78,10 +78,9 @@ fn is_inside(path: &str, place: &str) -> bool {
     let mut rest = path;
     for (at, part) in place.split("[]").enumerate() {
         if at > 0 {
-            let turn = rest.strip_prefix('[').and_then(|inner| inner.split_once(']'));
-            match turn {
-                Some((number, after)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest = after,
-                _ => return false,
+            match after_turn(rest) {
+                Some(after) => rest = after,
+                None => return false,
             }
         }
         match rest.strip_prefix(part) {
@@ -90,6 +89,17 @@ fn is_inside(path: &str, place: &str) -> bool {
         }
     }
     rest.is_empty() || rest.starts_with(['.', '['])
+}
+
+/// What follows `[3]`, or `.3` where a dialect writes turns with dots.
+fn after_turn(path: &str) -> Option<&str> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((number, after)) = path.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        return digits(number).then_some(after);
+    }
+    let inner = path.strip_prefix('.')?;
+    let (number, after) = inner.split_at(inner.find(['.', '[']).unwrap_or(inner.len()));
+    digits(number).then_some(after)
 }
 
 /// The events of a run.
@@ -200,6 +210,9 @@ mod tests {
             ("sync[3].fetch", "sync[].fetch", true),
             ("sync[3].fetch[0].x", "sync[].fetch[]", true),
             ("sync.fetch", "sync[].fetch", false),
+            ("sync.3.fetch", "sync[].fetch", true),
+            ("sync.3", "sync[]", true),
+            ("sync.3x.fetch", "sync[].fetch", false),
             ("sync[3].fetched", "sync[].fetch", false),
             ("", "sync", false),
         ];

@@ -1,8 +1,11 @@
 //! Loops of a run: which there are, their turns page by page, and all of them at a glance.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use windlass_core::plan::{Loop, Node, NodeKind, Plan, TurnPath};
 use windlass_core::{FrameView, LoopView, frame_tree};
 use windlass_runtime::RuntimeError;
 use windlass_runtime::show::{
@@ -10,9 +13,9 @@ use windlass_runtime::show::{
 };
 use windlass_store::RunRow;
 use windlass_syntax::did_you_mean;
-use windlass_value::Value;
+use windlass_value::{Map, Value};
 
-use super::models::{Page, row_of};
+use super::models::{Page, Position, row_of};
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
 use crate::{App, Problem};
@@ -68,7 +71,8 @@ pub struct LoopLive {
 pub struct Turns {
     pub run: String,
     pub r#loop: String,
-    /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?
+    /// As `windlass turns --json` gives them: iteration, status, started_at, duration, conditionResult, result, error?, reason?,
+    /// item?; and `path`, which restarts and events take. An error has its `position` in the definition besides.
     #[schema(value_type = Vec<Object>)]
     pub turns: Vec<Value>,
     /// What the page jumps over.
@@ -232,8 +236,11 @@ pub async fn turns(
             known(app, &row, &path)?;
         }
         let TurnPage { turns, not_kept, next } = turns_page(store, &run, &path, query.from, limit, query.failed)?;
+        // The turns can be read even if the plan cannot.
+        let program = app.engine.program(&row.plan).ok();
+        let mut places = Places::new(program.as_ref().map(|program| &program.plan), &path);
         Ok(axum::Json(Turns {
-            turns: turns.iter().map(|turn| turn_value(&run, turn)).collect(),
+            turns: turns.iter().map(|turn| places.put_into(turn.index, turn_value(&run, turn))).collect(),
             not_kept: not_kept.into_iter().map(|(from, to)| Range { from, to }).collect(),
             next,
             total,
@@ -243,6 +250,60 @@ pub async fn turns(
         }))
     })
     .await
+}
+
+/// Where turns are: in the run, and in the definition if they failed. Those that fail mostly do so at a few places: each is
+/// looked up once.
+struct Places<'a> {
+    plan: Option<&'a Plan>,
+    /// Without the mark of a loop that was entered before.
+    path: &'a str,
+    written: TurnPath,
+    known: HashMap<String, Option<Value>>,
+}
+
+impl<'a> Places<'a> {
+    fn new(plan: Option<&'a Plan>, path: &'a str) -> Places<'a> {
+        let path = path.split('~').next().unwrap_or(path);
+        let found = plan.and_then(|plan| plan.nodes.iter().find_map(|node| loop_called(node, name_of(path))));
+        let written = found.map_or(TurnPath::Brackets, |looping| looping.turn_path);
+        Places { plan, path, written, known: HashMap::new() }
+    }
+
+    fn put_into(&mut self, index: u64, turn: Value) -> Value {
+        let Value::Map(map) = &turn else { return turn };
+        let mut map = Map::clone(map);
+        map.insert("path", format!("{}{}", self.path, self.written.write(index)));
+        if let Some(Value::Map(error)) = map.get("error").cloned()
+            && let Some(position) = error.get("path").and_then(Value::as_str).and_then(|path| self.position(path))
+        {
+            let mut error = Map::clone(&error);
+            error.insert("position", position);
+            map.insert("error", Value::map(error));
+        }
+        Value::map(map)
+    }
+
+    fn position(&mut self, path: &str) -> Option<Value> {
+        let plan = self.plan?;
+        // `pages[3].save` and `pages[4].save` are one place.
+        let place: String = path.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect();
+        let found = || Position::of(plan, path).and_then(|position| windlass_value::to_value(&position).ok());
+        self.known.entry(place).or_insert_with(found).clone()
+    }
+}
+
+/// The name of the loop that a path ends with.
+fn name_of(path: &str) -> &str {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    last.split(['[', '~']).next().unwrap_or(last)
+}
+
+fn loop_called<'a>(node: &'a Node, name: &str) -> Option<&'a Loop> {
+    match &node.kind {
+        NodeKind::Loop(looping) if *node.name == *name => Some(looping),
+        _ => None,
+    }
 }
 
 /// All turns of a loop at a glance.
@@ -283,13 +344,8 @@ pub async fn strip(
 /// A loop that has no history is one that has not ended a turn, or a slip.
 fn known(app: &App, row: &RunRow, path: &str) -> Result<(), Problem> {
     let names = app.store.loops(&row.run)?;
-    let last = path.rsplit('.').next().unwrap_or(path);
-    let name = last.split(['[', '~']).next().unwrap_or(last);
     let program = app.engine.program(&row.plan)?;
-    let is_loop = |node: &&windlass_core::plan::Node| {
-        *node.name == *name && matches!(node.kind, windlass_core::plan::NodeKind::Loop(_))
-    };
-    if program.plan.nodes.iter().any(|node| is_loop(&node)) {
+    if program.plan.nodes.iter().any(|node| loop_called(node, name_of(path)).is_some()) {
         return Ok(());
     }
     let problem = Problem::not_found(format!("the run `{}` has no loop `{path}`", row.run));

@@ -51,7 +51,7 @@ export function gathered(old: Map<number, Told>, events: Event[], loop: string):
       const verdict = event["verdict"] ?? { done: event["done"] ?? null };
       all.set(turn, { ...all.get(turn), verdict: verdict as Json });
     }
-    if (event.type === "loop.iteration.done" && event.path === `${loop}[${turn}]` && event["turnUsage"]) {
+    if (event.type === "loop.iteration.done" && [`${loop}[${turn}]`, `${loop}.${turn}`].includes(event.path) && event["turnUsage"]) {
       all.set(turn, { ...all.get(turn), usage: event["turnUsage"] as Usage });
     }
   }

@@ -4,19 +4,18 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Json, type Problem, type Turn } from "../../api";
 import { isAborted } from "../../api/client";
-import { eventsAt, stepsOf } from "../../api/places";
-import { useLoad } from "../../api/use";
-import { brief, clock, count, duration } from "../../lib/format";
+import { brief, clock, count, duration, stamp } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
-import { reasonWords } from "../../lib/loops";
-import { Link, navigate, setQuery, to } from "../../lib/router";
-import { money, tokens } from "../../lib/usage";
+import { setQuery } from "../../lib/router";
+import { amount, money, tokens } from "../../lib/usage";
 import { Mark } from "../../parts/icons";
-import { JsonBox } from "../../parts/json";
-import { Button, Empty, ProblemBox, Status, Waiting } from "../../parts/small";
+import { Empty, ProblemBox, Status, Waiting } from "../../parts/small";
 import type { Told } from "./told";
+import { TurnMore } from "./turn";
 
 const PAGE = 100;
+/** Of a longer list only what comes after it is asked for. */
+const REFRESHED = 500;
 
 interface TurnListProps {
   id: string;
@@ -24,9 +23,12 @@ interface TurnListProps {
   failedOnly: boolean;
   start: number | null;
   known: number | null;
+  failed: number;
+  /** It goes on. */
+  live: boolean;
   /** What the run has told of its turns besides. */
   told: Map<number, Told>;
-  onRestart(iteration: number): void;
+  onRestart(turn: Turn): void;
 }
 
 interface Window {
@@ -35,7 +37,7 @@ interface Window {
   notKept: { from: number; to: number }[];
 }
 
-export function TurnList({ id, path, failedOnly, start, known, told, onRestart }: TurnListProps) {
+export function TurnList({ id, path, failedOnly, start, known, failed, live, told, onRestart }: TurnListProps) {
   const [list, setList] = useState<Window | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [open, setOpen] = useState<number | null>(start);
@@ -77,13 +79,33 @@ export function TurnList({ id, path, failedOnly, start, known, told, onRestart }
       },
     );
   }, [id, ask, list]);
-  // A loop that goes on: what came after the end of the list is asked for when there is more of it.
-  const lastKnown = list?.turns.at(-1)?.iteration ?? -1;
+  // A loop that goes on: turns side by side end in any order, so what is shown is asked for again, and a page more.
+  const shown = `${path} ${failedOnly} ${start ?? ""}`;
+  const current = useRef(shown);
+  current.current = shown;
+  const wasLive = useRef(false);
+  wasLive.current ||= live;
+  const news = `${known ?? ""} ${failed}`;
+  const heard = useRef("");
   useEffect(() => {
-    if (list && list.next === null && known !== null && known - 1 > lastKnown && !failedOnly && lastKnown >= 0) {
-      setList({ ...list, next: lastKnown + 1 });
+    if (!wasLive.current || list === null || busy.current || heard.current === news) return;
+    heard.current = news;
+    if (list.turns.length > REFRESHED) {
+      if (list.next === null) setList({ ...list, next: (list.turns.at(-1)?.iteration ?? -1) + 1 });
+      return;
     }
-  }, [known, lastKnown, list, failedOnly]);
+    busy.current = true;
+    api.turns(id, { ...ask, from: start ?? 0, limit: list.turns.length + PAGE }).then(
+      (page) => {
+        busy.current = false;
+        if (current.current === shown) setList({ turns: page.turns, next: page.next ?? null, notKept: page.not_kept ?? [] });
+      },
+      () => {
+        // The next news ask again.
+        busy.current = false;
+      },
+    );
+  }, [id, ask, start, shown, news, list]);
   const size = list?.turns.length ?? 0;
   const rows = useVirtualizer({ count: size, getScrollElement: () => box.current, estimateSize: () => 34, overscan: 10, getItemKey: (at) => list?.turns[at]?.iteration ?? at });
   const visible = rows.getVirtualItems();
@@ -99,13 +121,17 @@ export function TurnList({ id, path, failedOnly, start, known, told, onRestart }
   };
   useKeys({ j: () => go(chosen + 1), k: () => go(chosen - 1), f: () => setQuery({ failed: !failedOnly, turn: null }) });
   const [typed, setTyped] = useState("");
+  // Loops over items check nothing: what a turn was for says more.
+  const items = list?.turns.some((turn) => turn.item !== undefined) ?? false;
+  const costs = told.size > 0 || (list?.turns.some((turn) => turn.usage) ?? false);
+  const total = known === null ? "" : count(known);
   return (
     <>
       <div className="filters">
         <div className="chips" role="group" aria-label="Which turns">
-          <button type="button" className="chip" aria-pressed={!failedOnly} onClick={() => setQuery({ failed: null, turn: null })}>All turns</button>
+          <button type="button" className="chip" aria-pressed={!failedOnly} onClick={() => setQuery({ failed: null, turn: null })}>All turns {known ? <span className="number">{total}</span> : null}</button>
           <button type="button" className="chip tone-bad" aria-pressed={failedOnly} onClick={() => setQuery({ failed: true, turn: null })}>
-            <Mark status="failed" size={14} /> Failed
+            <Mark status="failed" size={14} /> Failed {failed ? <span className="number">{count(failed)}</span> : null}
           </button>
         </div>
         <form
@@ -126,9 +152,9 @@ export function TurnList({ id, path, failedOnly, start, known, told, onRestart }
       {list?.notKept.length ? <p className="small muted">Not kept any more: {list.notKept.slice(0, 3).map((gap) => `${count(gap.from)} to ${count(gap.to)}`).join(", ")}</p> : null}
       {list === null ? problem ? null : <Waiting lines={6} /> : size === 0 && list.next === null ? <Empty title={failedOnly ? "No turn has failed" : "No turn has ended yet"} /> : null}
       {size > 0 && list ? (
-        <div className="panel turn-list" data-testid="turns">
+        <div className={costs ? "panel turn-list costs" : "panel turn-list"} data-testid="turns">
           <div className="turn-row head" aria-hidden="true">
-            <span>Turn</span><span>Status</span><span>Condition</span><span>Result</span><span className="wide-only">Began</span><span>Took</span><span className="wide-only">Cost</span>
+            <span>Turn</span><span>Status</span><span>{items ? "Item" : "Condition"}</span><span>Result</span><span className="wide-only">Began</span><span>Took</span>{costs ? <span className="wide-only">Cost</span> : null}
           </div>
           <div className="scroll-list" ref={box}>
             <div style={{ height: rows.getTotalSize(), position: "relative" }}>
@@ -138,8 +164,8 @@ export function TurnList({ id, path, failedOnly, start, known, told, onRestart }
                 const turn = { ...told.get(kept.iteration), ...kept };
                 return (
                   <div key={row.key} ref={rows.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
-                    <TurnRow turn={turn} open={open === turn.iteration} onToggle={() => { setChosen(row.index); setOpen(open === turn.iteration ? null : turn.iteration); }} />
-                    {open === turn.iteration ? <TurnMore id={id} path={path} turn={turn} onRestart={() => onRestart(turn.iteration)} /> : null}
+                    <TurnRow turn={turn} items={items} costs={costs} open={open === turn.iteration} onToggle={() => { setChosen(row.index); setOpen(open === turn.iteration ? null : turn.iteration); }} />
+                    {open === turn.iteration ? <TurnMore id={id} path={path} turn={turn} onRestart={() => onRestart(turn)} /> : null}
                   </div>
                 );
               })}
@@ -151,7 +177,8 @@ export function TurnList({ id, path, failedOnly, start, known, told, onRestart }
   );
 }
 
-function TurnRow({ turn, open, onToggle }: { turn: Turn; open: boolean; onToggle(): void }) {
+function TurnRow({ turn, items, costs, open, onToggle }: { turn: Turn; items: boolean; costs: boolean; open: boolean; onToggle(): void }) {
+  const said = items ? turn.item : (turn.conditionResult ?? doneOf(turn.verdict));
   const cost = money(turn.usage ?? undefined);
   const used = tokens(turn.usage ?? undefined);
   const verdict = verdictWords(turn.verdict);
@@ -159,15 +186,21 @@ function TurnRow({ turn, open, onToggle }: { turn: Turn; open: boolean; onToggle
     <button type="button" className="turn-row" aria-expanded={open} onClick={onToggle}>
       <span className="number">{count(turn.iteration)}</span>
       <span><Status status={turn.status} /></span>
-      <span className="mono small cut">{turn.conditionResult === undefined || turn.conditionResult === null ? <span className="faint">–</span> : brief(turn.conditionResult, 30)}</span>
+      <span className="mono small cut">{said === undefined || said === null ? <span className="faint">–</span> : brief(said, 40)}</span>
       <span className="mono small cut">
+        {items ? <span className="narrow-only">{brief(said, 20)} · </span> : null}
         {turn.error ? <span className="bad-text">{turn.error.message}</span> : verdict ? <span className="verdict">{verdict}</span> : <span className="muted">{brief(turn.result, 140)}</span>}
       </span>
-      <span className="number faint wide-only">{clock(turn.started_at)}</span>
+      <span className="number faint wide-only" title={stamp(turn.started_at)}>{clock(turn.started_at)}</span>
       <span className="number muted">{duration(turn.duration)}</span>
-      <span className="number faint wide-only">{cost !== null && cost > 0 ? `$${cost.toFixed(4)}` : used ? `${count(used)} tok` : ""}</span>
+      {costs ? <span className="number faint wide-only">{cost !== null && cost > 0 ? amount(cost) : used ? `${count(used)} tok` : ""}</span> : null}
     </button>
   );
+}
+
+function doneOf(verdict: Json | undefined): Json | undefined {
+  const done = verdict !== null && typeof verdict === "object" && !Array.isArray(verdict) ? verdict["done"] : undefined;
+  return typeof done === "boolean" ? (done ? "done" : "not done") : undefined;
 }
 
 /** A judge says `{done, verdict}`, or only a text. */
@@ -182,52 +215,4 @@ export function verdictWords(verdict: Json | undefined): string {
     return text || ("done" in verdict ? (verdict["done"] === true ? "done" : "not done") : brief(verdict));
   }
   return brief(verdict);
-}
-
-function TurnMore({ id, path, turn, onRestart }: { id: string; path: string; turn: Turn; onRestart(): void }) {
-  const here = `${path}[${turn.iteration}]`;
-  const inner = useLoad(`inner ${id} ${here}`, async (signal) => {
-    const page = await api.steps(id, { parent: here, limit: 50 }, signal);
-    // What is inside of early turns is not kept at hand: the events have it.
-    if (page.items.length > 0 || !(page.dropped || page.partial)) return page;
-    return { ...page, items: stepsOf(await eventsAt(id, here, turn.started_at, signal), here).slice(0, 50) };
-  });
-  return (
-    <div className="log-open stack turn-more">
-      <div className="row wraps">
-        <code className="wrap">{here}</code>
-        <Button className="small" icon="restart" onClick={onRestart}>Restart from this turn</Button>
-        <Link className="button small" to={to(["runs", id, "events"], { place: here, since: turn.started_at ?? null })}>Events</Link>
-        <Link className="button small" to={to(["runs", id, "timeline"], { step: here })}>Timeline</Link>
-        {turn.reason ? <span className="muted">ended by {reasonWords(turn.reason)}</span> : null}
-      </div>
-      {turn.error ? (
-        <div className="problem">
-          <div className="problem-text">
-            <strong>{turn.error.message}</strong>
-            {turn.error.hint ? <p className="hint">{turn.error.hint}</p> : null}
-            <p className="mono small faint">{[turn.error.code, turn.error.path].filter(Boolean).join(" · ")}</p>
-          </div>
-        </div>
-      ) : null}
-      {turn.verdict !== undefined && turn.verdict !== null ? <section className="stack tight"><h3>Judge</h3><JsonBox value={turn.verdict} /></section> : null}
-      {inner.value && inner.value.items.length > 0 ? (
-        <ul className="inner-steps">
-          {inner.value.items.map((step) => (
-            <li key={step.path}>
-              <Status status={step.status} word={false} />
-              <strong>{step.name}</strong> <span className="faint">{step.kind}</span>
-              <span className="muted number nowrap">{duration(step.duration_ms)}</span>
-              {/foreach|until|while|repeat|loop/i.test(step.kind) ? (
-                <button type="button" className="more-link flat" onClick={() => navigate(to(["runs", id, "loop"], { path: step.path }))}>its turns</button>
-              ) : null}
-              {step.error ? <span className="bad-text cut">{step.error.message}</span> : null}
-            </li>
-          ))}
-        </ul>
-      ) : null}
-      {turn.result !== undefined && turn.result !== null ? <section className="stack tight"><h3>Result</h3><JsonBox value={turn.result} /></section> : null}
-      {turn.usage ? <section className="stack tight"><h3>Usage</h3><JsonBox value={turn.usage as Json} /></section> : null}
-    </div>
-  );
 }

@@ -1,9 +1,10 @@
 // What can be done with a run; each button only where it makes sense.
 
 import { useRef, useState } from "react";
-import { api, asProblem, newKey, type Json, type Problem, type Run } from "../../api";
+import { api, asProblem, newKey, type Problem, type Run } from "../../api";
+import { typedJson } from "../../lib/format";
 import { navigate, to } from "../../lib/router";
-import { hasEnded } from "../../lib/status";
+import { hasEnded, isBad } from "../../lib/status";
 import { Button, DeedDialog, Field, ProblemBox } from "../../parts/small";
 
 type Asking = "cancel" | "signal" | "retry" | "remove" | null;
@@ -13,6 +14,8 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) 
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const ended = hasEnded(run.status);
+  // A failure that the run has tolerated can be mended too.
+  const failed = run.status !== "succeeded" || Object.values(run.steps ?? {}).some((step) => (step.loop?.failed ?? 0) > 0 || isBad(step.status));
   const act = (call: () => Promise<unknown>) => {
     setBusy(true);
     setProblem(null);
@@ -44,7 +47,7 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) 
             </Button>
           </>
         )}
-        {ended && run.status !== "succeeded" ? (
+        {ended && failed ? (
           <Button icon="retry" look="primary" disabled={busy} onClick={() => setAsking("retry")}>
             Retry failed
           </Button>
@@ -98,7 +101,7 @@ function SignalDialog({ run, onClose, onChanged }: { run: Run; onClose(): void; 
   const [data, setData] = useState("");
   const key = useRef(newKey());
   const deed = async () => {
-    const parsed = data.trim() === "" ? undefined : (JSON.parse(data) as Json);
+    const parsed = typedJson("Data", data);
     await api.signal(run.run, { name: name.trim(), ...(parsed === undefined ? {} : { data: parsed }) }, key.current);
     onChanged();
   };
@@ -134,7 +137,7 @@ export function RetryDialog({ id, onClose }: { id: string; onClose(): void }) {
 export function RestartDialog({ id, from, onClose }: { id: string; from: string; onClose(): void }) {
   const [set, setSet] = useState("");
   const deed = async () => {
-    const parsed = set.trim() === "" ? undefined : (JSON.parse(set) as Json);
+    const parsed = typedJson("The variables", set);
     const started = await api.restart(id, { from, ...(parsed === undefined ? {} : { set: parsed }) });
     navigate(to(["runs", started.run]));
   };

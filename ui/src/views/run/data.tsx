@@ -15,6 +15,13 @@ export function RunData({ run }: { run: Run }) {
         <h2>Output</h2>
         {run.output === undefined || run.output === null ? <p className="faint">There is none {run.error ? "because it failed." : "yet."}</p> : <JsonBox value={run.output} />}
       </section>
+      {run.reply ? (
+        <section className="stack tight">
+          <h2>Reply</h2>
+          <p className="muted small">What it has answered {run.reply.good ? "" : "as a failure "}before it ended.</p>
+          <JsonBox value={run.reply.value} />
+        </section>
+      ) : null}
       {run.usage ? (
         <section className="stack tight">
           <h2>Usage</h2>

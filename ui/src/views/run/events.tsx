@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, asProblem, type Event, type Json, type Problem, type Run } from "../../api";
 import { useFollow } from "../../api/use";
-import { brief, clock, count } from "../../lib/format";
+import { brief, clock, count, stamp } from "../../lib/format";
 import { setQuery, usePlace } from "../../lib/router";
 import { hasEnded } from "../../lib/status";
 import { Icon } from "../../parts/icons";
@@ -152,8 +152,8 @@ export function RunEvents({ run }: { run: Run }) {
             return (
               <div key={row.key} ref={rows.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
                 <button type="button" className={`log-row event-row ${eventLook(event)}`} aria-expanded={open === event.seq} onClick={() => { setStick(false); setOpen(open === event.seq ? null : event.seq); }}>
-                  <span className="number faint">{event.seq}</span>
-                  <span className="number faint">{clock(event.at)}</span>
+                  <span className="number faint">{count(event.seq)}</span>
+                  <span className="number faint" title={stamp(event.at)}>{clock(event.at)}</span>
                   <span className="event-type cut">{event.type}</span>
                   <span className="mono small cut">{event.path}</span>
                   <span className="mono small faint cut wide-only">{brief(rest(event), 160)}</span>

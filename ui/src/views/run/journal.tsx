@@ -3,7 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { api, asProblem, type JournalEntry, type Problem } from "../../api";
-import { brief, clock, many } from "../../lib/format";
+import { brief, clock, count as grouped, many, stamp } from "../../lib/format";
 import { JsonBox } from "../../parts/json";
 import { Button, Empty, Field, ProblemBox, Waiting } from "../../parts/small";
 
@@ -72,8 +72,8 @@ export function RunJournal({ id, ticks }: { id: string; ticks: number | null }) 
             return (
               <div key={row.key} ref={rows.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
                 <button type="button" className="log-row journal-row" aria-expanded={open === entry.tick} onClick={() => setOpen(open === entry.tick ? null : entry.tick)}>
-                  <span className="number faint">{entry.tick}</span>
-                  <span className="number faint">{clock(entry.at)}</span>
+                  <span className="number faint">{grouped(entry.tick)}</span>
+                  <span className="number faint" title={stamp(entry.at)}>{clock(entry.at)}</span>
                   <span className="strong cut">{entry.kind}</span>
                   <span className="mono small muted cut">{brief(entry.body, 140)}</span>
                   <span className="mono small faint cut wide-only">{entry.digest}</span>

@@ -4,13 +4,13 @@ import { useEffect, useState } from "react";
 import { api, type GraphNode, type Json, type Run, type Step } from "../../api";
 import { eventsAt, stepsOf, valuesOf } from "../../api/places";
 import { useLoad } from "../../api/use";
-import { count, duration, many, moment, words } from "../../lib/format";
+import { count, duration, many, stamp, words } from "../../lib/format";
 import { loopOf, pathParts } from "../../lib/paths";
 import { Link, to } from "../../lib/router";
 import { Icon } from "../../parts/icons";
 import { JsonBox } from "../../parts/json";
 import { Button, Status, Waiting } from "../../parts/small";
-import { isLoop, isMany, loopPath, outermostLoop, reasonWords } from "../../lib/loops";
+import { isLoop, isMany, loopPath, outermostLoop, reasonWords, turnPath } from "../../lib/loops";
 import { useKeys } from "../../lib/keys";
 import { RestartDialog } from "./actions";
 
@@ -54,7 +54,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
           <dt>Kind</dt>
           <dd>{node?.kind || frame.value?.kind || "–"}</dd>
           {node?.detail && node.detail !== node.kind ? (<><dt>Does</dt><dd className="wrap">{node.detail}</dd></>) : null}
-          {node?.run?.started_at ?? frame.value?.started_at ? (<><dt>Began</dt><dd>{moment(node?.run?.started_at ?? frame.value?.started_at, true)}</dd></>) : null}
+          {node?.run?.started_at ?? frame.value?.started_at ? (<><dt>Began</dt><dd>{stamp(node?.run?.started_at ?? frame.value?.started_at)}</dd></>) : null}
           {took !== undefined && took !== null ? (<><dt>Took</dt><dd>{duration(took)}{(node?.run?.runs ?? 1) > 1 ? " in all" : ""}</dd></>) : null}
           {node?.run && node.run.runs > 1 ? (<><dt>Runs</dt><dd>{count(node.run.runs)}{node.run.counts ? `: ${Object.entries(node.run.counts).map(([key, value]) => `${count(value)} ${words(key)}`).join(", ")}` : ""}</dd></>) : null}
           {attempts ? (<><dt>Tries</dt><dd>{(node?.run?.runs ?? 1) > 1 ? `at most ${attempts}` : attempts}</dd></>) : null}
@@ -67,7 +67,7 @@ export function StepPanel({ run, step, round, onClose }: { run: Run; step: Chose
           ) : outer ? (
             <Link className="button small" to={to(["runs", run.run, "loop"], { path: outer })}><Icon name="loop" size={13} /> Turns of {outer}</Link>
           ) : enclosing ? (
-            <Link className="button small" to={to(["runs", run.run, "loop"], { path: enclosing.loop, turn: enclosing.turn })}><Icon name="loop" size={13} /> Turn {enclosing.turn} of {enclosing.loop}</Link>
+            <Link className="button small" to={to(["runs", run.run, "loop"], { path: enclosing.loop, turn: enclosing.turn })}><Icon name="loop" size={13} /> Turn {count(enclosing.turn)} of {enclosing.loop}</Link>
           ) : null}
           {began && path && !isMany(path) ? (
             <Button className="small" icon="restart" onClick={() => setRestarting(true)}>Restart here</Button>
@@ -105,14 +105,15 @@ export async function findStep(run: string, path: string, signal: AbortSignal): 
   const { turns } = await api.turns(run, { loop: around.loop, from: around.turn, limit: 1 }, signal);
   const turn = turns.find((one) => one.iteration === around.turn);
   if (!turn) return null;
-  if (path === `${around.loop}[${around.turn}]`) {
+  const whole = turnPath(around.loop, turn);
+  if (path === whole) {
     return { path, name: path, kind: "turn", status: turn.status, started_at: turn.started_at ?? null, duration_ms: turn.duration ?? null, error: turn.error ?? null };
   }
   const told = stepsOf(await eventsAt(run, path, turn.started_at, signal), parent).find((step) => step.path === path);
   if (told) return told;
   const name = path.slice(parent.length + 1);
   const { result } = turn;
-  const own = result !== null && typeof result === "object" && !Array.isArray(result) && parent === `${around.loop}[${around.turn}]` ? result[name] : undefined;
+  const own = result !== null && typeof result === "object" && !Array.isArray(result) && parent === whole ? result[name] : undefined;
   return { path, name, kind: "", status: turn.status, started_at: turn.started_at ?? null, gone: { turn: around.turn, result: own } };
 }
 

@@ -16,6 +16,10 @@ use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Closing, FrameId, Item, JUDGE, LoopFrame, Scope, ScopeId, Timer, Turn, Used};
 use crate::{ErrorInfo, Outcome, Reason, Status, TurnRecord};
 
+/// Bytes of an item that a turn's history keeps, of a turn that went well and of one that did not.
+const ITEM_BYTES_MAX: usize = 128;
+const FAILED_ITEM_BYTES_MAX: usize = 4096;
+
 impl<'a> Reducer<'a> {
     pub(in crate::reduce) fn enter_loop(&mut self, id: FrameId, looping: &Loop) -> Result<(), Stop> {
         let Some(frame) = self.state.frames.get(id) else { return Ok(()) };
@@ -218,9 +222,8 @@ impl<'a> Reducer<'a> {
         let ending = closing || body.stopping.is_some();
         let found = self.look(id, looping, outcome, scope, ending)?;
         self.child_gone(id);
-        let started_at = self.turn_started_at(scope);
         let judged = judged(looping, outcome, &found);
-        self.note_turn(id, looping, slot, outcome, started_at, &found);
+        self.note_turn(id, looping, slot, outcome, scope, &found);
         if closing {
             self.state.scopes.remove(scope);
             self.close_if_empty(id);
@@ -240,6 +243,15 @@ impl<'a> Reducer<'a> {
         turn.map_or(self.state.now, |turn| turn.started_at)
     }
 
+    /// What a turn was for, as its history keeps it: of what went well less, for there is much of it. Where a definition says
+    /// that anything is not shown, nobody can tell whether items are.
+    fn item_kept(&self, scope: ScopeId, status: Status) -> Option<Value> {
+        let turn = self.state.scopes.get(scope)?.turn.as_ref()?;
+        let most = if status.is_bad() { FAILED_ITEM_BYTES_MAX } else { ITEM_BYTES_MAX };
+        let small = !turn.item.is_null() && turn.item.size_up_to(most) <= most;
+        (small && !self.program.veils_something()).then(|| turn.item.clone())
+    }
+
     fn not_stopping(&self, id: FrameId) -> bool {
         self.loop_of(id).is_some_and(|(_, body)| body.stopping.is_none())
     }
@@ -251,9 +263,10 @@ impl<'a> Reducer<'a> {
         looping: &Loop,
         index: u64,
         outcome: &Arc<Outcome>,
-        started_at: Timestamp,
+        scope: ScopeId,
         found: &Found,
     ) {
+        let started_at = self.turn_started_at(scope);
         let reason = self.last_reason(id, looping, outcome, found);
         let closing = self.state.frames.get(id).is_some_and(|frame| frame.closing.is_some());
         let quiet_from = self.program.limits.loop_quiet_from_turn;
@@ -319,6 +332,7 @@ impl<'a> Reducer<'a> {
             result: self.shown(id, &outcome.output),
             error: outcome.error.clone(),
             reason,
+            item: self.item_kept(scope, outcome.status),
         });
     }
 

@@ -1,1 +1,0 @@
-import{g as e}from"./status-B_8Mhjrl.js";import{t}from"./graph-Dpe-11zw.js";var n=e();function r({graph:e}){return(0,n.jsx)(`div`,{className:`graph-box`,children:(0,n.jsx)(t,{graph:e})})}export{r as default};
