@@ -1,7 +1,7 @@
 import { Component, lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { api } from "./api";
 import { asProblem, hasToken, onRefused, setToken, type Problem } from "./api/client";
-import { useReached } from "./api/reach";
+import { heard, useReached } from "./api/reach";
 import { useEvery, useLoad } from "./api/use";
 import { useKeys } from "./lib/keys";
 import { Link, navigate, to, usePlace, type Place } from "./lib/router";
@@ -12,8 +12,10 @@ import { Button, Dialog, Empty, ProblemBox, Waiting } from "./parts/small";
 import { SignIn } from "./views/sign-in";
 import { Runs } from "./views/runs";
 
-const RunView = lazy(() => import("./views/run"));
-const LoopView = lazy(() => import("./views/loop"));
+const loadRun = () => import("./views/run");
+const loadLoop = () => import("./views/loop");
+const RunView = lazy(loadRun);
+const LoopView = lazy(loadLoop);
 const Definitions = lazy(() => import("./views/definitions"));
 const DefinitionView = lazy(() => import("./views/definition"));
 const Check = lazy(() => import("./views/check"));
@@ -23,6 +25,8 @@ const Workers = lazy(() => import("./views/workers"));
 const Tokens = lazy(() => import("./views/tokens"));
 const Audit = lazy(() => import("./views/audit"));
 const About = lazy(() => import("./views/about"));
+
+const KNOCKS_MS = 1500;
 
 /** `wide`: only beside a wide page; on a narrow one the last view leads there. */
 const NAVIGATION: { part: string; title: string; icon: IconName; key: string; wide?: boolean }[] = [
@@ -105,6 +109,15 @@ function Shell() {
     "/": () => document.getElementById("search")?.focus(),
     "g c": () => navigate("/check"),
   });
+  // Somebody has to knock; whatever waits for the server then goes on at once.
+  useEvery(reached ? null : KNOCKS_MS, () => {
+    fetch("/healthz", { cache: "no-store" }).then(() => heard(true), () => undefined);
+  });
+  // Where people go next is fetched while they look.
+  useEffect(() => {
+    const timer = setTimeout(() => void Promise.all([loadRun(), loadLoop()]).catch(() => undefined), 800);
+    return () => clearTimeout(timer);
+  }, []);
   useEffect(() => {
     const title = NAVIGATION.find(({ part }) => part === here)?.title;
     document.title = title ? `${title} · Windlass` : "Windlass";

@@ -105,9 +105,8 @@ export async function request<T>(path: string, asked: Asked = {}): Promise<T> {
     if (asked.signal?.aborted) throw error;
     heard(false);
     throw new Problem(0, {
-      title: "The server does not answer",
-      detail: error instanceof Error ? error.message : String(error),
-      hint: "is `windlass serve` still running?",
+      detail: "The server does not answer.",
+      hint: "is `windlass serve` or `windlass dev` still running?",
     });
   }
   heard(true);

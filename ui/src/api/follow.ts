@@ -1,7 +1,7 @@
 // A stream that goes on after the connection broke. EventSource cannot send the token, so it is fetch.
 
 import { address, authorised, isAborted, problemOf, type Problem, type Query } from "./client";
-import { heard as answered } from "./reach";
+import { heard as answered, onReach } from "./reach";
 import { SseParser, type Message } from "./sse";
 
 export type Link = "connecting" | "open" | "broken" | "ended" | "resting";
@@ -43,6 +43,10 @@ export function follow(path: string, following: Following): () => void {
     }
   };
   document.addEventListener("visibilitychange", onVisibility);
+  // Whoever hears first that the server is back tells all that wait for it.
+  const forget = onReach((reached) => {
+    if (reached && document.visibilityState === "visible") wake?.();
+  });
 
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
@@ -127,6 +131,7 @@ export function follow(path: string, following: Following): () => void {
     stopped = true;
     clearTimeout(unseen);
     document.removeEventListener("visibilitychange", onVisibility);
+    forget();
     abort?.abort();
     wake?.();
   };

@@ -46,7 +46,8 @@ export function useLoad<T>(key: string | null, load: (signal: AbortSignal) => Pr
   const mine = state.key === key;
   return {
     value: mine ? state.value : null,
-    problem: mine ? state.problem : null,
+    // What is shown stays, and the page says once for all of it that nobody answers.
+    problem: mine && !(unanswered && state.value !== null) ? state.problem : null,
     loading: key !== null && (!mine || state.loading),
     reload,
   };

@@ -1,11 +1,12 @@
-import { lazy, useState } from "react";
+import { lazy, useEffect, useState } from "react";
 import { api, asProblem, type Definition, type Json, type Problem, type Report } from "../api";
-import { useLoad } from "../api/use";
+import { useEvery, useLoad } from "../api/use";
 import { brief } from "../lib/format";
 import { Link, navigate, setQuery, to, usePlace } from "../lib/router";
+import { Mark } from "../parts/icons";
 import { JsonBox } from "../parts/json";
 import { Ago, Button, Copy, DeedDialog, Empty, PageHead, ProblemBox, Tabs, Waiting } from "../parts/small";
-import { Source, type Remark } from "../parts/source";
+import { Source } from "../parts/source";
 import { StartRun } from "./start";
 
 const PlanTab = lazy(() => import("./definition-graph"));
@@ -23,6 +24,14 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
   const { query } = usePlace();
   const version = query.get("version") ? Number(query.get("version")) : null;
   const definition = useLoad(`definition ${name} ${version ?? ""}`, (signal) => api.definition(name, version, signal));
+  // What stands on disk and cannot be registered is told with the list, where definitions are files (`windlass dev`).
+  const listed = useLoad(`listed ${name}`, async (signal) => (await api.definitions({ search: name, limit: 100 }, signal)).items.find((one) => one.name === name) ?? null);
+  useEvery(5000, listed.reload);
+  const newest = listed.value?.version ?? 0;
+  useEffect(() => {
+    if (version === null && definition.value && newest > definition.value.version) definition.reload();
+  }, [newest]); // eslint-disable-line
+  const onDisk = listed.value?.problems ?? [];
   const [starting, setStarting] = useState(false);
   const [removing, setRemoving] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -32,7 +41,7 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
     return (
       <div className="page">
         <PageHead title={name} />
-        {definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Waiting lines={6} />}
+        {onDisk.length > 0 ? <OnDisk problems={onDisk} known={false} /> : definition.problem ? <ProblemBox problem={definition.problem} onRetry={definition.reload} /> : <Waiting lines={6} />}
         {definition.problem?.status === 404 && version === null ? <Versions name={name} current={0} quiet /> : null}
       </div>
     );
@@ -65,7 +74,7 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
       </PageHead>
       {value.removed_at ? <p className="warn-note">It was removed <Ago at={value.removed_at} />: nothing starts it any more. Runs that have this version keep it; <Link to={to(["check"], { from: name, version: value.version })}>registered again</Link>, it can be started.</p> : null}
       {problem ? <ProblemBox problem={problem} /> : null}
-      {value.problems && value.problems.length > 0 ? <p className="warn-note">The file on disk has problems; this is the last version that had none.</p> : null}
+      {onDisk.length > 0 ? <OnDisk problems={onDisk} known /> : null}
       <Tabs label="Parts of the definition" tabs={TABS} current={tab} onChoose={choose} />
       <div className="run-tab definition-tab" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === "graph" ? (
@@ -77,7 +86,7 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
         ) : tab === "versions" ? (
           <Versions name={name} current={value.version} />
         ) : (
-          <Source text={value.source} remarks={remarks(value.problems)} />
+          <Source text={value.source} />
         )}
       </div>
       {removing ? (
@@ -99,8 +108,22 @@ export default function DefinitionView({ name, tab: wanted }: { name: string; ta
   );
 }
 
-export function remarks(reports: Report[] | undefined): Remark[] {
-  return (reports ?? []).filter((report) => report.line > 0);
+/** The places are those of the file, which is not the text that is registered. */
+function OnDisk({ problems, known }: { problems: Report[]; known: boolean }) {
+  return (
+    <section className="problem" role="status">
+      <Mark status="failed" />
+      <div className="problem-text">
+        <strong>{known ? "The file on disk has problems; this is the last version that had none." : "The file has problems, so it could not be registered yet."}</strong>
+        {problems.map((one, at) => (
+          <div key={at}>
+            <p><span className="mono small">{one.file ? `${one.file}:` : ""}{one.line}:{one.column}</span> {one.message} <span className="mono small faint">{one.code}</span></p>
+            {one.hint ? <p className="hint">{one.hint}</p> : null}
+          </div>
+        ))}
+      </div>
+    </section>
+  );
 }
 
 function Parameters({ definition }: { definition: Definition }) {

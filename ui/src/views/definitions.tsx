@@ -46,16 +46,16 @@ export default function Definitions() {
               {list.value.items.map((one) => (
                 <tr key={one.name}>
                   <td className="wrap">
-                    <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link> <span className="faint nowrap">v{one.version}</span>
+                    <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link> {one.version > 0 ? <span className="faint nowrap">v{one.version}</span> : null}
                     {one.problems && one.problems.length > 0 ? (
                       <Link to={to(["definitions", one.name])} className="status tone-bad small problem-flag"><Mark status="failed" size={13} /> {one.problems.length === 1 ? "a problem on disk" : `${one.problems.length} problems on disk`}</Link>
                     ) : null}
-                    {one.enabled ? null : <span className="tag">triggers off</span>}
+                    {one.enabled || one.version === 0 ? null : <span className="tag">triggers off</span>}
                   </td>
-                  <td className="wide-only"><span className="tag">{one.dialect}</span></td>
+                  <td className="wide-only">{one.dialect ? <span className="tag">{one.dialect}</span> : "–"}</td>
                   <td className="muted wide-only">{one.triggers.length === 0 ? "–" : one.triggers.map((trigger) => `${trigger.name} (${trigger.kind})`).join(", ")}</td>
-                  <td className="muted nowrap"><Ago at={one.registered_at} /></td>
-                  <td className="nowrap"><Link to={to(["runs"], { definition: one.name })}>Runs</Link></td>
+                  <td className="muted nowrap">{one.registered_at ? <Ago at={one.registered_at} /> : "not yet"}</td>
+                  <td className="nowrap end"><Link to={to(["runs"], { definition: one.name })}>Runs</Link></td>
                 </tr>
               ))}
             </tbody>

@@ -80,7 +80,7 @@ export default function RunView({ id, tab: wanted }: { id: string; tab: string }
         <div className="run-tab" role="tabpanel" id="tabpanel" aria-labelledby={`tab-${tab}`}>
           {tab === "graph" ? (
             <GraphTab
-              id={id}
+              run={value}
               round={round}
               chosen={node?.id ?? null}
               onChoose={(next) => {

@@ -270,6 +270,8 @@ export const CASES = {
     await open(`/runs/${run}`);
     await page.locator(".waits", { hasText: "waits for a worker" }).getByText("python").waitFor();
     await page.locator(".doing").getByRole("link", { name: "press" }).waitFor();
+    // What it has not come to is drawn as well.
+    await page.locator(".box.step:not(.began)", { hasText: "pack" }).waitFor();
     await api("POST", "/worker/lease", { worker: "w-1", name: "press room", tools: ["shell"], slots: 2, wait_ms: 0 });
     await link(page, "the workers there are").click();
     const worker = page.locator("section.panel", { hasText: "press room" });

@@ -83,6 +83,9 @@ metadata: { name: pressed }
 workflow:
   - step: press
     tool: { kind: python, args: {}, code: "return 1" }
+    next: [{ step: pack }]
+  - step: pack
+    tool: { kind: noop }
 `,
 
   signalled: plain("signalled", { paid: { type: "wait", inputs: { signal: { name: "paid" } } } }),

@@ -1,10 +1,14 @@
-import { api, type GraphNode } from "../../api";
+import { api, type GraphNode, type Run } from "../../api";
 import { useEffect } from "react";
 import { useEvery, useLoad } from "../../api/use";
+import { whole } from "../../lib/whole";
 import { PlanGraph } from "../../parts/graph";
 import { Empty, ProblemBox, Waiting } from "../../parts/small";
 
-export default function GraphTab({ id, round, chosen, onChoose }: { id: string; round: number; chosen: string | null; onChoose(node: GraphNode | null): void }) {
+export default function GraphTab({ run, round, chosen, onChoose }: { run: Run; round: number; chosen: string | null; onChoose(node: GraphNode | null): void }) {
+  const id = run.run;
+  // Without it there is still what has happened.
+  const plan = useLoad(run.version ? `plan ${run.definition} ${run.version}` : null, (signal) => api.definitionGraph(run.definition, run.version, signal));
   const graph = useLoad(`graph ${id}`, (signal) => api.graph(id, signal));
   useEffect(() => {
     if (round > 0) graph.reload();
@@ -13,12 +17,13 @@ export default function GraphTab({ id, round, chosen, onChoose }: { id: string; 
   const unread = graph.value?.notes?.some((note) => note.includes("could be read yet")) ?? false;
   useEvery(unread ? 1500 : null, graph.reload);
   if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Waiting lines={6} />;
-  if (graph.value.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
+  const shown = whole(plan.value, graph.value);
+  if (shown.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
   const notes = (graph.value.notes ?? []).slice(1);
   return (
     <>
       <div className="graph-box">
-        <PlanGraph graph={graph.value} run={id} chosen={chosen} onChoose={onChoose} />
+        <PlanGraph graph={shown} run={id} chosen={chosen} onChoose={onChoose} />
       </div>
       {notes.length > 0 ? <p className="small muted">{notes.join(" · ")}</p> : null}
     </>
