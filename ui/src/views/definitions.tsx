@@ -13,6 +13,8 @@ export default function Definitions() {
     return () => clearTimeout(timer);
   }, [typed]);
   const list = useLoad(`definitions ${search}`, (signal) => api.definitions({ search, limit: 500 }, signal));
+  // What has to be mended comes first.
+  const items = [...(list.value?.items ?? [])].sort((one, other) => Number((other.problems ?? []).length > 0) - Number((one.problems ?? []).length > 0));
   // `windlass dev` registers what changes on disk.
   useEvery(5000, list.reload);
   return (
@@ -43,7 +45,7 @@ export default function Definitions() {
               <tr><th>Name</th><th className="wide-only">Dialect</th><th className="wide-only">Triggers</th><th>Registered</th><th><span className="unseen">Runs</span></th></tr>
             </thead>
             <tbody>
-              {list.value.items.map((one) => (
+              {items.map((one) => (
                 <tr key={one.name}>
                   <td className="wrap">
                     <Link to={to(["definitions", one.name])} className="strong">{one.name}</Link> {one.version > 0 ? <span className="faint nowrap">v{one.version}</span> : null}

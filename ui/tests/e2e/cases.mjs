@@ -251,6 +251,15 @@ export const CASES = {
     await page.getByText("Marked is what went wrong in").waitFor();
   },
 
+  async "a loop that goes on: its turns come by themselves, in order, also those that end late"({ page, open, start }) {
+    const run = await start("beside");
+    await open(`/runs/${run}/loop?path=visit`);
+    await page.locator(".loop-head .pill", { hasText: "succeeded" }).waitFor({ timeout: 30_000 });
+    await until("all turns", async () => (await page.locator("button.turn-row").count()) === 6);
+    equal((await page.locator("button.turn-row > :first-child").allTextContents()).join(""), "012345", "their order");
+    equal(await page.getByText("Not kept any more").count(), 0, "nothing is said to be gone");
+  },
+
   async "a loop of agents: verdicts, steps and cost of each turn, and a restart from one"({ page, open, ended }) {
     await open(`/runs/${ended.drafts}/loop?path=cycle`);
     await page.locator(".figures", { hasText: "Tokens" }).getByText("3\u2009250").waitFor();

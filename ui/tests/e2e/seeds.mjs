@@ -57,6 +57,16 @@ export const DEFINITIONS = {
     sum: { type: "Compose", inputs: "done", runAfter: { numbers: ["Succeeded"] } },
   }),
 
+  // Turns side by side end in another order than they begin: the first is the last.
+  beside: plain("beside", {
+    visit: {
+      type: "foreach",
+      foreach: [3, 1, 1, 1, 1, 1],
+      runtimeConfiguration: { concurrency: { repetitions: 3 } },
+      actions: { stay: { type: "wait", inputs: { interval: { count: "@item()", unit: "second" } } } },
+    },
+  }),
+
   // Agents, and turns that are written with dots.
   drafts: `name: drafts
 agents:
