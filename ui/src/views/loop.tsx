@@ -36,6 +36,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
   // Why a loop ended says nothing of how its step did: one whose turns have failed may have gone through all of them.
   const step = useLoad(loop.value !== null && !open ? `loop step ${id} ${path}` : null, (signal) => findStep(id, path, signal));
   const told = useTold(id, path, loop.value !== null && loop.value.cost !== undefined && loop.value.cost !== null, turns);
+  const missing = loop.value === null && loop.problem?.status === 404;
   const [retrying, setRetrying] = useState(false);
   const [restart, setRestart] = useState<string | null>(null);
   useEffect(() => {
@@ -51,6 +52,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
         <Crumbs id={id} path={path} />
       </nav>
       {loop.problem ? <ProblemBox problem={loop.problem} onRetry={loop.reload} /> : null}
+      {missing ? <p><Link to={to(["runs", id, "loops"])}>All loops of this run</Link></p> : null}
       {loop.value ? (
         <Summary loop={loop.value} run={run.value} status={loopStatus(loop.value, run.value, open, step.value?.status ?? null)} onRetry={() => setRetrying(true)} />
       ) : loop.problem ? null : (
@@ -66,8 +68,8 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
         />
       ) : null}
       <WhyFailed id={id} path={path} failed={failed} />
-      <TurnList id={id} path={path} failedOnly={failedOnly} start={turn === null ? null : Number(turn)} known={turns} failed={failed} live={open} told={told} onRestart={(chosen) => setRestart(turnPath(path, chosen))} />
-      {retrying ? <RetryDialog id={id} onClose={() => setRetrying(false)} /> : null}
+      {missing ? null : <TurnList id={id} path={path} failedOnly={failedOnly} start={turn === null ? null : Number(turn)} known={turns} failed={failed} live={open} told={told} onRestart={(chosen) => setRestart(turnPath(path, chosen))} />}
+      {retrying ? <RetryDialog id={id} failed={failed} onClose={() => setRetrying(false)} /> : null}
       {restart ? <RestartDialog id={id} from={restart} onClose={() => setRestart(null)} /> : null}
     </div>
   );

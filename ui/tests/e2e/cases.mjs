@@ -143,6 +143,7 @@ export const CASES = {
     await page.locator(".code-view li.marked").waitFor();
     holds((await page.locator(".said").first().textContent()).includes("^"), "a caret");
     await button(page, "Retry failed").click();
+    await page.getByRole("dialog").getByText("2 turns that failed").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Retry failed" }).click();
     await until("the new run", async () => !page.url().includes(ended.flaky));
     await page.locator(".run-facts", { hasText: "retries" }).waitFor();

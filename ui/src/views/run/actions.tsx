@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "react";
 import { api, asProblem, newKey, type Problem, type Run } from "../../api";
-import { typedJson } from "../../lib/format";
+import { many, typedJson } from "../../lib/format";
 import { navigate, to } from "../../lib/router";
 import { hasEnded, isBad } from "../../lib/status";
 import { Button, DeedDialog, Field, ProblemBox } from "../../parts/small";
@@ -62,7 +62,7 @@ export function RunActions({ run, onChanged }: { run: Run; onChanged(): void }) 
       {asking === "cancel" ? <CancelDialog run={run} onClose={close} onChanged={onChanged} /> : null}
       {asking === "signal" ? <SignalDialog run={run} onClose={close} onChanged={onChanged} /> : null}
       {asking === "remove" ? <RemoveDialog run={run} onClose={close} /> : null}
-      {asking === "retry" ? <RetryDialog id={run.run} onClose={close} /> : null}
+      {asking === "retry" ? <RetryDialog id={run.run} failed={Object.values(run.steps ?? {}).reduce((sum, step) => sum + (step.loop?.failed ?? 0), 0)} onClose={close} /> : null}
     </div>
   );
 }
@@ -122,14 +122,15 @@ function SignalDialog({ run, onClose, onChanged }: { run: Run; onClose(): void; 
   );
 }
 
-export function RetryDialog({ id, onClose }: { id: string; onClose(): void }) {
+/** `failed`: turns of loops that failed, as far as they are known. */
+export function RetryDialog({ id, failed, onClose }: { id: string; failed: number; onClose(): void }) {
   const deed = async () => {
     const started = await api.retry(id);
     navigate(to(["runs", started.run]));
   };
   return (
     <DeedDialog title="Run again what failed?" verb="Retry failed" onClose={onClose} deed={deed}>
-      <p className="muted">A new run goes on from the first failure. What has succeeded is taken over and not done again. This run stays as it is.</p>
+      <p className="muted">A new run goes on from the first failure. {failed > 0 ? `Done again: ${many(failed, "turn")} that failed, and what follows from ${failed === 1 ? "it" : "them"}. ` : ""}What has succeeded is taken over and not done again. This run stays as it is.</p>
     </DeedDialog>
   );
 }

@@ -1,6 +1,7 @@
-import { api, type GraphNode, type Run } from "../../api";
+import { api, type Graph, type GraphNode, type Run } from "../../api";
 import { useEffect } from "react";
 import { useEvery, useLoad } from "../../api/use";
+import { hasEnded } from "../../lib/status";
 import { whole } from "../../lib/whole";
 import { PlanGraph } from "../../parts/graph";
 import { Empty, ProblemBox, Waiting } from "../../parts/small";
@@ -17,7 +18,7 @@ export default function GraphTab({ run, round, chosen, onChoose }: { run: Run; r
   const unread = graph.value?.notes?.some((note) => note.includes("could be read yet")) ?? false;
   useEvery(unread ? 1500 : null, graph.reload);
   if (!graph.value) return graph.problem ? <ProblemBox problem={graph.problem} onRetry={graph.reload} /> : <Waiting lines={6} />;
-  const shown = whole(plan.value, graph.value);
+  const shown = whole(plan.value, unread ? untimed(graph.value) : graph.value);
   if (shown.nodes.length === 0) return <Empty title="Nothing has begun yet" />;
   const notes = (graph.value.notes ?? []).slice(1);
   return (
@@ -28,4 +29,15 @@ export default function GraphTab({ run, round, chosen, onChoose }: { run: Run; r
       {notes.length > 0 ? <p className="small muted">{notes.join(" · ")}</p> : null}
     </>
   );
+}
+
+/** As long as the events are not read, nobody knows how long what has ended has taken. */
+function untimed(graph: Graph): Graph {
+  const nodes = graph.nodes.map((node) => {
+    if (!node.run || !hasEnded(node.run.status)) return node;
+    const { duration_ms, started_at, ...run } = node.run;
+    void [duration_ms, started_at];
+    return { ...node, run };
+  });
+  return { ...graph, nodes };
 }
