@@ -50,7 +50,7 @@ async fn names(scene: &Scene) -> Vec<String> {
 async fn soon(mut what: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !what().await {
-        assert!(began.elapsed().as_secs() < 20, "it did not come");
+        assert!(began.elapsed().as_secs() < 120, "it did not come");
         tokio::task::yield_now().await;
     }
 }
@@ -147,13 +147,14 @@ async fn programs_that_are_no_servers() {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let env = vec![("PATH".to_owned(), Secret::plain(std::env::var("PATH").unwrap_or_default()))];
         let reach = Reach::Program { command: command.to_owned(), args, env, folder: None };
-        McpServer { connect_timeout: Duration::from_ms(500), ..McpServer::new("small", reach) }
+        McpServer { connect_timeout: Duration::from_secs(60), ..McpServer::new("small", reach) }
     };
+    let silent = McpServer { connect_timeout: Duration::from_ms(500), ..of("sleep", &["1000"]) };
     for (server, why) in [
         (of("no-such-program-at-all", &[]), "cannot be started"),
         (of("sh", &["-c", "echo broken >&2; exit 1"]), "broken"),
-        (of("sleep", &["1000"]), "did not answer within 500ms"),
-        (McpServer { timeout: Duration::from_ms(300), ..of("sleep", &["1000"]) }, "did not answer within 300ms"),
+        (silent.clone(), "did not answer within 500ms"),
+        (McpServer { timeout: Duration::from_ms(300), ..silent }, "did not answer within 300ms"),
         (program(&[("MCP_VERSION", "1999-01-01")]), "version 1999-01-01"),
     ] {
         let scene = scene(server.clone());
@@ -221,6 +222,9 @@ async fn services_in_trouble() {
     let server = HttpServer::start(Manner::Stream).await;
     let quick = McpServer { timeout: Duration::from_ms(700), ..service(&server) };
     let scene = scene(quick.clone());
+    // A busy machine may need more than one try until it is connected, or has an answer.
+    let answers = async |text| scene.call("small__echo", object([("text", text)])).await.content == text;
+    soon(async || answers("there").await).await;
     let hung = scene.call("small__hang", object([])).await;
     assert!(hung.error && hung.content.contains("has not answered within 700ms"), "{hung:?}");
     // The reply breaks off in the middle: that is known at once, not when the time is over.
@@ -229,11 +233,11 @@ async fn services_in_trouble() {
     assert!(dead.error && dead.content.contains("whether the call was done is not known"), "{dead:?}");
     assert!(!dead.content.contains("within"), "{dead:?}");
     assert_eq!(patient.call("small__echo", object([("text", "anew")])).await.content, "anew");
-    assert_eq!(scene.call("small__echo", object([("text", "still there")])).await.content, "still there");
+    soon(async || answers("still there").await).await;
     let Reach::Url { url, .. } = quick.reach else { panic!("a service") };
     let of = |url: &str, headers: Vec<(String, Secret)>| {
         let reach = Reach::Url { url: url.to_owned(), headers };
-        McpServer { connect_timeout: Duration::from_secs(2), ..McpServer::new("small", reach) }
+        McpServer { connect_timeout: Duration::from_secs(60), ..McpServer::new("small", reach) }
     };
     for (server, why) in [
         (of(&url, Vec::new()), "HTTP 401"),
@@ -257,7 +261,7 @@ async fn services_in_trouble() {
 async fn a_service_that_was_away() {
     let server = HttpServer::start(Manner::Json).await;
     let settings = service(&server);
-    let scene = scene(McpServer { timeout: Duration::from_secs(2), ..settings });
+    let scene = scene(McpServer { timeout: Duration::from_secs(60), ..settings });
     assert_eq!(scene.call("small__echo", object([("text", "a")])).await.content, "a");
     drop(server);
     let away = scene.call("small__echo", object([("text", "b")])).await;

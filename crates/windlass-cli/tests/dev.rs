@@ -66,7 +66,7 @@ impl Dev {
             if shown == expected {
                 return;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{name} is {shown:?}, not {expected:?}");
+            assert!(begun.elapsed() < Duration::from_secs(300), "{name} is {shown:?}, not {expected:?}");
             std::thread::yield_now();
         }
     }

@@ -10,20 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use support::Place;
+use support::{Place, own_port};
 use windlass_core::{Limits, Status};
 use windlass_noetl::Options;
 use windlass_runtime::{Engine, EngineOptions, FinalReport, Request, RunHandle, StartOptions, Tools};
 use windlass_server::auth::Keys;
-use windlass_server::workers::{Dispatcher, routed};
+use windlass_server::workers::{Dispatcher, WorkerState, routed};
 use windlass_server::{App, Catalog, Compiled, Compiler, Draft, Parts, Running, ServerOptions, serve};
 use windlass_store::{SqliteOptions, SqliteStore, Store};
 use windlass_syntax::{Report, Source};
 use windlass_value::Value;
 
 const TOKEN: &str = "wl_first";
-const LEASE: Duration = Duration::from_secs(3);
-const HANG: Duration = Duration::from_secs(60);
+/// Nobody is silent for so long, however busy the machine is.
+const LEASE: Duration = Duration::from_secs(60);
+/// Nothing here takes this long; whoever waits longer has found a hang.
+const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
 
@@ -69,6 +71,17 @@ impl Server {
         format!("http://{}", self.running.address)
     }
 
+    /// Whether its only worker has said that it goes.
+    fn knows_of_its_end(&self) -> bool {
+        let workers = self.app.dispatcher.list().items;
+        matches!(&workers[..], [worker] if worker.state == WorkerState::Draining)
+    }
+
+    /// Jobs that nobody has.
+    fn queued(&self) -> usize {
+        self.app.dispatcher.list().queued.iter().map(|queue| queue.jobs).sum()
+    }
+
     /// A playbook of one step: a command of the shell.
     async fn start(&self, run: &str, command: &str) -> RunHandle {
         let text = format!(
@@ -94,6 +107,8 @@ impl Drop for Process {
 
 fn worker(place: &Place, url: &str) -> Process {
     let mut command = place.command(&["worker", "--server", url, "--tools", "shell", "--name", "w", "--slots", "2"]);
+    // It never ends by itself while it has something to do.
+    command.args(["--drain-seconds", "86400"]);
     Process(command.env("WINDLASS_TOKEN", TOKEN).stderr(Stdio::null()).spawn().expect("the program starts"))
 }
 
@@ -114,7 +129,14 @@ fn terminate(child: &Process) {
 }
 
 async fn exits(mut child: Process) -> Option<i32> {
-    tokio::task::spawn_blocking(move || child.0.wait().expect("a status").code()).await.expect("waited")
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(status) = child.0.try_wait().expect("a status") {
+            return status.code();
+        }
+        assert!(begun.elapsed() < HANG, "it does not end");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn lines(path: &Path) -> usize {
@@ -129,25 +151,27 @@ async fn it_works_and_drains() {
     let mut run = server.start("a", "echo hello").await;
     let report = ended(&mut run).await;
     assert_eq!(report.status, Status::Succeeded, "{:?}", report.error);
-    // A result is brought at once: nothing waits for events that nobody tells.
-    let asked = std::time::Instant::now();
-    let mut run = server.start("at-once", "date").await;
-    assert_eq!(ended(&mut run).await.status, Status::Succeeded);
-    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    // A result is brought at once: nothing waits for events that nobody tells, which would be 5 seconds every time.
+    let mut quickest = HANG;
+    for run in ["first", "second", "third"] {
+        let asked = std::time::Instant::now();
+        assert_eq!(ended(&mut server.start(run, "date").await).await.status, Status::Succeeded);
+        quickest = quickest.min(asked.elapsed());
+    }
+    assert!(quickest < Duration::from_secs(4), "{quickest:?}");
     // What it has begun it finishes, and takes nothing new.
     let (begun, go) = (place.path("begun"), place.path("go"));
     let command = format!("touch {}; while [ ! -e {} ]; do sleep 0.02; done", begun.display(), go.display());
     let mut run = server.start("b", &command).await;
     until(|| begun.exists()).await;
     terminate(&child);
-    let states = || server.app.dispatcher.list().items.iter().map(|worker| worker.state).collect::<Vec<_>>();
-    until(|| states() == [windlass_server::workers::WorkerState::Draining]).await;
+    until(|| server.knows_of_its_end()).await;
     let _left = server.start("c", "echo never").await;
     std::fs::write(&go, "").expect("written");
     assert_eq!(ended(&mut run).await.status, Status::Succeeded);
     assert_eq!(exits(child).await, Some(0));
-    let workers = server.app.dispatcher.list();
-    assert_eq!((workers.items.len(), workers.queued[0].jobs), (0, 1), "it has left, and took no more");
+    assert_eq!(server.app.dispatcher.list().items.len(), 0, "it has left");
+    until(|| server.queued() == 1).await;
     server.running.stop().await.expect("stopped");
 }
 
@@ -170,10 +194,11 @@ async fn a_cancel_kills_what_it_has_started() {
     let mut second = server.start("b", &format!("touch {}; sleep 600", begun.display())).await;
     until(|| begun.exists()).await;
     terminate(&child);
-    until(|| server.app.dispatcher.list().items.iter().any(|worker| worker.held.len() == 1)).await;
+    // Two signals at once are one to the system: the first has been heard.
+    until(|| server.knows_of_its_end()).await;
     terminate(&child);
     assert_eq!(exits(child).await, Some(0), "asked twice, it does not wait");
-    until(|| server.app.dispatcher.list().queued.iter().map(|queue| queue.jobs).sum::<usize>() == 1).await;
+    until(|| server.queued() == 1).await;
     server.app.engine.request("b", "x", Request::Cancel { reason: "enough".to_owned() }).expect("asked");
     assert_eq!(ended(&mut second).await.status, Status::Cancelled);
     server.running.stop().await.expect("stopped");
@@ -182,8 +207,8 @@ async fn a_cancel_kills_what_it_has_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_it_has_done_while_the_server_was_away_is_not_done_again() {
     let place = Place::new();
-    let before = server(&place.path("runs"), 0).await;
-    let port = before.running.address.port();
+    let port = own_port();
+    let before = server(&place.path("runs"), port).await;
     let child = worker(&place, &before.url());
     let (begun, go, done) = (place.path("begun"), place.path("go"), place.path("done"));
     let command = format!(

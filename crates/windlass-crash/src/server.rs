@@ -1,7 +1,7 @@
 //! The program as a server, and a client that knows no more than HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::worker::Worker;
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
-const HANG: Duration = Duration::from_secs(120);
+const HANG: Duration = Duration::from_secs(300);
 
 /// Between two looks at something outside.
 const LOOKS_EVERY: Duration = Duration::from_millis(2);
@@ -72,13 +72,21 @@ impl Server {
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Asks it to stop, and waits until it has.
-    pub fn terminate(mut self) -> (ExitStatus, Duration) {
-        let begun = Instant::now();
+    /// Asks it to stop.
+    pub fn terminate(&self) {
         let pid = self.child.id().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
         assert!(told.success());
-        (self.child.wait().expect("it can be waited for"), begun.elapsed())
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ends(mut self) -> ExitStatus {
+        let mut status = None;
+        until(|| {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        status.expect("it has ended")
     }
 
     pub fn url(&self) -> String {
@@ -110,6 +118,14 @@ impl Server {
     }
 }
 
+/// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
+/// by chance while the server is away.
+pub fn own_port() -> u16 {
+    let from = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = (from..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("a free port")
+}
+
 /// What servers in this folder have said.
 pub fn log_of(folder: &Path) -> Vec<String> {
     let path: PathBuf = folder.join("log");
@@ -136,19 +152,25 @@ pub struct Client {
 impl Client {
     /// The status and the body. An error means that nobody knows what became of it.
     pub fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
-        let asked = self.ask_once(method, path, body);
+        let (status, body) = self.exchange(method, path, body)?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
+        let kept = self.stream.is_some();
+        let mut asked = self.exchange_once(method, path, body);
+        // One that was silent for long may have been closed meanwhile.
+        if asked.is_err() && kept && method == "GET" {
+            self.stream = None;
+            asked = self.exchange_once(method, path, body);
+        }
         if asked.is_err() {
             self.stream = None;
         }
         asked
     }
 
-    fn ask_once(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Value)> {
-        let (status, body) = self.exchange(method, path, body)?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
-    }
-
-    fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
+    fn exchange_once(&mut self, method: &str, path: &str, body: Option<&Value>) -> std::io::Result<(u16, Vec<u8>)> {
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {

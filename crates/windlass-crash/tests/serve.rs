@@ -2,6 +2,8 @@
 //! keys, and what is poisoned is set aside.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,8 +166,9 @@ fn killed_at_random_moments_under_load() {
     check_effects(&service, &accepted, DEATHS);
     assert!(accepted.len() > 100, "{} accepted", accepted.len());
     println!("{} runs accepted, {DEATHS} deaths", accepted.len());
-    let (status, took) = server.terminate();
-    assert!(status.success() && took < Duration::from_secs(10), "{status} after {took:?}");
+    server.terminate();
+    let status = server.ends();
+    assert!(status.success(), "{status}");
 }
 
 /// A thousand runs in the middle of something, some of them paused: all are there again, soon.
@@ -179,7 +182,8 @@ fn a_thousand_active_runs_come_back() {
     let base = service.url("");
     server.client().register(
         "long",
-        &r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"}}}}"#
+        &r#"{"actions": {"call": {"type": "http", "inputs": {"uri": "SERVICE/slow?ms=600000"},
+            "retry": {"type": "fixed", "count": 90, "interval": "PT1S", "on": ["timeout"]}}}}"#
             .replace("SERVICE", base.trim_end_matches('/')),
     );
     server.client().register(
@@ -204,7 +208,8 @@ fn a_thousand_active_runs_come_back() {
     let server = Server::start(folder.path(), &[]);
     let took = server.until_ready();
     println!("{RUNS} active runs: ready after {took:?}");
-    assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 5 }), "ready after {took:?}");
+    // The machine may be a slow one, and busy.
+    assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 5 }), "ready after {took:?}");
     until(|| service.requests() >= before + RUNS as u64 / 2);
     let statuses = server.client().statuses();
     assert_eq!(statuses.len(), RUNS, "none lost, none doubled");
@@ -221,22 +226,33 @@ fn a_thousand_active_runs_come_back() {
 fn a_polite_stop_cuts_nothing_that_could_have_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let service = TestService::start().expect("the service starts");
-    let server = Server::start(folder.path(), &["--drain", "8"]);
+    // Whoever calls this one waits until the test answers.
+    let slow = TcpListener::bind("127.0.0.1:0").expect("a port");
+    // Longer than a test may take: it does not wait for that.
+    let server = Server::start(folder.path(), &["--drain", "3600"]);
     let source = r#"{"actions": {
-        "slow": {"type": "http", "inputs": {"method": "POST", "uri": "SERVICE/slow?ms=1500"}},
+        "slow": {"type": "http", "inputs": {"method": "POST", "uri": "http://SLOW/"}},
         "call": {"type": "http", "runAfter": {"slow": ["Succeeded"]}, "inputs": {"method": "POST", "uri": "SERVICE/count/after"}}}}"#;
+    let source = source.replace("SLOW", &slow.local_addr().expect("an address").to_string());
     server.client().register("slow", &source.replace("SERVICE", service.url("").trim_end_matches('/')));
     let (status, body) = server.client().start("slow", "r", &json!({})).expect("an answer");
     assert_eq!(status, 202, "{body}");
-    until(|| service.requests() >= 1);
-    let (status, took) = server.terminate();
+    let (called, _) = slow.accept().expect("it calls");
+    let mut head = BufReader::new(&called).lines().map_while(Result::ok);
+    assert!(head.any(|line| line.is_empty()), "a request");
+    server.terminate();
+    until(|| server.client().ask("GET", "/readyz", None).is_ok_and(|(status, _)| status == 503));
+    (&called).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").expect("it listens");
+    drop(called);
+    let status = server.ends();
     assert!(status.success(), "{status}");
-    assert!(took > Duration::from_millis(500) && took < Duration::from_secs(8), "{took:?}");
-    assert_eq!(service.requests(), 1, "nothing new was begun");
+    assert_eq!(service.requests(), 0, "nothing new was begun");
     let server = Server::start(folder.path(), &[]);
     let mut client = server.client();
     until(|| client.statuses()["r"] == "succeeded");
-    assert_eq!(service.requests(), 2, "the call that had ended was not made again");
+    assert_eq!(service.requests(), 1);
+    slow.set_nonblocking(true).expect("a setting");
+    assert!(slow.accept().is_err(), "the call that had ended was not made again");
 }
 
 /// A run whose journal is damaged is set aside with a reason that everybody can see; the rest go on.

@@ -71,7 +71,7 @@ async fn six_hours_of_polling_in_virtual_time_also_across_a_crash() {
     // Nobody says that the time is virtual: the run knows.
     let report = end(&mut second.resume("r").await.expect("resumed")).await;
     assert_eq!(report.output, json(r#"{"turns": 37}"#));
-    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(120), "it took {:?}", begun.elapsed());
     let ticks = entries(&*store, "r");
     let lasted = ticks[ticks.len() - 1].tick.at.since(ticks[0].tick.at);
     assert_eq!(lasted.as_ms() / 60_000, 360);
@@ -318,7 +318,8 @@ async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
     let (store, world) = fresh();
     let engine = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
     let plan = steps("s")
-        .delay("short", windlass_value::Duration::from_ms(150))
+        // Long enough to be looked at before, also on a busy machine.
+        .delay("short", windlass_value::Duration::from_secs(3))
         .effect("work", "count", "1")
         .signal("wait", "answer")
         .gives(&[("answer", "@outputs('wait')")]);
@@ -340,7 +341,8 @@ async fn a_waiting_run_leaves_memory_and_comes_back_for_time_and_for_signals() {
 async fn an_adopting_engine_wakes_what_others_have_left() {
     let (store, world) = fresh();
     let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
-    let plan = steps("s").delay("short", windlass_value::Duration::from_ms(50)).effect("work", "count", "1").plan();
+    // Long enough that the first is closed by then, also on a busy machine.
+    let plan = steps("s").delay("short", windlass_value::Duration::from_secs(3)).effect("work", "count", "1").plan();
     let mut handle = begin(&first, plan, "timed").await;
     begin(&first, two_waits(), "signalled").await;
     until(|| first.resident() == 0).await;
@@ -722,7 +724,7 @@ async fn a_child_lives_in_its_parents_time() {
     let begun = Instant::now();
     let report = end(&mut engine.start(hash, Value::Null, in_virtual_time("r")).await.expect("started")).await;
     assert_eq!(report.output, json(r#"{"later": true}"#));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(120));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

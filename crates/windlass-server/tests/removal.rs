@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use axum::http::Method;
-use common::{BROKEN, HELD, HELLO, World, counting, in_time, request};
+use common::{BROKEN, HANG, HELD, HELLO, World, counting, in_time, request};
 use http_body_util::BodyExt;
 use serde_json::{Value as Json, json};
 use windlass_store::MemoryStore;
@@ -131,7 +131,7 @@ async fn runs_are_counted_by_status_and_listed_as_waiting_at_once() {
         if listed["items"][0]["run"] == "d" {
             break;
         }
-        assert!(begun.elapsed().as_secs() < 9, "it is listed when it has left memory: {listed}");
+        assert!(begun.elapsed() < HANG, "it is listed when it has left memory: {listed}");
         tokio::task::yield_now().await;
     }
     let counts = world.get("/api/v1/runs/counts").await.is(200);

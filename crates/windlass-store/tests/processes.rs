@@ -5,7 +5,6 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use common::{Scratch, creation, open, tick};
 use windlass_store::{
@@ -156,25 +155,25 @@ fn a_second_process_gets_in_beside_a_busy_writer() {
         other
     });
 
+    let commits = || store.run("r").expect("read").expect("a run").ticks;
     let mut waits = Vec::new();
     for number in 0..MESSAGES {
         let request_id = format!("signal-{number}").into();
         let message = InboxRow { run: "r".into(), request_id, body: b"go".to_vec(), at: Timestamp(1) };
-        let start = Instant::now();
+        let before = commits();
         let verdict = store.inbox_put(&message).expect("put");
-        waits.push(start.elapsed());
+        waits.push(commits() - before);
         assert_eq!(verdict, InboxVerdict::Accepted { owner: Some(owner.clone()) });
     }
     assert_eq!(store.inbox("r", 1_000).expect("read").len(), MESSAGES);
     let mut other = listening.join().expect("the busy writer goes on");
-    let before = store.run("r").expect("read").expect("a run").ticks;
-    other.hear_acked(before);
+    other.hear_acked(commits());
     other.kill();
     waits.sort();
     let (half, worst) = (waits[MESSAGES / 2], waits[MESSAGES - 1]);
-    println!("inbox_put beside a busy writer: p50 {half:?}, worst {worst:?}");
-    // Without the turnstile half of them take 430 ms and more. The limit leaves room for a loaded machine.
-    assert!(half < Duration::from_millis(100), "p50 {half:?}");
+    println!("inbox_put beside a busy writer: half of them wait for {half} of its commits or fewer, one for {worst}");
+    // Without the turnstile it goes first hundreds of times. Counted in commits, it does not matter how fast the machine is.
+    assert!(half <= 30, "half of them wait for more than {half} commits");
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 

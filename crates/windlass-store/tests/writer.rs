@@ -15,7 +15,7 @@ use windlass_store::{
 
 type Answer = (u64, Result<Verdict, StoreError>);
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(120);
 
 fn reply(number: u64, answers: &Sender<Answer>) -> Reply {
     let answers = answers.clone();

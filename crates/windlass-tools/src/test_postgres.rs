@@ -16,7 +16,8 @@ use programs::{INSTALL, programs};
 /// Then the server ends at once, and its folder goes.
 const WATCH: &str =
     r#"exec 3<&0; "$@" 3<&- & server=$!; (read -r _ <&3; kill -QUIT $server) & wait $server; rm -rf "$0""#;
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(120);
+const TRIES: usize = 3;
 
 /// A running server. It answers on loopback and on a socket, with the user `windlass` and the password `tests`.
 pub struct PostgresServer {
@@ -29,9 +30,14 @@ impl PostgresServer {
     /// Makes a cluster and starts its server. The error says what to do, in words for a person.
     pub fn start() -> Result<PostgresServer, String> {
         let programs = programs().ok_or(INSTALL)?;
-        let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
-        let started = PostgresServer::start_in(&programs, &folder);
-        if started.is_err() {
+        let mut started = Err(String::new());
+        // A port that was free may be somebody else's by the time the server wants it.
+        for _ in 0..TRIES {
+            let folder = new_folder().map_err(|error| format!("there is no folder for Postgres: {error}"))?;
+            started = PostgresServer::start_in(&programs, &folder);
+            if started.is_ok() {
+                break;
+            }
             let _ = fs::remove_dir_all(&folder);
         }
         started

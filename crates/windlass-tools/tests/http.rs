@@ -249,18 +249,18 @@ async fn no_secret_gets_into_an_error() {
 async fn gives_up_in_time() {
     let service = service();
     let started = Instant::now();
-    let uri = service.url("/slow?ms=10000");
+    let uri = service.url("/slow?ms=600000");
     for timeout in ["0.05", r#""PT0.05S""#, r#""0.05""#] {
         let outcome = send(&format!(r#"{{"uri": "{uri}", "timeout": {timeout}}}"#)).await;
         assert_eq!(class(&outcome), ("timeout", "timeout", false));
         assert!(error(&outcome).message.ends_with("within 50ms"), "{}", error(&outcome).message);
     }
     let by_task =
-        ToolCall { timeout: Some(Duration::from_ms(50)), ..call(&format!(r#"{{"uri": "{uri}", "timeout": 9}}"#)) };
+        ToolCall { timeout: Some(Duration::from_ms(50)), ..call(&format!(r#"{{"uri": "{uri}", "timeout": 900}}"#)) };
     assert_eq!(class(&tool().call(by_task).await), ("timeout", "timeout", false));
     let by_default = HttpTool::new(HttpOptions { default_timeout: Duration::from_ms(50), ..options() });
     assert_eq!(class(&by_default.call(call(&format!(r#"{{"uri": "{uri}"}}"#))).await), ("timeout", "timeout", false));
-    assert!(started.elapsed() < StdDuration::from_secs(5));
+    assert!(started.elapsed() < StdDuration::from_secs(300));
     assert_eq!(get(&service.url("/slow?ms=1")).await.error, None);
 }
 

@@ -84,7 +84,7 @@ async fn nor_if_it_is_killed_the_moment_something_begins() {
         program.wait().unwrap();
         let begun = std::time::Instant::now();
         while runs(&number) {
-            assert!(begun.elapsed() < std::time::Duration::from_secs(20), "round {round}: {number} goes on");
+            assert!(begun.elapsed() < std::time::Duration::from_secs(120), "round {round}: {number} goes on");
             std::thread::yield_now();
         }
         std::fs::remove_dir_all(&folder).unwrap();

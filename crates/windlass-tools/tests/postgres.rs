@@ -306,7 +306,7 @@ fn the_server_knows_of_the_cancelling_before_the_call_ends() {
     let mark = "given_up_at_the_end";
     let setup = format!("create table {mark} (n int)");
     assert!(reading.block_on(ask(&watching, &input(&setup, "[]"))).error.is_none());
-    let slow = format!("insert into {mark} select 1 from pg_sleep(1.5)");
+    let slow = format!("insert into {mark} select 1 from pg_sleep(60)");
     let timed = input(&slow, "[]").replacen('{', r#"{"timeout": 0.3, "#, 1);
     // All that has not been sent when the call ends is never sent: nothing runs any more, as after the end of a program.
     let ending = runtime();
@@ -333,6 +333,9 @@ async fn connections_are_kept_and_broken_ones_are_not() {
     // The server ends it.
     let other = self::tool();
     assert_eq!(value(&ask(&other, &input("select pg_terminate_backend($1)", &format!("[{second}]"))).await), "true");
+    // It is told to end, and does so soon.
+    let there = input("select count(*) from pg_stat_activity where pid = $1", &format!("[{second}]"));
+    while value(&ask(&other, &there).await) != "0" {}
     assert_ne!(number(&tool).await, second);
     // In the middle of a statement it is a broken connection.
     let outcome = ask(&tool, &input("select pg_terminate_backend(pg_backend_pid())", "[]")).await;

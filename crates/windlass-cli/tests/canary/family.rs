@@ -105,7 +105,7 @@ fn a_reference_is_not_opened_in_another_run_of_the_same_id() {
     let relay = post("@concat(parameters('left'), parameters('right'))");
     server.register("relay", &loom(&json!({ "left": text, "right": text }), &json!({ "post": relay })));
     let start = |server: &crate::support::served::Served, definition: &str, input: Value| {
-        let body = json!({ "definition": definition, "id": "reused", "input": input, "wait_ms": 25_000 });
+        let body = json!({ "definition": definition, "id": "reused", "input": input, "wait_ms": 60_000 });
         let (status, run) = server.json("POST", "/api/v1/runs", Some(&body));
         assert_eq!(status, 200, "{run}");
         run

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The longest that any test waits for anything.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// The longest that any test waits for anything. No test takes this long: whoever waits longer has found a hang.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 pub struct Place {
     directory: TempDir,
@@ -144,6 +144,14 @@ impl Running {
         let status = self.child.wait().expect("it ends");
         Done { code: status.code(), out: out.join("\n"), err }
     }
+}
+
+/// A port for a server that goes and comes back: below those that the system gives out by itself, so that nobody gets it
+/// by chance while the server is away.
+pub fn own_port() -> u16 {
+    let from = 20_000 + (std::process::id() % 10_000) as u16;
+    let free = (from..32_000).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("a free port")
 }
 
 fn process(child: &Child) -> Pid {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Place;
 
 /// Nothing here takes this long; whoever waits longer has found a hang.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(300);
 
 /// Between two looks at something outside.
 const LOOKS_EVERY: Duration = Duration::from_millis(2);
@@ -185,7 +185,7 @@ impl Served {
 
     /// The run, when it has ended.
     pub fn run(&self, definition: &str, input: &Value) -> Value {
-        let body = json!({ "definition": definition, "input": input, "wait_ms": 25_000 });
+        let body = json!({ "definition": definition, "input": input, "wait_ms": 60_000 });
         let (status, answer) = self.json("POST", "/api/v1/runs", Some(&body));
         assert_eq!(status, 200, "{definition} has not ended: {answer}");
         answer

@@ -121,12 +121,13 @@ async fn every_answer_has_its_headers() {
 
 #[tokio::test]
 async fn one_token_asks_so_often_and_no_more() {
-    let world = World::with(ServerOptions { rate_per_second: 5, ..ServerOptions::default() });
+    // However slow the machine is, it asks more often than once a second.
+    let world = World::with(ServerOptions { rate_per_second: 1, ..ServerOptions::default() });
     let mut limited = None;
-    for _ in 0..7 {
-        let answer = world.get("/metrics").await;
-        if answer.status == StatusCode::TOO_MANY_REQUESTS {
-            limited = Some(answer);
+    for _ in 0..100 {
+        limited = Some(world.get("/metrics").await).filter(|answer| answer.status == StatusCode::TOO_MANY_REQUESTS);
+        if limited.is_some() {
+            break;
         }
     }
     let limited = limited.expect("one of them is too many");
@@ -137,19 +138,31 @@ async fn one_token_asks_so_often_and_no_more() {
     assert_eq!(world.ask(asking("GET", "/metrics", Some(&other), None)).await.status, StatusCode::OK);
 }
 
+/// Whether one of many that come one after the other is too many. A slow machine asks more often than once a second.
+async fn slowed_down(ask: impl AsyncFn(u32) -> StatusCode) -> bool {
+    for number in 0..200 {
+        if ask(number).await == StatusCode::TOO_MANY_REQUESTS {
+            return true;
+        }
+    }
+    false
+}
+
 #[tokio::test]
 async fn whoever_guesses_is_slowed_down_and_nobody_else() {
     let world = World::new();
     let guess = |address: &str| from(asking("GET", "/metrics", Some("wl_guess"), None), address);
-    let mut statuses = Vec::new();
-    for _ in 0..40 {
-        statuses.push(world.ask(guess("10.0.0.1")).await.status);
-    }
-    assert_eq!(statuses[0], StatusCode::UNAUTHORIZED);
-    assert_eq!(statuses[39], StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(world.ask(guess("10.0.0.1")).await.status, StatusCode::UNAUTHORIZED);
+    let slowed = slowed_down(async |_| world.ask(guess("10.0.0.1")).await.status).await;
+    assert!(slowed, "nobody guesses for ever");
     let right = from(asking("GET", "/metrics", Some(&world.first), None), "10.0.0.1");
     assert_eq!(world.ask(right).await.status, StatusCode::OK, "a neighbour with a token");
-    assert_eq!(world.ask(guess("10.0.0.2")).await.status, StatusCode::UNAUTHORIZED);
+    // Addresses share a table of buckets: one of them may share that of the first by chance, but not all.
+    let mut others = Vec::new();
+    for address in ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"] {
+        others.push(world.ask(guess(address)).await.status);
+    }
+    assert!(others.contains(&StatusCode::UNAUTHORIZED), "{others:?}");
 }
 
 /// Behind a proxy that is named, each is measured by its own address; who else says so is not believed.
@@ -166,16 +179,14 @@ async fn a_proxy_is_believed_if_it_is_named() {
         let others = guess("10.0.0.7", "x-forwarded-for", &format!("1.1.1.1, 192.0.2.{number}"));
         assert_eq!(world.ask(others).await.status, StatusCode::UNAUTHORIZED, "{number}");
     }
-    let mut last = StatusCode::OK;
-    for number in 0..40 {
-        last =
-            world.ask(guess("10.0.0.7", "forwarded", &format!("for=192.0.2.{number}, for=198.51.100.1"))).await.status;
-    }
-    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS, "what stands before the proxy's own word counts for nothing");
-    for number in 0..40 {
-        last = world.ask(guess("10.0.0.8", "x-forwarded-for", &format!("192.0.2.{number}"))).await.status;
-    }
-    assert_eq!(last, StatusCode::TOO_MANY_REQUESTS, "a stranger says what it likes");
+    let slowed = slowed_down(async |number| {
+        world.ask(guess("10.0.0.7", "forwarded", &format!("for=192.0.2.{number}, for=198.51.100.1"))).await.status
+    });
+    assert!(slowed.await, "what stands before the proxy's own word counts for nothing");
+    let slowed = slowed_down(async |number| {
+        world.ask(guess("10.0.0.8", "x-forwarded-for", &format!("192.0.2.{number}"))).await.status
+    });
+    assert!(slowed.await, "a stranger says what it likes");
     for (proxy, noted) in [
         ("10.0.0.7", r#""from":"192.0.2.3","via":"10.0.0.7:40000","method""#),
         ("10.0.0.8", r#""from":"10.0.0.8:40000","method""#),
@@ -229,7 +240,7 @@ async fn streams_are_counted_and_end_with_the_server() {
     assert!(figures.contains("windlass_streams 2"), "{figures}");
     world.app.drain();
     for stream in [one, third] {
-        tokio::time::timeout(Duration::from_secs(10), stream.into_body().collect()).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(120), stream.into_body().collect()).await.unwrap().unwrap();
     }
 }
 

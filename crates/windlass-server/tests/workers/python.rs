@@ -13,8 +13,9 @@ use windlass_value::Value;
 
 use crate::support::{Server, TOKEN, counts, ended, server_with_lease, succeeded, until};
 
-/// Short: it is waited for in real time, when a worker has been killed.
-const LEASE: Duration = Duration::from_millis(1_500);
+/// Short: it is waited for in real time, when a worker has been killed. Not shorter: who lives must be heard within it, also
+/// on a busy machine.
+const LEASE: Duration = Duration::from_secs(5);
 
 fn worker(running: &Running, name: &str, pause: &str) -> Child {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/workers/worker.py");
@@ -63,7 +64,7 @@ async fn another_finishes_what_a_killed_one_has_begun() {
     let pid = second.id().expect("alive").to_string();
     Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill");
     let status =
-        tokio::time::timeout(Duration::from_secs(30), second.wait()).await.expect("it stops").expect("a status");
+        tokio::time::timeout(Duration::from_secs(300), second.wait()).await.expect("it stops").expect("a status");
     assert!(status.success(), "{status}");
     until(|| server.app.dispatcher.list().items.iter().all(|worker| worker.name != "second")).await;
     running.stop().await.expect("stopped");
@@ -90,7 +91,7 @@ async fn a_cancel_stops_it_and_a_drain_lets_it_finish() {
     let output = succeeded(&mut run).await;
     assert_eq!(output.get("step0").and_then(|step| step.get("by")), Some(&Value::from("slow")));
     let status =
-        tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it stops").expect("a status");
+        tokio::time::timeout(Duration::from_secs(300), child.wait()).await.expect("it stops").expect("a status");
     assert!(status.success(), "{status}");
     running.stop().await.expect("stopped");
 }

@@ -28,7 +28,7 @@ pub const LEASE: Duration = Duration::from_secs(30);
 /// Longer than workers from before a restart are waited for.
 pub const REJOINED: Duration = Duration::from_secs(11);
 /// Of virtual time, in most tests.
-const HANG: Duration = Duration::from_secs(120);
+const HANG: Duration = Duration::from_secs(300);
 
 struct NoCompiler;
 
