@@ -8,7 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::http::Method;
-use common::{HANG, World, in_time, request};
+use common::{HANG, HELLO, World, in_time, request};
+use http_body_util::BodyExt;
 use windlass_store::MemoryStore;
 
 /// Holds threads until it is opened.
@@ -83,4 +84,20 @@ async fn who_asks_and_hangs_up_does_not_make_the_store_be_written_again() {
     }
     world.get("/readyz").await.is(200);
     assert_eq!(store.syncs() - before, 1);
+}
+
+/// A run is removed for whoever shows a list as well, though nobody waits for the answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_removed_is_told_of_whoever_hangs_up() {
+    let world = World::new();
+    world.register(HELLO).await;
+    world.run("hello", "r").await;
+    let (_, _, mut changes) = world.stream(request(Method::GET, "/api/v1/runs/changes", None)).await;
+    let _ = once(world.send(request(Method::DELETE, "/api/v1/runs/r", None))).await;
+    let mut told = String::new();
+    while !told.contains("event: removed") {
+        let frame = in_time(changes.frame()).await.expect("more").expect("a frame");
+        told.push_str(std::str::from_utf8(&frame.into_data().expect("data")).expect("text"));
+    }
+    world.get("/api/v1/runs/r").await.is(404);
 }
