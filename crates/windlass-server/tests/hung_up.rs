@@ -10,7 +10,8 @@ use std::time::Duration;
 use axum::http::Method;
 use common::{HANG, HELLO, World, in_time, request};
 use http_body_util::BodyExt;
-use windlass_store::MemoryStore;
+use serde_json::json;
+use windlass_store::{MemoryStore, RunFilter, RunStatus};
 
 /// Holds threads until it is opened.
 #[derive(Default)]
@@ -100,4 +101,25 @@ async fn what_is_removed_is_told_of_whoever_hangs_up() {
         told.push_str(std::str::from_utf8(&frame.into_data().expect("data")).expect("text"));
     }
     world.get("/api/v1/runs/r").await.is(404);
+}
+
+/// A delivery that was let in is made whole: whoever hangs up after having sent it may never send it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_made_whole_whoever_hangs_up() {
+    for bounds in ["", r#", "runtimeConfiguration": {"concurrency": {"runs": 2}}"#] {
+        let world = World::new();
+        let source = r#"{"name": "orders", "triggers": {"new": {"type": "request", "splitOn": "@triggerBody()" BOUNDS}},
+            "actions": {"one": {"type": "compose", "inputs": "@triggerBody()"}}}"#;
+        world.register(&source.replace("BOUNDS", bounds)).await;
+        tokio::spawn(windlass_server::triggers::queue::watch(world.app.clone()));
+        let items: Vec<usize> = (0..100).collect();
+        let _ = once(world.send(request(Method::POST, "/hooks/orders/new", Some(json!(items))))).await;
+        in_time(async {
+            let ended = RunFilter { status: Some(RunStatus::Succeeded), ..RunFilter::default() };
+            while world.store.runs(&ended, None, 999).expect("readable").len() < items.len() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+    }
 }
