@@ -231,7 +231,11 @@ pub async fn watch(app: App) {
         // What cannot be done now is done at the next look.
         let _ = match change {
             Ok(change) => changed(&app, change.run, change.status).await,
-            Err(RecvError::Lagged(_)) => read_all(&app).await,
+            Err(RecvError::Lagged(_)) => {
+                // From now on: the store knows what was told before, and whoever reads it all would only fall further behind.
+                changes = changes.resubscribe();
+                read_all(&app).await
+            }
             Err(RecvError::Closed) => return,
         };
     }
