@@ -48,6 +48,9 @@ pub struct Parts {
 /// Hears what triggers do.
 type Listener = Box<dyn Fn(&Told) + Send + Sync>;
 
+/// When something was last tried, and what came of it.
+type Tried = (Instant, Result<(), String>);
+
 /// What watches over requests, made from the options.
 pub(crate) struct Watch {
     pub hosts: Hosts,
@@ -62,7 +65,7 @@ pub(crate) struct Watch {
     listener: OnceLock<Listener>,
     draining: watch::Sender<bool>,
     /// When the store was last tried, and why it could not be written.
-    writable: Arc<tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>>,
+    writable: Arc<tokio::sync::Mutex<Option<Tried>>>,
 }
 
 /// Whoever may ask without a token makes the store be written no more often than this.

@@ -4,11 +4,14 @@ mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::http::Method;
-use common::{HANG, World, in_time, request};
-use windlass_store::MemoryStore;
+use common::{HANG, HELLO, World, in_time, request};
+use http_body_util::BodyExt;
+use serde_json::json;
+use windlass_store::{MemoryStore, RunFilter, RunStatus};
 
 /// Holds threads until it is opened.
 #[derive(Default)]
@@ -36,6 +39,12 @@ impl Gate {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Looks at it once, then lets go of it. Whether it was done by then.
+async fn once(future: impl Future) -> bool {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
 /// A thread cannot be called off: its place is taken until it has ended, or there would be any number of them.
@@ -72,10 +81,45 @@ async fn who_asks_and_hangs_up_does_not_make_the_store_be_written_again() {
     let world = World::on(store.clone());
     let before = store.syncs();
     for _ in 0..20 {
-        let asked = world.send(request(Method::GET, "/readyz", None));
-        // Looked at once, then let go of.
-        let _ = tokio::time::timeout(Duration::ZERO, asked).await;
+        let _ = once(world.send(request(Method::GET, "/readyz", None))).await;
     }
     world.get("/readyz").await.is(200);
     assert_eq!(store.syncs() - before, 1);
+}
+
+/// A run is removed for whoever shows a list as well, though nobody waits for the answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_removed_is_told_of_whoever_hangs_up() {
+    let world = World::new();
+    world.register(HELLO).await;
+    world.run("hello", "r").await;
+    let (_, _, mut changes) = world.stream(request(Method::GET, "/api/v1/runs/changes", None)).await;
+    let _ = once(world.send(request(Method::DELETE, "/api/v1/runs/r", None))).await;
+    let mut told = String::new();
+    while !told.contains("event: removed") {
+        let frame = in_time(changes.frame()).await.expect("more").expect("a frame");
+        told.push_str(std::str::from_utf8(&frame.into_data().expect("data")).expect("text"));
+    }
+    world.get("/api/v1/runs/r").await.is(404);
+}
+
+/// A delivery that was let in is made whole: whoever hangs up after having sent it may never send it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_made_whole_whoever_hangs_up() {
+    for bounds in ["", r#", "runtimeConfiguration": {"concurrency": {"runs": 2}}"#] {
+        let world = World::new();
+        let source = r#"{"name": "orders", "triggers": {"new": {"type": "request", "splitOn": "@triggerBody()" BOUNDS}},
+            "actions": {"one": {"type": "compose", "inputs": "@triggerBody()"}}}"#;
+        world.register(&source.replace("BOUNDS", bounds)).await;
+        tokio::spawn(windlass_server::triggers::queue::watch(world.app.clone()));
+        let items: Vec<usize> = (0..100).collect();
+        let _ = once(world.send(request(Method::POST, "/hooks/orders/new", Some(json!(items))))).await;
+        in_time(async {
+            let ended = RunFilter { status: Some(RunStatus::Succeeded), ..RunFilter::default() };
+            while world.store.runs(&ended, None, 999).expect("readable").len() < items.len() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+    }
 }

@@ -5,6 +5,7 @@ mod events;
 mod family;
 mod figures;
 mod forks;
+mod ids;
 mod notice;
 mod recover;
 mod requests;
@@ -33,6 +34,8 @@ pub(crate) use events::Feed;
 pub use family::open_below;
 pub use figures::{EngineFigures, RunCounts};
 pub use forks::{Restart, Restarted};
+pub(crate) use ids::entropy;
+pub use ids::{is_run_id, new_run_id};
 pub use notice::{Notice, NoticeHook};
 pub use recover::Recovery;
 pub use requests::{Answer, Request, request};
@@ -41,7 +44,6 @@ pub(crate) use starts::Origin;
 pub use starts::input_hash;
 pub use triggers::{TriggerOptions, Triggered};
 
-use crate::clock::real_now;
 use crate::codec;
 use crate::outside::{Gate, outside};
 use crate::report::FinalReport;
@@ -142,6 +144,8 @@ pub(crate) struct Inner {
     /// Runs that could not be brought back, and when they are tried again.
     postponed: Mutex<BTreeMap<Arc<str>, recover::Postponed>>,
     pub nudge: tokio::sync::Notify,
+    /// Somebody waits, or has waited, for a run of another process.
+    follows: AtomicBool,
     changes: broadcast::Sender<RunChange>,
     closing: AtomicBool,
     /// Nothing new is begun.
@@ -295,6 +299,7 @@ impl Engine {
             loads: tokio::sync::Semaphore::new(recover::loads_at_once()),
             postponed: Mutex::default(),
             nudge: tokio::sync::Notify::new(),
+            follows: AtomicBool::new(false),
             changes: broadcast::channel(CHANGES_KEPT).0,
             closing: AtomicBool::new(false),
             draining: Arc::default(),
@@ -515,6 +520,7 @@ impl Inner {
     /// Waits for a run that another process has.
     fn follow(&self, run: &str, watched: bool) -> RunHandle {
         let handle = self.track(&run.into(), watched);
+        self.follows.store(true, Ordering::SeqCst);
         if let Some(tracked) = self.runs().get_mut(run) {
             tracked.elsewhere = true;
         }
@@ -567,37 +573,6 @@ impl Inner {
         }
         self.nudge.notify_one();
     }
-}
-
-/// Whether a run may have this id. Ids stand in paths, commands and keys: no blanks, nothing that could hide. `last` means
-/// the newest run.
-pub fn is_run_id(id: &str) -> bool {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-    !id.is_empty() && id.len() <= 128 && !matches!(id, "last" | "changes" | "." | "..") && id.chars().all(plain)
-}
-
-/// Sorts by time of making; unique without asking anybody.
-pub fn new_run_id() -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let mut bytes = [0u8; 16];
-    let ms = real_now().as_ms() as u64;
-    bytes[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
-    bytes[6..].copy_from_slice(
-        &entropy().to_be_bytes().iter().chain(&entropy().to_be_bytes()).copied().take(10).collect::<Vec<_>>(),
-    );
-    let mut number = u128::from_be_bytes(bytes);
-    let mut text = [b'0'; 26];
-    for digit in text.iter_mut().rev() {
-        *digit = DIGITS[(number & 31) as usize];
-        number >>= 5;
-    }
-    text.iter().map(|byte| char::from(*byte)).collect()
-}
-
-/// Random bits from the system, through the standard library's own seeding.
-pub(crate) fn entropy() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 pub(crate) type MailPair = (Mailbox, mpsc::UnboundedReceiver<crate::adapters::Mail>);

@@ -407,10 +407,11 @@ impl Inner {
             Err(error) => {
                 // A loop that was there has told of its end, and may have put it off already.
                 let looped = turn.is_none();
+                let is_put_off = looped && self.adopt && error.passes();
                 if error.is_poison() {
                     // Mail and timers do not wake it: nobody looks at it again for each of them.
                     self.leave_alone(run);
-                } else if !matches!(error, RuntimeError::Closing) && !(looped && self.adopt && error.passes()) {
+                } else if !is_put_off && !matches!(error, RuntimeError::Closing) {
                     self.postpone(run, &error);
                 }
                 if !looped {

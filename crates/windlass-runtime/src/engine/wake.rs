@@ -1,5 +1,6 @@
 //! The watch: brings back runs whose time has come or who have mail, and passes on what other processes have written.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -115,6 +116,10 @@ impl Inner {
 
     /// Runs that somebody waits for here while another process has them: they end there, or become free.
     async fn look_elsewhere(self: &Arc<Self>) {
+        // Most engines never have one, and any number of runs that they would be looked for among.
+        if !self.follows.load(Ordering::SeqCst) {
+            return;
+        }
         let elsewhere = |tracked: &Tracked| tracked.elsewhere && tracked.mailbox.is_none();
         let runs: Vec<Arc<str>> =
             self.runs().iter().filter(|(_, tracked)| elsewhere(tracked)).map(|(run, _)| run.clone()).collect();

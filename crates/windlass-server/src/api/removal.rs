@@ -41,25 +41,28 @@ pub async fn run(
     State(app): State<App>,
     RunId(run): RunId,
 ) -> Result<axum::Json<RunRemoved>, Problem> {
-    let gone = run.clone();
-    let removed = app
-        .at_store(move |app| {
-            let mut removed = 0;
-            loop {
-                let step = app.store.remove(&run, ANY_AGE)?;
-                removed += step.runs;
-                if step.runs == 0 && removed == 0 {
-                    return Err(why_it_stays(app, &row_of(app, &run)?)?);
-                }
-                if !step.more {
-                    return Ok(removed);
-                }
-            }
-        })
-        .await?;
-    app.views.changes.tell_removed(&gone);
-    sweep(app);
-    Ok(axum::Json(RunRemoved { run: gone, removed }))
+    app.at_store(move |app| {
+        let removed = remove(app, &run)?;
+        // Here, and not when it is answered: whoever asked may have hung up.
+        app.views.changes.tell_removed(&run);
+        sweep(app.clone());
+        Ok(axum::Json(RunRemoved { run, removed }))
+    })
+    .await
+}
+
+fn remove(app: &App, run: &str) -> Result<u64, Problem> {
+    let mut removed = 0;
+    loop {
+        let step = app.store.remove(run, ANY_AGE)?;
+        removed += step.runs;
+        if step.runs == 0 && removed == 0 {
+            return Err(why_it_stays(app, &row_of(app, run)?)?);
+        }
+        if !step.more {
+            return Ok(removed);
+        }
+    }
 }
 
 fn why_it_stays(app: &App, row: &RunRow) -> Result<Problem, Problem> {

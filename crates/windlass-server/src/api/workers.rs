@@ -15,6 +15,8 @@ use crate::{App, Problem};
 
 /// The longest id or name of a worker.
 const NAME_MAX: usize = 128;
+/// The longest name of a tool, and of a label and its value: as definitions have them.
+const WORD_MAX: usize = 256;
 /// The most jobs, tools and labels that a worker may name.
 const LIST_MAX: usize = 10_000;
 
@@ -27,8 +29,15 @@ pub async fn lease(
     Json(ask): Json<Ask>,
 ) -> Result<Answer<Leased>, Problem> {
     let who = key(&allowed.who, &ask.worker)?;
-    if ask.tools.len().max(ask.labels.len()) > LIST_MAX || ask.name.len() > NAME_MAX {
+    if ask.tools.len().max(ask.labels.len()) > LIST_MAX {
         return Err(Problem::bad_request(format!("a worker has at most {LIST_MAX} tools and labels")));
+    }
+    // They are kept for as long as the worker is known.
+    let labels = ask.labels.iter().flat_map(|(name, value)| [name.len(), value.len()]);
+    let longest = ask.tools.iter().map(String::len).chain(labels).chain([ask.name.len()]).max().unwrap_or_default();
+    if longest > WORD_MAX {
+        let detail = format!("names, tools and labels of a worker have at most {WORD_MAX} bytes");
+        return Err(Problem::bad_request(detail));
     }
     Ok(Answer(app.dispatcher.lease(&who, &allowed.who.name, &ask).await))
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use windlass_core::plan::Trigger;
 use windlass_core::{Program, Status};
-use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, real_now};
+use windlass_runtime::{RunHandle, RuntimeError, TriggerOptions, Triggered, real_now};
 use windlass_value::Value;
 
 use super::request;
@@ -298,8 +298,43 @@ pub async fn deliver_below(signed: Signed) -> Result<Response, Problem> {
     deliver(signed).await
 }
 
+/// What became of a delivery.
+enum Made {
+    /// The version that was there when it came first has had it.
+    Before(String),
+    Runs {
+        triggered: Triggered,
+        waiting: usize,
+    },
+}
+
 impl Signed {
     async fn deliver(self) -> Result<Response, Problem> {
+        let own = Arc::new(self);
+        // In a task of its own: whoever sent it may hang up, and what was let in is made whole.
+        let making = tokio::spawn({
+            let own = own.clone();
+            async move { own.make().await }
+        });
+        let made = making.await.unwrap_or_else(|_| Err(Problem::defect("a delivery has ended in a defect")))?;
+        let (triggered, waiting) = match made {
+            Made::Runs { triggered, waiting } => (triggered, waiting),
+            Made::Before(run) => {
+                return Ok(accepted(Delivered { runs: vec![run], repeated: true, ..Delivered::default() }));
+            }
+        };
+        if let [run] = triggered.runs.as_slice()
+            && replies(&own.program.plan)
+            && let Some(answer) = own.reply(run).await?
+        {
+            return Ok(answer);
+        }
+        let runs = triggered.runs.iter().map(|run| run.run.to_string()).collect();
+        let repeated = is_repeated(&triggered);
+        Ok(accepted(Delivered { runs, repeated, waiting, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+    }
+
+    async fn make(&self) -> Result<Made, Problem> {
         let input = content(&self.headers, &self.body)?;
         let prefix = prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_LETTERS].to_owned());
@@ -323,7 +358,6 @@ impl Signed {
             Ok(triggered) => triggered,
             Err(error) => {
                 place.unsure().await?;
-                // The version that was there when it came first has had it.
                 let Some(run) = was_made(&error) else {
                     let problem = refusal(error);
                     // What was delivered may stand in the sentence.
@@ -332,25 +366,19 @@ impl Signed {
                 };
                 self.app.metrics.delivered("repeated");
                 self.tell(What::Repeated { run: run.to_owned() });
-                return Ok(accepted(Delivered { runs: vec![run.to_owned()], repeated: true, ..Delivered::default() }));
+                return Ok(Made::Before(run.to_owned()));
             }
         };
         let waiting = place.taken(&triggered.runs).await?;
-        let repeated = !triggered.runs.is_empty() && triggered.runs.iter().all(|run| !run.created);
+        let repeated = is_repeated(&triggered);
         self.app.metrics.delivered(if repeated { "repeated" } else { "started" });
         let runs: Vec<String> = triggered.runs.iter().map(|run| run.run.to_string()).collect();
         self.tell(match runs.first() {
             Some(run) if repeated => What::Repeated { run: run.clone() },
-            Some(_) => What::Fired { runs: runs.clone(), waiting },
+            Some(_) => What::Fired { runs, waiting },
             None => What::Skipped { why: "its conditions let nothing start".to_owned() },
         });
-        if let [run] = triggered.runs.as_slice()
-            && replies(&self.program.plan)
-            && let Some(answer) = self.reply(run).await?
-        {
-            return Ok(answer);
-        }
-        Ok(accepted(Delivered { runs, repeated, waiting, unmet: triggered.unmet.map(|unmet| unmet.source) }))
+        Ok(Made::Runs { triggered, waiting })
     }
 
     fn tell(&self, what: What) {
@@ -401,6 +429,11 @@ impl Signed {
         let problem = Problem::new(StatusCode::BAD_GATEWAY, codes::RUN_ENDED, detail);
         Err(problem.hint(format!("GET /api/v1/runs/{run} says why")))
     }
+}
+
+/// It was made before: nothing of it is new.
+fn is_repeated(triggered: &Triggered) -> bool {
+    !triggered.runs.is_empty() && triggered.runs.iter().all(|run| !run.created)
 }
 
 /// JSON as data, text as text, anything else as `{$content-type, $content}`; nothing as an empty object.

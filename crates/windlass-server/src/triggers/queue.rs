@@ -112,11 +112,12 @@ impl Place {
 
     /// Its runs are made: they take their places, and those whose turn it is begin. Gives how many wait.
     pub async fn taken(self, runs: &[RunHandle]) -> Result<usize, RuntimeError> {
-        let made: Vec<Arc<str>> = runs.iter().filter(|run| run.created).map(|run| run.run.clone()).collect();
+        let made: Vec<(Arc<str>, bool)> = runs.iter().map(|run| (run.run.clone(), run.created)).collect();
         self.settle(move |queue, app| {
-            made.iter().try_for_each(|run| queue.wait(app, run))?;
+            // Also those that were made before: whoever made them may not have come as far as this.
+            made.iter().try_for_each(|(run, _)| queue.wait(app, run))?;
             queue.let_go_on(app)?;
-            Ok(made.iter().filter(|run| queue.queued.contains_key(*run)).count())
+            Ok(made.iter().filter(|(run, created)| *created && queue.queued.contains_key(run)).count())
         })
         .await
     }
@@ -230,7 +231,11 @@ pub async fn watch(app: App) {
         // What cannot be done now is done at the next look.
         let _ = match change {
             Ok(change) => changed(&app, change.run, change.status).await,
-            Err(RecvError::Lagged(_)) => read_all(&app).await,
+            Err(RecvError::Lagged(_)) => {
+                // From now on: the store knows what was told before, and whoever reads it all would only fall further behind.
+                changes = changes.resubscribe();
+                read_all(&app).await
+            }
             Err(RecvError::Closed) => return,
         };
     }

@@ -209,3 +209,21 @@ async fn a_token_for_something_else_does_no_work() {
     assert_eq!((status.as_u16(), answer["code"].as_str()), (409, Some("WND-3010")), "{answer}");
     assert_eq!(server.ask("POST", "/worker/complete", &token, &calls[3].1).await.0.as_u16(), 200);
 }
+
+/// What a worker says of itself is kept for as long as it is known: none is known by megabytes.
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_says_of_itself_has_bounds() {
+    let server = server();
+    let long = "x".repeat(257);
+    for odd in [
+        json!({"tools": [long]}),
+        json!({"name": long}),
+        json!({"labels": {"a": long}}),
+        json!({"labels": {(long.as_str()): "a"}}),
+        json!({"tools": vec!["a"; 10_001]}),
+    ] {
+        let mut body = json!({"worker": "w", "tools": ["far"]});
+        body.as_object_mut().expect("an object").extend(odd.as_object().expect("an object").clone());
+        assert_eq!(server.refused("/worker/lease", body).await, (400, "WND-3000".to_owned()));
+    }
+}
