@@ -146,7 +146,7 @@ pub async fn answer(
     });
     let found = found.await?;
     let (id, wish) = found.answered(given.data.clone()).await.map_err(refused)?;
-    let answer = app.at_store(move |app| {
+    let answer = app.to_store(move |app| {
         let answer = app.engine.request(&run, &id, wish)?;
         let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
             Answer::Delivered => "delivered",

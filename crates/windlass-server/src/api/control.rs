@@ -247,7 +247,7 @@ async fn answer(app: App, run: String, id: String, request: Request) -> Result<R
 
 async fn ask(app: &App, run: &str, id: String, request: Request) -> Result<Answer, Problem> {
     let run = run.to_owned();
-    app.at_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
+    app.to_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
 }
 
 fn answered(run: String, told: Answer) -> Result<Response, Problem> {

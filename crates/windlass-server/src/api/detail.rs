@@ -104,7 +104,7 @@ pub struct WaitInfo {
 
 /// Looks at a run: in memory if it is there, else in the store.
 pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
-    let live = app.engine.state(&run).await?;
+    let live = app.state_at_hand(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         if let Some(report) = report_of(&row)? {

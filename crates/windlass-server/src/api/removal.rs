@@ -43,7 +43,7 @@ pub async fn run(
 ) -> Result<axum::Json<RunRemoved>, Problem> {
     let gone = run.clone();
     let removed = app
-        .at_store(move |app| {
+        .to_store(move |app| {
             let mut removed = 0;
             loop {
                 let step = app.store.remove(&run, ANY_AGE)?;
@@ -89,7 +89,7 @@ fn sweep(app: App) {
     }
     tokio::spawn(async move {
         loop {
-            while app.at_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+            while app.to_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
             if app.views.sweeping.is_done() {
                 return;
             }
@@ -109,7 +109,7 @@ pub async fn definition(
     State(app): State<App>,
     Named(name): Named,
 ) -> Result<axum::Json<DefinitionRemoved>, Problem> {
-    app.at_store(move |app| {
+    app.to_store(move |app| {
         if app.definitions.remove(&app.engine, &name)?.is_none() {
             return Err(unknown(app, &name));
         }

@@ -216,7 +216,7 @@ pub async fn change(
     OfTrigger(trigger): OfTrigger,
     take::Json(wanted): take::Json<TriggerSettings>,
 ) -> Result<Response, Problem> {
-    app.at_store(move |app| set(app, &name, &trigger, &wanted)).await
+    app.to_store(move |app| set(app, &name, &trigger, &wanted)).await
 }
 
 /// Blocking: reads and writes.

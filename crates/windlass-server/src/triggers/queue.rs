@@ -197,10 +197,17 @@ pub fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<O
     if Bounds::of(trigger).is_none() {
         return Ok(None);
     }
-    let queue = app.watch().queues.of(app, definition, &prefix(definition, &trigger.name))?;
-    let mut queue = lock(&queue);
+    let prefix = prefix(definition, &trigger.name);
+    let shared = app.watch().queues.of(app, definition, &prefix)?;
+    let standing = |queue: &Queue| Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() };
+    // Whoever has it may be waiting for the turn to write; the store knows the same.
+    let Ok(mut queue) = shared.try_lock() else {
+        let mut own = Queue::new(definition, &prefix);
+        own.read(app)?;
+        return Ok(Some(standing(&own)));
+    };
     queue.forget_ended(app)?;
-    Ok(Some(Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() }))
+    Ok(Some(standing(&queue)))
 }
 
 /// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
@@ -282,15 +289,7 @@ impl Queues {
         if let Some(known) = locked(&self.all).get(prefix) {
             return Ok(known.clone());
         }
-        let mut queue = Queue {
-            definition: definition.clone(),
-            prefix: prefix.to_owned(),
-            under_way: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            queued: BTreeMap::new(),
-            expected: BTreeMap::new(),
-            is_stale: true,
-        };
+        let mut queue = Queue::new(definition, prefix);
         queue.read(app)?;
         Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
@@ -312,6 +311,18 @@ impl Queues {
 }
 
 impl Queue {
+    fn new(definition: &Arc<str>, prefix: &str) -> Queue {
+        Queue {
+            definition: definition.clone(),
+            prefix: prefix.to_owned(),
+            under_way: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            is_stale: true,
+        }
+    }
+
     /// As the store has it.
     fn read(&mut self, app: &App) -> Result<(), StoreError> {
         let filter = RunFilter {
