@@ -13,6 +13,7 @@ mod reduce;
 pub mod state;
 mod status;
 mod tick;
+mod told;
 mod values;
 mod view;
 pub mod words;
@@ -31,5 +32,6 @@ pub use reduce::{
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
+pub use told::EVENT_TYPES;
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree, usage_so_far};
