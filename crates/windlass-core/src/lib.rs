@@ -5,6 +5,7 @@
 
 mod addresses;
 mod command;
+mod hearing;
 mod limits;
 mod outcome;
 pub mod plan;
@@ -19,6 +20,7 @@ mod view;
 pub mod words;
 
 pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TriedBefore, TurnRecord};
+pub use hearing::{Hearing, hearing};
 pub use limits::Limits;
 pub use outcome::{
     Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,

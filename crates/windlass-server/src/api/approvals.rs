@@ -154,7 +154,7 @@ pub async fn answer(
             Answer::Repeated => "repeated",
             Answer::Ended => return Err(ended(&run)),
         };
-        Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
+        Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer, note: None })))
     });
     answer.await
 }
