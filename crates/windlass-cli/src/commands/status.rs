@@ -5,6 +5,7 @@ use windlass_runtime::show::{
     LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{resolve, steps_of};
+use windlass_server::triggers::{TurnInfo, turn_of};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
@@ -88,6 +89,8 @@ struct View<'a> {
     owner: Option<String>,
     frames: Vec<FrameView>,
     now: Timestamp,
+    /// While it is pending.
+    turn: Option<TurnInfo>,
 }
 
 impl<'a> View<'a> {
@@ -99,7 +102,8 @@ impl<'a> View<'a> {
         if state.paused {
             pause_tree(&mut frames);
         }
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now) })
+        let turn = turn_of(store, &seen.row, &seen.program.plan)?;
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), turn })
     }
 
     fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
@@ -115,6 +119,7 @@ impl<'a> View<'a> {
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
+        lines.extend(self.turn.iter().map(|turn| turn.note.replacen("waits", "Waiting", 1)));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
@@ -184,7 +189,8 @@ impl<'a> View<'a> {
             step.error = step.error.map(|error| error_of_run(error, &row.run));
             shown.insert(name, step.to_value());
         }
-        Ok(Value::object([
+        let turn = self.turn.as_ref().map(|turn| ("waits_for_turn", turn_value(turn)));
+        let facts = [
             ("run", Value::from(row.run.clone())),
             ("definition", Value::from(row.definition.as_str())),
             ("dialect", Value::from(row.dialect.as_str())),
@@ -195,6 +201,17 @@ impl<'a> View<'a> {
             ("usage", self.usage()),
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
-        ]))
+        ];
+        Ok(Value::object(facts.into_iter().chain(turn)))
     }
+}
+
+fn turn_value(turn: &TurnInfo) -> Value {
+    Value::object([
+        ("trigger", Value::from(turn.trigger.as_str())),
+        ("under_way", Value::from(turn.under_way)),
+        ("at_once", Value::from(turn.at_once)),
+        ("place", Value::from(turn.place)),
+        ("note", Value::from(turn.note.as_str())),
+    ])
 }

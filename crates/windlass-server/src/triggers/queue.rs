@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
 use windlass_runtime::{Answer, Request, RunHandle, RuntimeError};
-use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
+use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
 use super::prefix;
@@ -71,9 +71,9 @@ struct Queue {
 
 /// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
 /// of in any order; this is the order in which they go.
-type Turn = (Timestamp, Arc<str>, usize);
+pub(super) type Turn = (Timestamp, Arc<str>, usize);
 
-fn turn(row: &RunRow) -> Turn {
+pub(super) fn turn(row: &RunRow) -> Turn {
     let (delivery, item) = row.run.rsplit_once('-').unwrap_or((&row.run, ""));
     (row.created_at, delivery.into(), item.parse().unwrap_or_default())
 }
@@ -280,7 +280,7 @@ async fn read_all(app: &App) -> Result<(), RuntimeError> {
 }
 
 /// One that was set aside keeps nobody waiting: a person has to look at it first.
-fn occupies(status: RunStatus) -> bool {
+pub(super) fn occupies(status: RunStatus) -> bool {
     !status.is_final() && status != RunStatus::Quarantined
 }
 
@@ -301,7 +301,7 @@ impl Queues {
             return Ok(());
         }
         let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
-        each_run(app, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
+        each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
             Some(prefix) if is_prefix(prefix) => self.of(app, &row.definition.as_str().into(), prefix).map(drop),
             _ => Ok(()),
         })?;
@@ -332,7 +332,7 @@ impl Queue {
             ..RunFilter::default()
         };
         let (mut under_way, mut waiting) = (BTreeSet::new(), BTreeMap::new());
-        each_run(app, &filter, |row| {
+        each_run(&*app.store, &filter, |row| {
             match row.status {
                 _ if !row.run.starts_with(&self.prefix) => {}
                 RunStatus::Pending => {
@@ -439,14 +439,14 @@ impl Queue {
     }
 }
 
-fn each_run(
-    app: &App,
+pub(super) fn each_run(
+    store: &dyn Store,
     filter: &RunFilter,
     mut seen: impl FnMut(&RunRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut before = None;
     loop {
-        let rows = app.store.runs(filter, before, ROWS_AT_ONCE)?;
+        let rows = store.runs(filter, before, ROWS_AT_ONCE)?;
         let Some(last) = rows.last() else { return Ok(()) };
         before = Some(last.number);
         rows.iter().try_for_each(&mut seen)?;
