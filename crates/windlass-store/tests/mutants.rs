@@ -21,6 +21,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::StealsRuns, "one owner"),
     (Flaw::KeepsRuns, "given back"),
     (Flaw::AcceptsRepeats, "kept once"),
+    (Flaw::ForgetsRequests, "kept once"),
     (Flaw::NeverConsumes, "kept once"),
     (Flaw::SkipsPartialRows, "any tick"),
     (Flaw::IgnoresSnapshotTick, "found by tick"),

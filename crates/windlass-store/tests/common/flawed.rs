@@ -21,6 +21,7 @@ pub enum Flaw {
     StealsRuns,
     KeepsRuns,
     AcceptsRepeats,
+    ForgetsRequests,
     NeverConsumes,
     SkipsPartialRows,
     IgnoresSnapshotTick,
@@ -120,6 +121,14 @@ impl StoreWrite for FlawedStore {
             verdict => Ok(verdict),
         }
     }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Outcome<()> {
+        self.remember();
+        match self.flaw {
+            Flaw::ForgetsRequests => Ok(()),
+            _ => self.inner.note_request(run, request_id),
+        }
+    }
 }
 
 impl StoreRead for FlawedStore {
@@ -160,6 +169,10 @@ impl StoreRead for FlawedStore {
 
     fn inbox(&self, run: &str, limit: u32) -> Outcome<Vec<InboxRow>> {
         self.inner.inbox(run, limit)
+    }
+
+    fn knows_request(&self, run: &str, request_id: &str) -> Outcome<bool> {
+        self.inner.knows_request(run, request_id)
     }
 
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<TurnRow>> {
