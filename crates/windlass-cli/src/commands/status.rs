@@ -1,5 +1,8 @@
 //! `windlass status RUN`
 
+use std::time::Duration;
+
+use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::show::{
     LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
@@ -16,7 +19,11 @@ use crate::failure::{Exit, Failure, owner_name};
 use crate::image;
 use crate::out::{self, Paint};
 use crate::report::{self, Ended};
-use crate::{stores, text, trust};
+use crate::worker::Client;
+use crate::{host, stores, text, trust};
+
+/// The longest that the server is waited for.
+const SERVER_SAYS_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
@@ -33,7 +40,8 @@ pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
         return show_set_aside(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
-    let view = View::of(&*store, &seen)?;
+    let workers = waits_for_worker(global, &seen);
+    let view = View::of(&*store, &seen, workers)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
         false => out::print(&view.show(global, &*store)?)?,
@@ -91,10 +99,12 @@ struct View<'a> {
     now: Timestamp,
     /// While it is pending.
     turn: Option<TurnInfo>,
+    /// What workers must have for tasks that none has taken, as the server says.
+    workers: Vec<Json>,
 }
 
 impl<'a> View<'a> {
-    fn of(store: &dyn Store, seen: &'a Seen) -> Result<View<'a>, Failure> {
+    fn of(store: &dyn Store, seen: &'a Seen, workers: Vec<Json>) -> Result<View<'a>, Failure> {
         let state = &seen.image.state;
         let status = status_of(&seen.row, state);
         let owner = live_owner(store, &seen.row)?;
@@ -103,7 +113,7 @@ impl<'a> View<'a> {
             pause_tree(&mut frames);
         }
         let turn = turn_of(store, &seen.row, &seen.program.plan)?;
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), turn })
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), turn, workers })
     }
 
     fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
@@ -120,6 +130,7 @@ impl<'a> View<'a> {
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
         lines.extend(self.turn.iter().map(|turn| turn.note.replacen("waits", "Waiting", 1)));
+        lines.extend(self.workers.iter().map(worker_line));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
@@ -202,8 +213,38 @@ impl<'a> View<'a> {
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
         ];
-        Ok(Value::object(facts.into_iter().chain(turn)))
+        let workers = windlass_value::to_value(&self.workers).unwrap_or_default();
+        let workers = Some(("waits_for_worker", workers)).filter(|_| !self.workers.is_empty());
+        Ok(Value::object(facts.into_iter().chain(turn).chain(workers)))
     }
+}
+
+/// Which tasks no worker has taken is known to the server of the store alone. One that says nothing keeps nobody waiting.
+fn waits_for_worker(global: &Global, seen: &Seen) -> Vec<Json> {
+    if seen.image.state.jobs.is_empty() {
+        return Vec::new();
+    }
+    let Some(address) = stores::server_for(global, &seen.row) else { return Vec::new() };
+    let Ok(client) = Client::of_store(&address, &stores::directory(global)) else { return Vec::new() };
+    let Ok(runtime) = host::runtime() else { return Vec::new() };
+    let path = format!("runs/{}", seen.row.run);
+    let said: Result<Json, _> = runtime.block_on(client.get(&path, SERVER_SAYS_WITHIN));
+    let waits = said.ok().and_then(|said| said.get("waits_for_worker").and_then(Json::as_array).cloned());
+    waits.unwrap_or_default()
+}
+
+fn worker_line(waits: &Json) -> String {
+    let labels = waits["labels"].as_object().into_iter().flatten();
+    let labels: Vec<String> =
+        labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
+    let labels = if labels.is_empty() { String::new() } else { format!(" and {}", labels.join(", ")) };
+    let tool = waits["tool"].as_str().unwrap_or_default();
+    let tasks = match waits["jobs"].as_u64().unwrap_or_default() {
+        1 => "1 task".to_owned(),
+        more => format!("{more} tasks"),
+    };
+    let since = waits["oldest_at"].as_str().unwrap_or_default();
+    format!("Waiting for a worker with `{tool}`{labels}: {tasks}, since {since}")
 }
 
 fn turn_value(turn: &TurnInfo) -> Value {
