@@ -119,6 +119,9 @@ pub trait StoreClean: Send + Sync {
     /// What they have written is not given out any more; `sweep` frees it.
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError>;
 
+    /// The same for many, in the order given, as far as one short transaction goes.
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError>;
+
     /// Frees a part of what removed runs have left: journals, snapshots, turns, and blobs that no remaining run has
     /// written too.
     fn sweep(&self) -> Result<Swept, StoreError>;

@@ -39,6 +39,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
     (Flaw::FindsNothing, "damage is noticed"),
     (Flaw::RemovesAnything, "what is removed"),
+    (Flaw::RemovesOneByOne, "what is removed"),
     (Flaw::NeverSweeps, "what is removed"),
     (Flaw::LosesOtherBlobs, "what is removed"),
 ];

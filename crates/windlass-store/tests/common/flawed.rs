@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
     Claim, InboxRow, InboxVerdict, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow,
-    Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreOwners,
-    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
+    Removable, Removed, RemovedAll, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError,
+    StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -22,6 +22,7 @@ pub enum Flaw {
     KeepsRuns,
     AcceptsRepeats,
     ForgetsRequests,
+    RemovesOneByOne,
     NeverConsumes,
     SkipsPartialRows,
     IgnoresSnapshotTick,
@@ -242,6 +243,17 @@ impl StoreScan for FlawedStore {
 impl StoreClean for FlawedStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<Removable>> {
         self.inner.removable(before, after, limit)
+    }
+
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Outcome<RemovedAll> {
+        let Some(run) = runs.first() else { return Ok(RemovedAll::default()) };
+        match self.flaw {
+            Flaw::RemovesOneByOne => {
+                let removed = self.remove(run, before)?;
+                Ok(RemovedAll { runs: removed.runs, done: usize::from(!removed.more) })
+            }
+            _ => self.inner.remove_all(runs, before),
+        }
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Outcome<Removed> {
