@@ -257,7 +257,9 @@ async fn whoever_has_waited_longest_to_ask_asks_first() {
         world.register(&text).await;
         let hours = if number == 16 { 3 } else { 2 };
         mend(&world.store, "definition", &name, |kept| kept["begun"]["tick"] = json!(hours_from(now, -9).0));
-        mend(&world.store, "firing", &format!("{name}\0tick"), |firing| firing["due"] = json!(hours_from(now, -hours).0));
+        mend(&world.store, "firing", &format!("{name}\0tick"), |firing| {
+            firing["due"] = json!(hours_from(now, -hours).0)
+        });
     }
     // As the next server finds it.
     let world = World::on(world.store.clone());

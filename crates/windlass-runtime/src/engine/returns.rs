@@ -42,12 +42,7 @@ impl Engine {
         self.attach_family(run, true, true).await
     }
 
-    pub(super) async fn attach_family(
-        &self,
-        run: &str,
-        unpause: bool,
-        watch: bool,
-    ) -> Result<RunHandle, RuntimeError> {
+    pub(super) async fn attach_family(&self, run: &str, unpause: bool, watch: bool) -> Result<RunHandle, RuntimeError> {
         let row = self.inner.store.run(run)?.ok_or_else(|| RuntimeError::NoSuchRun(run.to_owned()))?;
         let handle = self.attach(run, unpause, watch).await?;
         self.inner.bring_back_below(&row).await?;

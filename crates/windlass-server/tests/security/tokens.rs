@@ -209,7 +209,10 @@ async fn a_store_that_is_held_keeps_only_those_waiting_who_write() {
     let world = World::new();
     let (token, _) = world.token(&[Scope::Read]);
     let gone = format!("/api/v1/tokens/{}", token.id);
-    let cases = [("POST", "/api/v1/tokens", Some(json!({ "name": "a", "scopes": ["read"] })), 201), ("DELETE", &gone, None, 200)];
+    let cases = [
+        ("POST", "/api/v1/tokens", Some(json!({ "name": "a", "scopes": ["read"] })), 201),
+        ("DELETE", &gone, None, 200),
+    ];
     for (method, path, body, status) in cases {
         let held = std::fs::File::options().write(true).open(world.directory.path().join("writer.lock")).unwrap();
         held.lock().unwrap();
