@@ -22,8 +22,19 @@ const NEVER: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3_6
 const THREADS: usize = 2;
 
 pub fn runtime() -> Result<Runtime, Failure> {
-    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
-    made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))
+    runtime_of(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS))
+}
+
+/// One in which a file that may not grow fails its writer, and does not end the process: the system's signal for that is taken. A
+/// handler, and not that it is ignored: children would inherit that.
+pub fn runtime_of(builder: &mut tokio::runtime::Builder) -> Result<Runtime, Failure> {
+    let made = builder.enable_all().build();
+    let runtime = made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))?;
+    let guard = runtime.enter();
+    // Where it cannot be taken, the signal does what it does.
+    let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+    drop(guard);
+    Ok(runtime)
 }
 
 /// Must be called inside the runtime.

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::json;
-use support::served::Served;
+use support::served::{Served, until};
 use support::{Done, Place};
 
 const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
@@ -175,4 +175,24 @@ fn what_is_in_the_way_is_said() {
         assert!(!done.err.contains("wl_") && done.out.is_empty(), "{words:?}: {}{}", done.out, done.err);
     }
     assert_eq!(world.names(), Vec::<String>::new());
+}
+
+#[test]
+fn status_says_what_a_run_of_the_server_waits_for_a_worker_with() {
+    let world = World::new();
+    world.place.write("book.yaml", PLAYBOOK.replace("{kind: noop}", "{kind: shell, cmds: date}"));
+    world.register(&["book.yaml", "--label", "gpu=yes"]).exits(0);
+    let run = world.server.begin("book", &json!({}));
+    until("nobody has taken its task", || {
+        !world.server.get(&format!("/api/v1/runs/{run}"))["waits_for_worker"].is_null()
+    });
+    let status = world.place.windlass(&["status", &run]);
+    status.exits(0).has("Waiting for a worker with `shell` and gpu=yes: 1 task, since 2");
+    let told = world.place.json(&["status", &run, "--json"]);
+    assert_eq!(told["waits_for_worker"][0]["labels"], json!({ "gpu": "yes" }), "{told}");
+    // Who is not let in says nothing of it, and the rest all the same.
+    std::fs::write(world.place.path(".windlass/token"), "wl_wrong").expect("written");
+    let status = world.place.windlass(&["status", &run]);
+    status.exits(0).has("Status: Running");
+    assert!(!status.out.contains("Waiting for a worker"), "{}", status.out);
 }

@@ -43,6 +43,9 @@ fn pause_resume_and_cancel_come_from_anywhere() {
     place.windlass(&["pause", "p1", "--request-id", "once"]).exits(0).has("made before");
     events.line_with("workflow.paused");
     place.windlass(&["status", "p1"]).exits(0).has("Status: Paused");
+    place.windlass(&["signal", "p1", "early"]).exits(0).has("nothing waits for `early` now: it is kept");
+    let early = place.json(&["signal", "p1", "early", "--json"]);
+    assert_eq!((&early["answer"], early["note"].is_string()), (&"kept".into(), true));
     let follower = place.start(&["resume", "p1", "--json"]);
     events.line_with("workflow.resumed");
     let answer = place.json(&["cancel", "p1", "--reason", "seen enough", "--json"]);

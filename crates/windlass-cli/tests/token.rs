@@ -38,6 +38,7 @@ fn what_is_no_token() {
     let place = Place::new();
     place.windlass(&["token", "list"]).exits(3).has("there is no store");
     place.windlass(&["token", "create", "x", "--scope", "everything"]).exits(3).has("`everything` is no scope");
+    place.windlass(&["token", "create", "x", "--scope", "contrl"]).exits(3).has("did you mean `control`?");
     place.windlass(&["token", "create", "x"]).exits(3).has("--scope");
     place.windlass(&["token", "create", "", "--scope", "read"]).exits(3).has("name");
     place.windlass(&["token", "create", "x", "--scope", "read", "--expires", "soon"]).exits(3).has("no span of time");

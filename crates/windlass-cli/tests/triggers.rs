@@ -126,6 +126,9 @@ fn who_waits_outlives_a_kill() {
     }
     assert_eq!(ask(&address, "POST", "/hooks/queue/new", &json!({})).0, 429);
     until_status(&address, &runs[0], "waiting");
+    let status = place.windlass(&["status", &runs[2]]);
+    status.exits(0).has("Waiting for its turn: 1 run of the trigger `new` is under way (at most 1 at once), place 2");
+    assert_eq!(place.json(&["status", &runs[1], "--json"])["waits_for_turn"]["place"], 1);
     server.signal(Signal::KILL);
     drop(server.finish());
 

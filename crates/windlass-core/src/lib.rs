@@ -5,6 +5,7 @@
 
 mod addresses;
 mod command;
+mod hearing;
 mod limits;
 mod outcome;
 pub mod plan;
@@ -13,11 +14,13 @@ mod reduce;
 pub mod state;
 mod status;
 mod tick;
+mod told;
 mod values;
 mod view;
 pub mod words;
 
 pub use command::{Command, EffectKey, Event, Job, Resumed, RunResult, TriedBefore, TurnRecord};
+pub use hearing::{Hearing, hearing};
 pub use limits::Limits;
 pub use outcome::{
     Again, Answer, Asked, Await, Awaited, Beside, Change, ErrorInfo, LoopSummary, Outcome, Reason, Reply, Sent,
@@ -31,5 +34,6 @@ pub use reduce::{
 pub use state::State;
 pub use status::{Status, StatusSet};
 pub use tick::{MAIL_EVENT, Origin, START_EVENT, Tick, TickKind};
+pub use told::EVENT_TYPES;
 pub use values::Values;
 pub use view::{FrameView, LoopView, frame_tree, usage_so_far};

@@ -1,12 +1,14 @@
 //! Finished runs that nobody needs any more.
 
+use std::sync::Arc;
+
 use windlass_store::{Removable, Store};
 use windlass_value::Timestamp;
 
 use crate::RuntimeError;
 
 /// Runs looked at in one go.
-const RUNS_AT_ONCE: u32 = 64;
+const RUNS_AT_ONCE: u32 = 256;
 
 /// What removing has freed, or would free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,15 +41,13 @@ pub fn clean(store: &dyn Store, before: Timestamp) -> Result<Cleaned, RuntimeErr
         let page = store.removable(before, after, RUNS_AT_ONCE)?;
         let Some(last) = page.last() else { return Ok(cleaned) };
         after = last.number;
-        for found in page {
-            loop {
-                let removed = store.remove(&found.run, before)?;
-                cleaned.runs += removed.runs;
-                sweep(store, &mut cleaned)?;
-                if !removed.more {
-                    break;
-                }
-            }
+        let runs: Vec<Arc<str>> = page.into_iter().map(|found| found.run).collect();
+        let mut left = &runs[..];
+        while !left.is_empty() {
+            let removed = store.remove_all(left, before)?;
+            cleaned.runs += removed.runs;
+            left = &left[removed.done..];
+            sweep(store, &mut cleaned)?;
         }
     }
 }

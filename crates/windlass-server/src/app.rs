@@ -48,9 +48,6 @@ pub struct Parts {
 /// Hears what triggers do.
 type Listener = Box<dyn Fn(&Told) + Send + Sync>;
 
-/// When something was last tried, and what came of it.
-type Tried = (Instant, Result<(), String>);
-
 /// What watches over requests, made from the options.
 pub(crate) struct Watch {
     pub hosts: Hosts,
@@ -64,12 +61,24 @@ pub(crate) struct Watch {
     /// Whoever keeps a log.
     listener: OnceLock<Listener>,
     draining: watch::Sender<bool>,
-    /// When the store was last tried, and why it could not be written.
-    writable: Arc<tokio::sync::Mutex<Option<Tried>>>,
+    /// What came of the newest try to write the store.
+    written: watch::Sender<Tried>,
+}
+
+/// A try to write the store.
+#[derive(Clone, Default)]
+struct Tried {
+    /// When it was begun, if it goes on.
+    since: Option<Instant>,
+    /// When the newest that came to an end did, and why it could not write.
+    outcome: Option<(Instant, Result<(), String>)>,
 }
 
 /// Whoever may ask without a token makes the store be written no more often than this.
 const TRIED_EVERY: Duration = Duration::from_secs(1);
+
+/// How long whoever asks waits for a try; it goes on all the same.
+const TRIED_FOR: Duration = Duration::from_millis(900);
 
 impl App {
     pub fn new(mut parts: Parts) -> App {
@@ -83,7 +92,7 @@ impl App {
             queues: Queues::default(),
             listener: OnceLock::new(),
             draining: watch::channel(false).0,
-            writable: Arc::default(),
+            written: watch::Sender::new(Tried::default()),
         };
         App(Arc::new(Shared { parts, watch }))
     }
@@ -103,23 +112,48 @@ impl App {
         &self.0.watch
     }
 
-    /// Whether the store takes what is written to it, as it was within the last second.
+    /// Whether the store takes what is written to it, as it was within the last second. A try that takes long is waited for by
+    /// nobody and is not repeated meanwhile: the answer is that it cannot be written.
     pub(crate) async fn is_writable(&self) -> Result<(), String> {
-        let mut tried = self.0.watch.writable.clone().lock_owned().await;
-        if let Some((at, outcome)) = &*tried
-            && at.elapsed() < TRIED_EVERY
-        {
-            return outcome.clone();
+        let mut seen = self.0.watch.written.subscribe();
+        let known = seen.borrow_and_update().outcome.clone().filter(|(at, _)| at.elapsed() < TRIED_EVERY);
+        if let Some((_, outcome)) = known {
+            return outcome;
         }
-        let store = self.store.clone();
-        // Whoever asked may hang up: others wait for this one, and do not try again.
-        let write = move || {
-            let change = RecordChange::put("health", "written", b"{}".to_vec(), real_now());
-            let outcome = store.change_records(vec![change]).map(drop).map_err(|error| error.message);
-            *tried = Some((Instant::now(), outcome.clone()));
-            outcome
-        };
-        tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string()))
+        let since = self.try_to_write();
+        let ended = seen.wait_for(|tried| tried.outcome.as_ref().is_some_and(|(at, _)| *at >= since));
+        match tokio::time::timeout(TRIED_FOR, ended).await {
+            Ok(Ok(tried)) => tried.outcome.as_ref().map_or(Ok(()), |(_, outcome)| outcome.clone()),
+            Ok(Err(_)) => Err("the server is stopping".to_owned()),
+            Err(_) => {
+                let seconds = since.elapsed().as_secs_f32();
+                Err(format!("it has been tried for {seconds:.1} s; another process has its lock, or the disk is slow"))
+            }
+        }
+    }
+
+    /// Since when it is tried: by this call, or by one before it.
+    fn try_to_write(&self) -> Instant {
+        let mut since = Instant::now();
+        let begins = self.0.watch.written.send_if_modified(|tried| {
+            let begins = tried.since.is_none();
+            since = *tried.since.get_or_insert(since);
+            begins
+        });
+        if begins {
+            let app = self.clone();
+            tokio::spawn(async move {
+                let store = app.store.clone();
+                let write = move || {
+                    let change = RecordChange::put("health", "written", b"{}".to_vec(), real_now());
+                    store.change_records(vec![change]).map(drop).map_err(|error| error.message)
+                };
+                let outcome = tokio::task::spawn_blocking(write).await.unwrap_or_else(|error| Err(error.to_string()));
+                let tried = Tried { since: None, outcome: Some((Instant::now(), outcome)) };
+                app.0.watch.written.send_replace(tried);
+            });
+        }
+        since
     }
 
     /// From now on nothing long is begun, and streams end: whoever reads them asks again elsewhere, or later.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use windlass_core::State;
 
 use crate::paint::Painters;
 use crate::streams::changes::Changes;
@@ -13,13 +15,22 @@ use crate::{App, Problem};
 /// Calls of the store at once: enough for a disk, too few to starve whoever commits.
 const AT_ONCE: usize = 8;
 
+/// Calls that write it, at once. They have a lane of their own: whoever only looks needs no turn to write, and does not wait for
+/// one while another process has it.
+const WRITES_AT_ONCE: usize = 8;
+
 /// What computes for long, at once: replays, compilations. They have a lane of their own, so that nobody who only looks waits
 /// for them.
 const LONG_AT_ONCE: usize = 2;
 
+/// How long a run in memory is asked how it stands. One that waits for its own commit says nothing; the store has all that it may
+/// tell.
+const STATE_WITHIN: Duration = Duration::from_millis(500);
+
 /// What readers share.
 pub struct Views {
     calls: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
     long: Arc<Semaphore>,
     pub hubs: Hubs,
     pub shelf: Shelf,
@@ -54,6 +65,7 @@ impl Default for Views {
     fn default() -> Views {
         Views {
             calls: Arc::new(Semaphore::new(AT_ONCE)),
+            writes: Arc::new(Semaphore::new(WRITES_AT_ONCE)),
             long: Arc::new(Semaphore::new(LONG_AT_ONCE)),
             hubs: Hubs::default(),
             shelf: Shelf::default(),
@@ -65,7 +77,7 @@ impl Default for Views {
 }
 
 impl App {
-    /// Reads or writes the store on a thread that may wait for a disk; those that answer requests may not.
+    /// Reads the store on a thread that may wait for a disk; those that answer requests may not.
     pub async fn at_store<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
@@ -73,7 +85,23 @@ impl App {
         on_thread(self, &self.views.calls, call).await
     }
 
-    /// The same for what computes for long.
+    /// The same for what writes.
+    pub async fn to_store<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        on_thread(self, &self.views.writes, call).await
+    }
+
+    /// How a run stands, if it is in memory and says so soon. None: ask the store.
+    pub async fn state_at_hand(&self, run: &str) -> Result<Option<State>, Problem> {
+        match tokio::time::timeout(STATE_WITHIN, self.engine.state(run)).await {
+            Ok(state) => Ok(state?),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// What computes for long, on such a thread as well.
     pub async fn at_length<T: Send + 'static>(
         &self,
         call: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,

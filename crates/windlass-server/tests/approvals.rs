@@ -4,7 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{HANG, World};
+use axum::http::Method;
+use common::{HANG, Reply, World, request};
 use serde_json::{Value as Json, json};
 use windlass_tools::approval;
 
@@ -67,4 +68,32 @@ async fn one_question_has_one_answer_that_fits() {
     assert_eq!(ended["steps"]["each"]["output"], json!([{"ask": {"approved": false}}, {"ask": {"approved": true}}]));
     world.post(path, json!({"data": {"approved": true}})).await.is(409);
     assert_eq!(asked(&world, 0).await["next"], Json::Null);
+}
+
+/// Whoever has not heard the answer asks again, and hears what was answered.
+#[tokio::test]
+async fn the_same_answer_under_the_same_key_is_known_again() {
+    let world = World::new();
+    world.register(ASKS).await;
+    world.start("asks", "r1").await;
+    asked(&world, 2).await;
+    let answer = async |path: &str, key: &str, approved: bool| -> Reply {
+        let body = json!({"data": {"approved": approved}});
+        let mut request = request(Method::POST, &format!("/api/v1/runs/r1/approvals/{path}"), Some(body));
+        request.headers_mut().insert("idempotency-key", key.parse().expect("a key"));
+        world.send(request).await
+    };
+    let (first, second) = ("each%5B0%5D.ask", "each%5B1%5D.ask");
+    answer(first, "k1", true).await.is(202);
+    asked(&world, 1).await;
+    assert_eq!(answer(first, "k1", true).await.is(202)["answer"], "repeated", "the run has taken it");
+    // Another body, key or question is another call.
+    answer(first, "k1", false).await.is(404);
+    answer(first, "k2", true).await.is(404);
+    assert_ne!(answer(second, "k1", true).await.is(202)["answer"], "repeated");
+    world.until_status("r1", "succeeded").await;
+    for path in [first, second] {
+        assert_eq!(answer(path, "k1", true).await.is(202)["answer"], "repeated", "it has ended");
+    }
+    answer(first, "k2", true).await.is(409);
 }

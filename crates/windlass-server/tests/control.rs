@@ -52,7 +52,16 @@ async fn a_run_is_told_what_it_waits_for() {
     world.start("asks", "r1").await;
     let waiting = world.until_status("r1", "waiting").await;
     assert_eq!(waiting["waits"][0]["name"], "go");
-    world.post("/api/v1/runs/r1/signal", json!({ "name": "go", "data": { "n": 1 } })).await.is(202);
+    let signal = |body: serde_json::Value| world.post("/api/v1/runs/r1/signal", body);
+    let early = signal(json!({ "name": "stop" })).await.is(202);
+    let note = "nothing waits for `stop` now: it is kept until something does";
+    assert_eq!(early, json!({ "run": "r1", "answer": "kept", "note": note }));
+    let elsewhere = signal(json!({ "name": "go", "place": "other" })).await.is(202);
+    assert_eq!(elsewhere["answer"], "dropped", "{elsewhere}");
+    let told = world.get("/api/v1/runs/r1").await.is(200);
+    assert_eq!(told["status"], "waiting", "neither has ended its wait");
+    let heard = signal(json!({ "name": "go", "data": { "n": 1 } })).await.is(202);
+    assert!(heard["note"].is_null() && heard["answer"] != "dropped", "{heard}");
     world.until_status("r1", "succeeded").await;
     world.post("/api/v1/runs/r1/signal", json!({ "name": "go" })).await.is(409);
     world.post("/api/v1/runs/r1/signal", json!({ "name": "" })).await.is(400);

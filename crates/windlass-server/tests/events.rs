@@ -211,3 +211,39 @@ async fn a_server_that_stops_says_so_in_every_stream() {
         assert!(told.ends_with(expected), "{path}: {told}");
     }
 }
+
+#[tokio::test]
+async fn what_can_never_be_is_a_slip_and_no_empty_answer() {
+    let world = World::new();
+    world.register(&counting("count", 3)).await;
+    world.run("count", "r1").await;
+    world.register(HELD).await;
+    world.start("held", "r2").await;
+    let steps = "GET /api/v1/runs/r1/steps lists what has begun";
+    let table = [
+        ("r1/steps?parent=zz", 404, steps),
+        ("r1/steps?parent=cuont", 404, "did you mean `count`?"),
+        ("r1/steps?parent=count%5B1%5D.ad", 404, "did you mean `add`?"),
+        ("r1/steps?parent=count%5B1%5D.add", 200, ""),
+        ("r1/steps?parent=count%5B99%5D", 200, ""),
+        ("r2/steps?parent=wait", 200, ""),
+        ("r1/events?path=zz", 404, steps),
+        ("r1/events?path=cuont%5B%5D", 404, "did you mean `count`?"),
+        ("r1/events?path=count%5B99%5D", 200, ""),
+        ("r1/events?type=zz", 400, "docs/output.md lists the types"),
+        ("r1/events?type=step.dome", 400, "did you mean `step.done`?"),
+        ("r1/events?type=step.done,stepdone", 200, ""),
+        ("r1/events?type=loop.judged", 200, ""),
+        ("r2/events?type=step.zzzzzz", 400, "docs/output.md lists the types"),
+        ("r2/events?type=stp.done", 400, "did you mean `step.done`?"),
+        // A worker may yet tell of it.
+        ("r2/events?type=render.frame", 200, ""),
+        ("r2/events?type=agent.tool", 200, ""),
+        ("r2/events?type=", 200, ""),
+    ];
+    for (path, status, hint) in table {
+        let answer = world.get(&format!("/api/v1/runs/{path}")).await.is(status);
+        let given = answer["hint"].as_str().unwrap_or_default();
+        assert!(given.contains(hint) && given.is_empty() == hint.is_empty(), "{path}: {answer}");
+    }
+}

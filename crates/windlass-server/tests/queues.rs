@@ -59,6 +59,15 @@ async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
     for run in &made[2..] {
         assert_eq!(status(&world, run).await, "pending", "{run}");
     }
+    let turn = |run: String| {
+        let world = &world;
+        async move { world.get(&format!("/api/v1/runs/{run}")).await.is(200)["waits_for_turn"].clone() }
+    };
+    assert_eq!(turn(made[0].clone()).await, Json::Null);
+    let note = "waits for its turn: 2 runs of the trigger `new` are under way (at most 2 at once), place 2";
+    let expected = json!({ "trigger": "new", "under_way": 2, "at_once": 2, "place": 2, "note": note });
+    assert_eq!(turn(made[3].clone()).await, expected);
+    assert_eq!(turn(made[2].clone()).await["place"], 1);
     let facts = trigger(&world).await;
     assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
     let refused = deliver(&world, "e").await;

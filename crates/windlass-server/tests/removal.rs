@@ -108,6 +108,36 @@ async fn a_definition_is_taken_from_starts_and_triggers_and_not_from_its_runs() 
 }
 
 #[tokio::test]
+async fn a_start_that_was_made_is_known_again_when_its_definition_is_gone() {
+    let world = World::new();
+    world.register(HELLO).await;
+    let with_key = |body: Json| {
+        let mut request = request(Method::POST, "/api/v1/runs", Some(body));
+        request.headers_mut().insert("idempotency-key", "k1".parse().expect("a key"));
+        request
+    };
+    let (body, named) = (json!({ "definition": "hello" }), json!({ "definition": "hello", "id": "r1" }));
+    let first = world.send(with_key(body.clone())).await.is(202);
+    world.run("hello", "r1").await;
+    delete(&world, "/api/v1/definitions/hello").await.is(200);
+    let again = world.send(with_key(body)).await.is(202);
+    assert_eq!((&again["run"], &again["created"], &again["version"]), (&first["run"], &json!(false), &json!(1)));
+    assert_eq!(world.post("/api/v1/runs", named.clone()).await.is(202)["run"], "r1");
+    assert_eq!(world.run("hello", "r1").await["status"], "succeeded", "whoever waits has its end");
+    // Another call is another, and nothing new is started.
+    for other in [
+        json!({ "definition": "hello", "id": "r1", "input": { "a": 3 } }),
+        json!({ "definition": "hello", "id": "r1", "version": 2 }),
+        json!({ "definition": "helo", "id": "r1" }),
+    ] {
+        assert_eq!(world.post("/api/v1/runs", other).await.is(409)["code"], "WND-3004");
+    }
+    world.post("/api/v1/runs", json!({ "definition": "hello", "id": "r2" })).await.is(404);
+    delete(&world, "/api/v1/runs/r1").await.is(200);
+    world.post("/api/v1/runs", named).await.is(404);
+}
+
+#[tokio::test]
 async fn runs_are_counted_by_status_and_listed_as_waiting_at_once() {
     let world = World::new();
     for text in [HELLO, BROKEN, ASKS] {

@@ -388,7 +388,14 @@ async fn any_definition_can_have_a_schedule_of_its_own() {
     let path = "/api/v1/definitions/hello/triggers/nightly";
     let refused = put(&world, path, json!({"schedule": {"cron": "61 * * * *"}})).await.is(422);
     assert!(refused["hint"].is_string(), "{refused}");
-    put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Mars/Phobos"}})).await.is(422);
+    for (zone, hint) in [
+        ("Mars/Phobos", "a name such as `Europe/Berlin` or `UTC`"),
+        ("Europe/Berln", "did you mean `Europe/Berlin`?"),
+        ("America/New York", "did you mean `America/New_York`?"),
+    ] {
+        let refused = put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": zone}})).await.is(422);
+        assert_eq!(refused["hint"], hint, "{refused}");
+    }
     let facts =
         put(&world, path, json!({"schedule": {"cron": "0 * * * *", "timeZone": "Europe/Berlin"}})).await.is(200);
     let now = real_now();

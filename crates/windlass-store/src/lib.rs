@@ -43,6 +43,10 @@ pub trait StoreWrite: Send + Sync {
 
     /// Leaves a message for whoever owns the run, now or later. The same request id twice is one message.
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError>;
+
+    /// Remembers a request that needs no message, as if it had been consumed: for as long as the run is there, whether or not
+    /// it has ended. Of a run that does not exist nothing is remembered.
+    fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError>;
 }
 
 /// Reads of one run. Short transactions, which never block a writer.
@@ -62,6 +66,8 @@ pub trait StoreRead: Send + Sync {
     fn journal_by_event(&self, run: &str, from: u64, limit: u32) -> Result<Vec<JournalRow>, StoreError>;
     /// Messages that no tick has consumed yet, in order of arrival.
     fn inbox(&self, run: &str, limit: u32) -> Result<Vec<InboxRow>, StoreError>;
+    /// Whether a request of this id was made before, consumed or not.
+    fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError>;
     /// History of one loop, rows that touch turns `from..`, in order, at most `limit` rows.
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError>;
     /// The same without what is in the rows, for counting and for finding one; only rows of failed turns if that is asked
@@ -112,6 +118,9 @@ pub trait StoreClean: Send + Sync {
     /// Takes such a run and those below it out of every listing, the run itself last. One that is not `removable` stays.
     /// What they have written is not given out any more; `sweep` frees it.
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError>;
+
+    /// The same for many, in the order given, as far as one short transaction goes.
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError>;
 
     /// Frees a part of what removed runs have left: journals, snapshots, turns, and blobs that no remaining run has
     /// written too.

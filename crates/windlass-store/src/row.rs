@@ -411,6 +411,13 @@ pub struct Removed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RemovedAll {
+    pub runs: u64,
+    /// How many of those that were named need no more: they are gone, or stay. Call again for the rest.
+    pub done: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
     pub blobs: u64,
     pub bytes: u64,

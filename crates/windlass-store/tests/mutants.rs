@@ -21,6 +21,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::StealsRuns, "one owner"),
     (Flaw::KeepsRuns, "given back"),
     (Flaw::AcceptsRepeats, "kept once"),
+    (Flaw::ForgetsRequests, "kept once"),
     (Flaw::NeverConsumes, "kept once"),
     (Flaw::SkipsPartialRows, "any tick"),
     (Flaw::IgnoresSnapshotTick, "found by tick"),
@@ -38,6 +39,7 @@ const BROKEN: &[(Flaw, &str)] = &[
     (Flaw::ForgetsTheLastWrite, "crash takes nothing"),
     (Flaw::FindsNothing, "damage is noticed"),
     (Flaw::RemovesAnything, "what is removed"),
+    (Flaw::RemovesOneByOne, "what is removed"),
     (Flaw::NeverSweeps, "what is removed"),
     (Flaw::LosesOtherBlobs, "what is removed"),
 ];

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::{Scratch, creation, open, tick};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use windlass_store::{
     Claim, InboxRow, InboxVerdict, StoreErrorKind, StoreOwners, StoreRead, StoreScan, StoreWrite, Verdict,
 };
@@ -22,7 +23,7 @@ fn other_process() {
     let directory = Path::new(&directory);
     match role.as_str() {
         "busy writer" => write_until_killed(directory),
-        "writer with a small disk" => write_until_stopped(directory),
+        "writer with a small disk" => write_until_full(directory),
         other => panic!("unknown role {other}"),
     }
 }
@@ -49,7 +50,7 @@ fn write_until_killed(directory: &Path) {
 }
 
 /// Writes until the system refuses to let a file grow, then tries everything again.
-fn write_until_stopped(directory: &Path) {
+fn write_until_full(directory: &Path) {
     let store = open(directory);
     let mut next = 0;
     let first = loop {
@@ -59,13 +60,15 @@ fn write_until_stopped(directory: &Path) {
         }
     };
     say(&format!("acked {next}"));
-    assert_eq!(first.kind, StoreErrorKind::Io, "{first}");
-    let later = [store.append(vec![tick("r", next, Vec::new())]).err(), store.run("r").err()];
-    for error in later.map(|error| error.expect("everything is refused")) {
-        assert_eq!(error.kind, StoreErrorKind::Stopped);
-        assert!(error.message.contains(&first.message), "it names the first error: {error}");
-    }
-    say("stopped");
+    assert_eq!(first.kind, StoreErrorKind::Full, "{first}");
+    assert!(first.message.contains("may grow beyond"), "{first}");
+    let again = store.append(vec![tick("r", next, body(next))]).expect_err("it is as full as before");
+    assert_eq!(again.kind, StoreErrorKind::Full, "{again}");
+    assert_eq!(store.run("r").expect("whoever only reads needs no room").expect("a run").ticks, next);
+    let unlimited = Rlimit { current: None, ..getrlimit(Resource::Fsize) };
+    setrlimit(Resource::Fsize, unlimited).expect("the limit is raised");
+    assert_eq!(store.append(vec![tick("r", next, body(next))]).expect("there is room again"), [Verdict::Committed]);
+    say("goes on");
 }
 
 fn body(number: u64) -> Vec<u8> {
@@ -177,21 +180,21 @@ fn a_second_process_gets_in_beside_a_busy_writer() {
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 
-/// The system refuses to let a file grow beyond a limit, which to a writer is a failed write.
+/// The system refuses to let a file grow beyond a limit, which to a writer is a full disk.
 #[test]
 #[cfg(unix)]
-fn a_failed_write_stops_the_store_and_loses_nothing_acknowledged() {
+fn a_file_that_may_not_grow_is_a_full_disk_and_loses_nothing_acknowledged() {
     let scratch = Scratch::new();
     open(scratch.path()).append(vec![creation("r")]).expect("append");
-    let script = r#"trap "" XFSZ; ulimit -f 1000; exec "$0" "$@""#;
+    let script = r#"trap "" XFSZ; ulimit -S -f 1000; exec "$0" "$@""#;
     let mut other = Other::start("writer with a small disk", scratch.path(), Some(script));
     let acknowledged: u64 = other.hear("acked").parse().expect("a number");
-    other.hear("stopped");
+    other.hear("goes on");
     assert!(other.process.wait().expect("it ends by itself").success());
     assert!(acknowledged > 20, "{acknowledged} commits before the limit");
 
-    let store = open(scratch.path());
-    assert_eq!(store.run("r").expect("read").expect("a run").ticks, acknowledged);
+    let (store, next) = (open(scratch.path()), acknowledged + 1);
+    assert_eq!(store.run("r").expect("read").expect("a run").ticks, next);
     assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
-    assert_eq!(store.append(vec![tick("r", acknowledged, vec![1])]).expect("append"), [Verdict::Committed]);
+    assert_eq!(store.append(vec![tick("r", next, vec![1])]).expect("append"), [Verdict::Committed]);
 }

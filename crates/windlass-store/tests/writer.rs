@@ -61,6 +61,10 @@ impl StoreWrite for Gated {
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.inner.inbox_put(message)
     }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
+        self.inner.note_request(run, request_id)
+    }
 }
 
 struct Gate {

@@ -3,10 +3,10 @@
 
 use windlass_core::Limits;
 use windlass_core::plan::{SourceSpan, Trigger};
-use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Object, Span, did_you_mean, nearest, to_value};
+use windlass_syntax::{Diagnostic, Diagnostics, Kind, Node, Object, Span, nearest, to_value};
 use windlass_value::{Map, Timestamp, Value};
 
-use crate::schedule::{NEVER, Schedule, zone_names};
+use crate::schedule::{NEVER, Schedule, zone_problem};
 
 /// What a dialect calls these problems.
 #[derive(Clone, Copy, Debug)]
@@ -194,11 +194,8 @@ impl Reader<'_> {
 
     fn check_cron(&mut self, (node, cron): (&Node, &str), zone: Option<(&Node, &str)>) {
         if let Some((node, zone)) = zone
-            && let Err(message) = Schedule::cron("0 0 * * *", Some(zone))
+            && let Some((message, hint)) = zone_problem(zone)
         {
-            let names = zone_names();
-            let hint = did_you_mean(zone, names.iter().map(String::as_str));
-            let hint = hint.unwrap_or_else(|| "a name such as `Europe/Berlin` or `UTC`".to_owned());
             return self.error(self.codes.bad_value, node.span, message, hint);
         }
         match Schedule::cron(cron, zone.map(|(_, zone)| zone)) {

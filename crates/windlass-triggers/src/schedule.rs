@@ -290,9 +290,12 @@ fn week_day(name: &str) -> Result<Weekday, String> {
     found.map(|(_, day)| *day).ok_or_else(|| format!("`{name}` is no day of the week"))
 }
 
-/// The names of all zones, for hints.
-pub(crate) fn zone_names() -> Vec<String> {
-    jiff::tz::TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
+/// What is wrong with the name of a zone, if something is, and what was probably meant.
+pub fn zone_problem(name: &str) -> Option<(String, String)> {
+    let message = zone_of(Some(name)).err()?;
+    let names: Vec<String> = jiff::tz::TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect();
+    let hint = windlass_syntax::did_you_mean(name, names.iter().map(String::as_str));
+    Some((message, hint.unwrap_or_else(|| "a name such as `Europe/Berlin` or `UTC`".to_owned())))
 }
 
 /// The rules of zones come with the program: two servers must not differ.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_core::{EVENT_TYPES, START_EVENT};
+
 use crate::builder::{StepDef, WorkflowBuilder};
 use crate::event::{EventKind, EventType};
 use crate::graph::Graph;
@@ -9,39 +11,12 @@ use crate::nearest::{listed, meant};
 use crate::problem::{Check, Problem};
 use crate::shape::Joined;
 
-/// Names of events that the engine itself tells or takes.
-const ENGINES_OWN: [&str; 30] = [
-    "start",
-    "ctx.patched",
-    "event.unhandled",
-    "events.trimmed",
-    "input.required",
-    "job.refused",
-    "loop.done",
-    "loop.iteration.done",
-    "loop.iteration.started",
-    "loop.progress",
-    "loop.started",
-    "playbook.execution_requested",
-    "run.replied",
-    "step.done",
-    "step.failed",
-    "step.idle",
-    "step.queued",
-    "step.running",
-    "step.skipped",
-    "step.started",
-    "task.processed",
-    "task.progress",
-    "task.retrying",
-    "task.started",
-    "task.waiting",
-    "workflow.finished",
-    "workflow.idle",
-    "workflow.paused",
-    "workflow.resumed",
-    "workflow.started",
-];
+/// Names of events that the engine takes, or that stand in place of others.
+const ALSO_ENGINES_OWN: [&str; 2] = [START_EVENT, "events.trimmed"];
+
+fn is_engines_own(name: &str) -> bool {
+    ALSO_ENGINES_OWN.contains(&name) || EVENT_TYPES.contains(&name)
+}
 
 pub(crate) fn check(workflow: &WorkflowBuilder) -> Vec<Problem> {
     let mut checks = Checks { workflow, problems: Vec::new() };
@@ -137,7 +112,7 @@ impl<'w> Checks<'w> {
         let mut told = BTreeSet::new();
         for event in all {
             let meant_as_start = event.name == "start" && event.kind == EventKind::Start;
-            if ENGINES_OWN.contains(&event.name) && !meant_as_start && told.insert(event.name) {
+            if is_engines_own(event.name) && !meant_as_start && told.insert(event.name) {
                 let message = format!("the event name `{}` is the engine's own", event.name);
                 let hint = "readers of the stream could not tell them apart: give it another name";
                 self.add(Problem::new("reserved_event", message, hint));

@@ -1,14 +1,19 @@
 //! `windlass pause`, `cancel` and `signal`: messages to whoever runs the run, now or later.
 
+use std::sync::Arc;
+
+use windlass_core::hearing;
+use windlass_runtime::show::unheard;
 use windlass_runtime::{Answer, Request, new_run_id, request};
-use windlass_store::{RunRow, Store};
+use windlass_store::{RunRow, RunStatus, Store};
 use windlass_tools::approval;
 use windlass_value::Value;
 
 use super::approvals;
 use crate::args::{self, Global};
+use crate::config::Settings;
 use crate::failure::{Exit, Failure};
-use crate::{host, inputs, out, stores};
+use crate::{host, image, inputs, out, stores};
 
 pub fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
     ask(global, &args.run, args.request_id.as_deref(), "pause", Request::Pause)
@@ -28,8 +33,29 @@ pub fn signal(global: &Global, args: &args::Signal) -> Result<Exit, Failure> {
         let hint = format!("`windlass approvals {run}` shows what it asks, `windlass approve {run}` answers");
         approvals::failure(refused).hint(hint)
     })?;
-    let wish = Request::Signal { name: args.name.clone(), payload: given.unwrap_or_default() };
-    ask(global, &args.run, args.request_id.as_deref(), "signal", wish)
+    let payload = given.unwrap_or_default();
+    let unheard = unheard_now(global, &*store, &run, &args.name, &payload)?;
+    let wish = Request::Signal { name: args.name.clone(), payload };
+    let (row, id, answer) = asked(&*store, &run, args.request_id.as_deref(), "signal", wish)?;
+    tell_with(global, &*store, &row, (&id, "signal"), &answer, unheard)
+}
+
+/// The answer to a signal that nothing waits for, as the run stands.
+fn unheard_now(
+    global: &Global,
+    store: &dyn Store,
+    run: &Arc<str>,
+    name: &str,
+    payload: &Value,
+) -> Result<Option<(&'static str, String)>, Failure> {
+    let row = stores::find(store, run)?;
+    if row.status.is_final() || row.status == RunStatus::Quarantined {
+        return Ok(None);
+    }
+    // One that cannot be read is told all the same.
+    let seen = image::load(store, run, &Settings::load(global)?.limits).ok();
+    let how = seen.map(|seen| hearing(&seen.program, &seen.image.state, &name.into(), payload, None));
+    Ok(how.and_then(|how| unheard(how, name, None)))
 }
 
 pub fn payload(data: Option<&str>) -> Result<Value, Failure> {
@@ -48,11 +74,21 @@ pub fn payload(data: Option<&str>) -> Result<Value, Failure> {
 
 fn ask(global: &Global, run: &str, id: Option<&str>, what: &str, wish: Request) -> Result<Exit, Failure> {
     let store = stores::open(global)?;
-    let row = stores::find(&*store, run)?;
-    let run = row.run.clone();
-    let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
-    let answer = request(&*store, &run, &id, wish)?;
+    let (row, id, answer) = asked(&*store, run, id, what, wish)?;
     tell(global, &*store, &row, &id, what, &answer)
+}
+
+fn asked(
+    store: &dyn Store,
+    run: &str,
+    id: Option<&str>,
+    what: &str,
+    wish: Request,
+) -> Result<(RunRow, String, Answer), Failure> {
+    let row = stores::find(store, run)?;
+    let id = id.map_or_else(|| format!("{what}-{}", new_run_id()), str::to_owned);
+    let answer = request(store, &row.run, &id, wish)?;
+    Ok((row, id, answer))
 }
 
 pub fn tell(
@@ -62,6 +98,18 @@ pub fn tell(
     id: &str,
     what: &str,
     answer: &Answer,
+) -> Result<Exit, Failure> {
+    tell_with(global, store, row, (id, what), answer, None)
+}
+
+/// With the word and the sentence for a signal that nothing waits for.
+fn tell_with(
+    global: &Global,
+    store: &dyn Store,
+    row: &RunRow,
+    (id, what): (&str, &str),
+    answer: &Answer,
+    unheard: Option<(&'static str, String)>,
 ) -> Result<Exit, Failure> {
     let run = &row.run;
     let resume = stores::way_on(global, store, row)?;
@@ -87,13 +135,18 @@ pub fn tell(
         Answer::Repeated => ("repeated", format!("{what}: the request `{id}` was made before; once is enough")),
         Answer::Ended => ("ended", format!("{what}: {run} has ended already; nothing was done")),
     };
-    match global.json {
-        true => out::print_json(&Value::object([
-            ("run", Value::from(run.clone())),
-            ("request", Value::from(id)),
-            ("answer", Value::from(word)),
-        ]))?,
-        false => out::print(&sentence)?,
+    let unheard = unheard.filter(|_| matches!(answer, Answer::Delivered | Answer::Kept));
+    let word = unheard.as_ref().map_or(word, |(word, _)| word);
+    let note = unheard.map(|(_, note)| note);
+    match (global.json, &note) {
+        (true, _) => {
+            let facts =
+                [("run", Value::from(run.clone())), ("request", Value::from(id)), ("answer", Value::from(word))];
+            let note = note.map(|note| ("note", Value::from(note)));
+            out::print_json(&Value::object(facts.into_iter().chain(note)))?;
+        }
+        (false, None) => out::print(&sentence)?,
+        (false, Some(note)) => out::print(&format!("{sentence}\n{note}"))?,
     }
     Ok(if *answer == Answer::Ended { Exit::Otherwise } else { Exit::Good })
 }

@@ -1,10 +1,14 @@
 //! `windlass status RUN`
 
+use std::time::Duration;
+
+use serde_json::Value as Json;
 use windlass_core::{ErrorInfo, FrameView, frame_tree};
 use windlass_runtime::show::{
     LoopFacts, Seen, error_of_run, live_owner, now_of, pause_tree, report_of, status_of, tree_value,
 };
 use windlass_runtime::{resolve, steps_of};
+use windlass_server::triggers::{TurnInfo, turn_of};
 use windlass_store::{RunRow, Store};
 use windlass_value::{Map, Timestamp, Value};
 
@@ -15,7 +19,11 @@ use crate::failure::{Exit, Failure, owner_name};
 use crate::image;
 use crate::out::{self, Paint};
 use crate::report::{self, Ended};
-use crate::{stores, text, trust};
+use crate::worker::Client;
+use crate::{host, stores, text, trust};
+
+/// The longest that the server is waited for.
+const SERVER_SAYS_WITHIN: Duration = Duration::from_secs(2);
 
 pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
     let settings = Settings::load(global)?;
@@ -32,7 +40,8 @@ pub fn status(global: &Global, args: &args::Status) -> Result<Exit, Failure> {
         return show_set_aside(global, &*store, &row, &why);
     }
     let seen = image::load(&*store, &row.run, &settings.limits)?;
-    let view = View::of(&*store, &seen)?;
+    let workers = waits_for_worker(global, &seen);
+    let view = View::of(&*store, &seen, workers)?;
     match global.json {
         true => out::print_json(&view.to_value(&*store)?)?,
         false => out::print(&view.show(global, &*store)?)?,
@@ -88,10 +97,14 @@ struct View<'a> {
     owner: Option<String>,
     frames: Vec<FrameView>,
     now: Timestamp,
+    /// While it is pending.
+    turn: Option<TurnInfo>,
+    /// What workers must have for tasks that none has taken, as the server says.
+    workers: Vec<Json>,
 }
 
 impl<'a> View<'a> {
-    fn of(store: &dyn Store, seen: &'a Seen) -> Result<View<'a>, Failure> {
+    fn of(store: &dyn Store, seen: &'a Seen, workers: Vec<Json>) -> Result<View<'a>, Failure> {
         let state = &seen.image.state;
         let status = status_of(&seen.row, state);
         let owner = live_owner(store, &seen.row)?;
@@ -99,7 +112,8 @@ impl<'a> View<'a> {
         if state.paused {
             pause_tree(&mut frames);
         }
-        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now) })
+        let turn = turn_of(store, &seen.row, &seen.program.plan)?;
+        Ok(View { seen, status, owner, frames, now: now_of(&seen.row, state.now), turn, workers })
     }
 
     fn show(&self, global: &Global, store: &dyn Store) -> Result<String, Failure> {
@@ -115,6 +129,8 @@ impl<'a> View<'a> {
         lines.extend(tree::current(&self.frames).map(|view| self.current(view)));
         lines.push(format!("Running for: {}", text::span(self.now.since(row.created_at))));
         lines.extend(text::usage(&self.usage()).map(|used| format!("Used: {used}")));
+        lines.extend(self.turn.iter().map(|turn| turn.note.replacen("waits", "Waiting", 1)));
+        lines.extend(self.workers.iter().map(worker_line));
         lines.extend(self.waits(global));
         if !self.frames.is_empty() {
             lines.push(String::new());
@@ -184,7 +200,8 @@ impl<'a> View<'a> {
             step.error = step.error.map(|error| error_of_run(error, &row.run));
             shown.insert(name, step.to_value());
         }
-        Ok(Value::object([
+        let turn = self.turn.as_ref().map(|turn| ("waits_for_turn", turn_value(turn)));
+        let facts = [
             ("run", Value::from(row.run.clone())),
             ("definition", Value::from(row.definition.as_str())),
             ("dialect", Value::from(row.dialect.as_str())),
@@ -195,6 +212,47 @@ impl<'a> View<'a> {
             ("usage", self.usage()),
             ("current", tree_value(&self.frames, self.now)),
             ("steps", Value::map(shown)),
-        ]))
+        ];
+        let workers = windlass_value::to_value(&self.workers).unwrap_or_default();
+        let workers = Some(("waits_for_worker", workers)).filter(|_| !self.workers.is_empty());
+        Ok(Value::object(facts.into_iter().chain(turn).chain(workers)))
     }
+}
+
+/// Which tasks no worker has taken is known to the server of the store alone. One that says nothing keeps nobody waiting.
+fn waits_for_worker(global: &Global, seen: &Seen) -> Vec<Json> {
+    if seen.image.state.jobs.is_empty() {
+        return Vec::new();
+    }
+    let Some(address) = stores::server_for(global, &seen.row) else { return Vec::new() };
+    let Ok(client) = Client::of_store(&address, &stores::directory(global)) else { return Vec::new() };
+    let Ok(runtime) = host::runtime() else { return Vec::new() };
+    let path = format!("runs/{}", seen.row.run);
+    let said: Result<Json, _> = runtime.block_on(client.get(&path, SERVER_SAYS_WITHIN));
+    let waits = said.ok().and_then(|said| said.get("waits_for_worker").and_then(Json::as_array).cloned());
+    waits.unwrap_or_default()
+}
+
+fn worker_line(waits: &Json) -> String {
+    let labels = waits["labels"].as_object().into_iter().flatten();
+    let labels: Vec<String> =
+        labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
+    let labels = if labels.is_empty() { String::new() } else { format!(" and {}", labels.join(", ")) };
+    let tool = waits["tool"].as_str().unwrap_or_default();
+    let tasks = match waits["jobs"].as_u64().unwrap_or_default() {
+        1 => "1 task".to_owned(),
+        more => format!("{more} tasks"),
+    };
+    let since = waits["oldest_at"].as_str().unwrap_or_default();
+    format!("Waiting for a worker with `{tool}`{labels}: {tasks}, since {since}")
+}
+
+fn turn_value(turn: &TurnInfo) -> Value {
+    Value::object([
+        ("trigger", Value::from(turn.trigger.as_str())),
+        ("under_way", Value::from(turn.under_way)),
+        ("at_once", Value::from(turn.at_once)),
+        ("place", Value::from(turn.place)),
+        ("note", Value::from(turn.note.as_str())),
+    ])
 }

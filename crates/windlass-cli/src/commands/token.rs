@@ -4,6 +4,7 @@ use windlass_runtime::real_now;
 use windlass_server::auth::Scope;
 use windlass_server::auth::tokens::{self, Token, TokenError, Wanted};
 use windlass_store::SqliteOptions;
+use windlass_syntax::did_you_mean;
 use windlass_value::{Timestamp, Value};
 
 use crate::args::{self, Global, TokenCommand};
@@ -72,7 +73,9 @@ fn revoke(global: &Global, id: &str) -> Result<Exit, Failure> {
 fn scope(word: &str) -> Result<Scope, Failure> {
     Scope::ALL.into_iter().find(|scope| scope.as_str() == word).ok_or_else(|| {
         let known: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-        Failure::usage(format!("`{word}` is no scope")).hint(format!("there are {}", known.join(", ")))
+        let hint =
+            did_you_mean(word, known.iter().copied()).unwrap_or_else(|| format!("there are {}", known.join(", ")));
+        Failure::usage(format!("`{word}` is no scope")).hint(hint)
     })
 }
 

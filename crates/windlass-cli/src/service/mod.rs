@@ -25,7 +25,7 @@ use crate::args::Global;
 use crate::config::Settings;
 use crate::failure::{Exit, Failure};
 use crate::host::Interrupts;
-use crate::{out, stores};
+use crate::{host, out, stores};
 use lock::StoreLock;
 pub use lock::server_of;
 pub use log::Log;
@@ -49,9 +49,7 @@ pub fn on_threads<T>(service: impl AsyncFnOnce(Handle) -> Result<T, Failure>) ->
 /// As many threads as there are cores, and never one alone: what waits for the disk must not keep others waiting.
 fn threads(name: &str) -> Result<Runtime, Failure> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    let made =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
-    made.map_err(|error| Failure::usage(format!("could not start threads: {error}")))
+    host::runtime_of(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).thread_name(name))
 }
 
 /// Where everything is kept.

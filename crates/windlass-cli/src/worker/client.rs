@@ -7,9 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Builder;
 use hyper::{Request, Uri};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_server::auth::FIRST_FILE;
 use windlass_tools::{HttpOptions, HttpTool, Outbound, Secret};
 
 use crate::failure::Failure;
@@ -24,7 +26,8 @@ const WORKER: &str = "worker/";
 pub struct Client {
     http: HttpTool,
     base: String,
-    authorization: HeaderValue,
+    /// None: nobody asks for one.
+    authorization: Option<HeaderValue>,
 }
 
 /// Why there is no good answer.
@@ -64,7 +67,16 @@ impl Client {
         authorization.set_sensitive(true);
         let options = HttpOptions { outbound: Outbound::open(), ..HttpOptions::default() };
         let base = format!("{}/api/v1/{WORKER}", server.trim_end_matches('/'));
-        Ok(Client { http: HttpTool::new(options), base, authorization })
+        Ok(Client { http: HttpTool::new(options), base, authorization: Some(authorization) })
+    }
+
+    /// The server of a store on this machine: what it is asked does not leave it.
+    pub fn of_store(address: &str, directory: &Path) -> Result<Client, Failure> {
+        let file =
+            Some(directory.join(FIRST_FILE)).filter(|file| file.exists() && variable("WINDLASS_TOKEN").is_none());
+        let token = token(file.as_deref()).ok();
+        let client = Client::new(address, token.as_ref().unwrap_or(&Secret::new("none")), true)?.whole();
+        Ok(Client { authorization: client.authorization.filter(|_| token.is_some()), ..client })
     }
 
     /// The same server, and all of its API.
@@ -81,21 +93,34 @@ impl Client {
         body: &impl Serialize,
         within: Duration,
     ) -> Result<A, Trouble> {
-        let away = |why: String| Trouble::Away(why);
-        match tokio::time::timeout(within, self.exchange(path, body)).await {
+        let body = serde_json::to_vec(body).map_err(|error| odd(&error))?;
+        let request = Request::post(format!("{}{path}", self.base)).header(CONTENT_TYPE, "application/json");
+        self.exchange(request, Bytes::from(body), within).await
+    }
+
+    /// Looks at something.
+    pub async fn get<A: DeserializeOwned>(&self, path: &str, within: Duration) -> Result<A, Trouble> {
+        self.exchange(Request::get(format!("{}{path}", self.base)), Bytes::new(), within).await
+    }
+
+    async fn exchange<A: DeserializeOwned>(
+        &self,
+        request: Builder,
+        body: Bytes,
+        within: Duration,
+    ) -> Result<A, Trouble> {
+        match tokio::time::timeout(within, self.exchanged(request, body)).await {
             Ok(answer) => answer,
-            Err(_) => Err(away(format!("no answer within {} s", within.as_secs()))),
+            Err(_) => Err(Trouble::Away(format!("no answer within {} s", within.as_secs()))),
         }
     }
 
-    async fn exchange<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, Trouble> {
-        let odd = |why: String| Trouble::Refused { status: 0, detail: why, codes: Vec::new() };
-        let body = serde_json::to_vec(body).map_err(|error| odd(error.to_string()))?;
-        let request = Request::post(format!("{}{path}", self.base))
-            .header(AUTHORIZATION, self.authorization.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(Bytes::from(body))
-            .map_err(|error| odd(error.to_string()))?;
+    async fn exchanged<A: DeserializeOwned>(&self, request: Builder, body: Bytes) -> Result<A, Trouble> {
+        let request = match &self.authorization {
+            Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
+            None => request,
+        };
+        let request = request.body(body).map_err(|error| odd(&error))?;
         let answer = self.http.open(request).await.map_err(|error| Trouble::Away(error.message.to_string()))?;
         let status = answer.status();
         let read = Limited::new(answer.into_body(), ANSWER_MAX).collect().await;
@@ -110,6 +135,11 @@ impl Client {
             status => Err(Trouble::Refused { status, detail: told(status, &bytes), codes: codes(&bytes) }),
         }
     }
+}
+
+/// What could not even be asked.
+fn odd(why: &dyn std::fmt::Display) -> Trouble {
+    Trouble::Refused { status: 0, detail: why.to_string(), codes: Vec::new() }
 }
 
 /// What the server says of it.

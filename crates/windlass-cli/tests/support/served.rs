@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+#[cfg(target_os = "linux")]
+use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::Place;
@@ -79,6 +81,13 @@ impl Process {
 
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it is there");
+    }
+
+    /// None of its files may grow beyond so many bytes from now on; None: any may.
+    #[cfg(target_os = "linux")]
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).expect("it is there");
     }
 
     /// Asks it to stop; how it has ended, and all that it has said.

@@ -8,7 +8,7 @@ use windlass_value::{Map, Value, known};
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
 use crate::state::{Body, Forked, Frame, FrameId, JUDGE};
-use crate::{Command, ErrorInfo, Event, Outcome, Status};
+use crate::{Command, EVENT_TYPES, ErrorInfo, Event, Outcome, Status};
 
 /// Stands for a value that is not shown.
 pub fn veiled() -> Value {
@@ -25,6 +25,7 @@ impl Reducer<'_> {
         kind: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Value)>,
     ) {
+        debug_assert!(EVENT_TYPES.contains(&kind), "`{kind}` is missing in EVENT_TYPES");
         let fields = fields.into_iter();
         let mut data = Map::with_capacity(fields.size_hint().0);
         for (name, value) in fields {

@@ -17,7 +17,26 @@ pub use places::span_of;
 pub use tree::{path_of_frame, pause_tree, running_turns, tree_value};
 pub use turns::{Cell, LoopSeen, TurnPage, loops_of, strip, turn_value, turns_page};
 
-use windlass_core::ErrorInfo;
+use windlass_core::{ErrorInfo, Hearing};
+
+/// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
+/// is how the run stood before.
+pub fn unheard(how: Hearing, name: &str, place: Option<&str>) -> Option<(&'static str, String)> {
+    match (how, place) {
+        (Hearing::Heard, _) => None,
+        (Hearing::Kept, _) => {
+            Some(("kept", format!("nothing waits for `{name}` now: it is kept until something does")))
+        }
+        (Hearing::Dropped, Some(place)) => Some((
+            "dropped",
+            format!("`{place}` does not wait for `{name}` now, and nobody else hears it: it changes nothing"),
+        )),
+        (Hearing::Dropped, None) => Some((
+            "dropped",
+            format!("nothing waits for `{name}` now, and too many of them are kept already: it changes nothing"),
+        )),
+    }
+}
 
 /// An error with what to type for this run: the engine writes `RUN`.
 pub fn error_of_run(error: ErrorInfo, run: &str) -> ErrorInfo {

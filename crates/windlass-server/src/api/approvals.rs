@@ -5,13 +5,13 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_runtime::Answer;
+use windlass_runtime::{Answer, input_hash};
 use windlass_tools::approval::{self, Approval, Refused};
 use windlass_value::Value;
 
 use super::control::Answered;
-use super::take::{self, Query, RunId, check_run_id, of_path, page_size};
-use crate::auth::{Allowed, Control, Read};
+use super::take::{self, IdempotencyKey, Query, RunId, check_run_id, of_path, page_size};
+use crate::auth::{Allowed, Control, Identity, Read};
 use crate::problem::codes;
 use crate::{App, Problem};
 
@@ -113,12 +113,14 @@ pub async fn list(
     Ok(axum::Json(ApprovalList { items: found.into_iter().map(Into::into).collect(), next }))
 }
 
-/// Answers what a run asks. One question has one answer: the same again is `repeated`, another one is refused.
+/// Answers what a run asks. One question has one answer: the same again is `repeated`, another one is refused. When the run has
+/// taken the answer, only a call with the same `Idempotency-Key` is known again.
 #[utoipa::path(
     post,
     path = "/api/v1/runs/{run}/approvals/{name}",
     tag = "approvals",
-    params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name")),
+    params(("run" = String, Path), ("name" = String, Path, description = "Its name, or its path if several have the name"),
+        ("Idempotency-Key" = Option<String>, Header, description = "makes repeats of this call one")),
     request_body = ApprovalAnswer,
     responses(
         (status = 202, body = Answered, description = "the run has the answer, or had it before"),
@@ -128,39 +130,72 @@ pub async fn list(
     )
 )]
 pub async fn answer(
-    _: Allowed<Control>,
+    allowed: Allowed<Control>,
     State(app): State<App>,
     RunId(run): RunId,
     OfApproval(name): OfApproval,
+    IdempotencyKey(key): IdempotencyKey,
     take::Json(given): take::Json<ApprovalAnswer>,
 ) -> Result<(StatusCode, axum::Json<Answered>), Problem> {
-    let asked = (run.clone(), name);
-    let found = app.at_store(move |app| {
-        let (run, name) = asked;
-        match approval::find(&*app.store, &run, Some(&name)) {
-            Err(Refused::NotAsked(..)) if app.store.run(&run)?.is_some_and(|row| row.status.is_final()) => {
-                Err(ended(&run))
-            }
-            found => found.map_err(refused),
-        }
-    });
-    let found = found.await?;
-    let (id, wish) = found.answered(given.data.clone()).await.map_err(refused)?;
-    let answer = app.at_store(move |app| {
+    let mark = key.map(|key| mark_of(&allowed.who, &key, &name, &given.data));
+    // Before the question is looked for: it may be asked anew, and this is no answer to that.
+    if is_known(&app, &run, mark.as_ref()).await? {
+        return Ok(accepted(run, "repeated"));
+    }
+    match answered(&app, &run, name, given.data, mark.clone()).await {
+        Ok(answer) => Ok(accepted(run, answer)),
+        // The same call at the same time was faster.
+        Err(_) if is_known(&app, &run, mark.as_ref()).await? => Ok(accepted(run, "repeated")),
+        Err(problem) => Err(problem),
+    }
+}
+
+fn accepted(run: String, answer: &'static str) -> (StatusCode, axum::Json<Answered>) {
+    (StatusCode::ACCEPTED, axum::Json(Answered { run, answer, note: None }))
+}
+
+/// What a call with a key is known by, for as long as its run is there: another body is another call.
+fn mark_of(who: &Identity, key: &str, name: &str, data: &Value) -> String {
+    let text = format!("{key}\0{name}\0{}", input_hash(data));
+    format!("answered:{}:{}", who.id, &blake3::hash(text.as_bytes()).to_hex()[..32])
+}
+
+async fn is_known(app: &App, run: &str, mark: Option<&String>) -> Result<bool, Problem> {
+    let Some(mark) = mark.cloned() else { return Ok(false) };
+    let run = run.to_owned();
+    app.at_store(move |app| Ok(app.store.knows_request(&run, &mark)?)).await
+}
+
+async fn answered(
+    app: &App,
+    run: &str,
+    name: String,
+    data: Value,
+    mark: Option<String>,
+) -> Result<&'static str, Problem> {
+    let ended = |run: &str| Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"));
+    let (id, run) = (run.to_owned(), run.to_owned());
+    let look = move |app: &App| match approval::find(&*app.store, &id, Some(&name)) {
+        Err(Refused::NotAsked(..)) if app.store.run(&id)?.is_some_and(|row| row.status.is_final()) => Err(ended(&id)),
+        found => found.map_err(refused),
+    };
+    let found = app.at_store(look).await?;
+    let (id, wish) = found.answered(data.clone()).await.map_err(refused)?;
+    let tell = move |app: &App| {
         let answer = app.engine.request(&run, &id, wish)?;
-        let answer = match found.agrees(&*app.store, &id, &given.data, answer).map_err(refused)? {
+        let answer = match found.agrees(&*app.store, &id, &data, answer).map_err(refused)? {
             Answer::Delivered => "delivered",
             Answer::Kept => "kept",
             Answer::Repeated => "repeated",
             Answer::Ended => return Err(ended(&run)),
         };
-        Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })))
-    });
-    answer.await
-}
-
-fn ended(run: &str) -> Problem {
-    Problem::new(StatusCode::CONFLICT, codes::RUN_ENDED, format!("the run `{run}` has ended"))
+        // After the answer: whoever repeats a call must not hear that it was made when it was not.
+        if let Some(mark) = mark {
+            app.store.note_request(&run, &mark)?;
+        }
+        Ok(answer)
+    };
+    app.to_store(tell).await
 }
 
 #[derive(Serialize)]

@@ -1,18 +1,22 @@
 //! Control: pause, resume, cancel, signal, retry, restart.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_runtime::show::loops_of;
+use windlass_core::hearing;
+use windlass_runtime::show::{Seen, loops_of, unheard};
 use windlass_runtime::{Answer, Request, Restart, RunHandle, RuntimeError, new_run_id};
+use windlass_store::RunStatus;
 use windlass_tools::approval;
 use windlass_value::Value;
 
 use super::approvals;
+use super::models::row_of;
 use super::take::{IdempotencyKey, Json, MaybeJson, RunId, is_new_run_id};
 use crate::auth::{Allowed, Control, Identity};
 use crate::problem::codes;
@@ -25,8 +29,12 @@ const TEXT_BYTES_MAX: usize = 1_024;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Answered {
     pub run: String,
-    /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on; repeated: the same was asked before
+    /// delivered: whoever has the run acts on it now; kept: it is acted on when the run goes on, or when something waits for it;
+    /// dropped: it is for one place, which does not wait for it; repeated: the same was asked before
     pub answer: &'static str,
+    /// What that means for a signal that nothing waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -149,7 +157,7 @@ pub async fn cancel(
 
 /// Tells a run what it waits for, or will wait for. What answers an open question must fit its schema, as its answer must.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/signal", tag = "control", request_body = Signal, params(("run" = String, Path)),
-    responses((status = 202, description = "told, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem), (status = 422, description = "it answers a question and does not fit its schema", body = Problem)))]
+    responses((status = 202, description = "told, durably; `answer` says whether something waits for it", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem), (status = 422, description = "it answers a question and does not fit its schema", body = Problem)))]
 pub async fn signal(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -163,11 +171,43 @@ pub async fn signal(
     place.iter().try_for_each(|place| short("place", place))?;
     let checked = approval::check_signal(&*app.store, &run, &name, place.as_deref(), Some(&payload)).await;
     checked.map_err(approvals::refused)?;
+    let unheard = unheard_now(&app, &run, &name, &payload, place.as_deref()).await?;
     let request = match place {
         Some(place) => Request::SignalTo { place, name, payload },
         None => Request::Signal { name, payload },
     };
-    answer(app, run, id, request).await
+    match (ask(&app, &run, id, request).await?, unheard) {
+        (Answer::Delivered | Answer::Kept, Some((answer, note))) => {
+            let answered = Answered { run, answer, note: Some(note) };
+            Ok((StatusCode::ACCEPTED, axum::Json(answered)).into_response())
+        }
+        (told, _) => answered(run, told),
+    }
+}
+
+/// The answer to a signal that nothing waits for, as the run stands.
+async fn unheard_now(
+    app: &App,
+    run: &str,
+    name: &str,
+    payload: &Value,
+    place: Option<&str>,
+) -> Result<Option<(&'static str, String)>, Problem> {
+    let state = app.state_at_hand(run).await?;
+    let (run, name, payload, place) = (run.to_owned(), Arc::from(name), payload.clone(), place.map(Arc::from));
+    let look = move |app: &App| {
+        let row = row_of(app, &run)?;
+        // How one has ended, or why it was set aside, is told by what becomes of the request.
+        if row.status.is_final() || row.status == RunStatus::Quarantined {
+            return Ok(None);
+        }
+        // One that cannot be read is told all the same.
+        let Ok(program) = app.engine.program(&row.plan) else { return Ok(None) };
+        let stored = || Seen::load(app.store.as_ref(), row, program.clone()).ok().map(|seen| seen.image.state);
+        let how = state.or_else(stored).map(|state| hearing(&program, &state, &name, &payload, place.as_ref()));
+        Ok(how.and_then(|how| unheard(how, &name, place.as_deref())))
+    };
+    app.at_store(look).await
 }
 
 /// Does again what has failed in a run, as a new run.
@@ -247,7 +287,7 @@ async fn answer(app: App, run: String, id: String, request: Request) -> Result<R
 
 async fn ask(app: &App, run: &str, id: String, request: Request) -> Result<Answer, Problem> {
     let run = run.to_owned();
-    app.at_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
+    app.to_store(move |app| Ok(app.engine.request(&run, &id, request)?)).await
 }
 
 fn answered(run: String, told: Answer) -> Result<Response, Problem> {
@@ -260,7 +300,7 @@ fn answered(run: String, told: Answer) -> Result<Response, Problem> {
             return Err(problem.hint(format!("GET /api/v1/runs/{run} shows how")));
         }
     };
-    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer })).into_response())
+    Ok((StatusCode::ACCEPTED, axum::Json(Answered { run, answer, note: None })).into_response())
 }
 
 /// What makes repeats of one call one: for each kind of call and each token apart.

@@ -375,7 +375,7 @@ pub async fn disable(
 }
 
 async fn set_enabled(app: App, name: String, enabled: bool) -> Result<axum::Json<Enabled>, Problem> {
-    app.at_store(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
+    app.to_store(move |app| match app.definitions.enable(app.store.as_ref(), &name, enabled)? {
         Some(definition) => Ok(axum::Json(Enabled { name, enabled: definition.enabled })),
         None => Err(unknown(app, &name)),
     })

@@ -16,6 +16,7 @@ use windlass_store::{Parent, RunFilter, RunRow};
 use windlass_value::{Map, Value};
 
 use super::models::{Position, RunError, RunSummary, row_of};
+use crate::triggers::{TurnInfo, turn_of};
 use crate::workers::QueueInfo;
 use crate::{App, Problem};
 
@@ -54,6 +55,9 @@ pub struct RunDetail {
     /// Tasks of it that no worker has taken yet, by what a worker must have for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for_worker: Vec<QueueInfo>,
+    /// While it is pending: which runs of its trigger go before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for_turn: Option<TurnInfo>,
     #[schema(value_type = serde_json::Value)]
     pub usage: Value,
     pub ticks: u64,
@@ -104,7 +108,7 @@ pub struct WaitInfo {
 
 /// Looks at a run: in memory if it is there, else in the store.
 pub async fn detail_of(app: &App, run: String) -> Result<RunDetail, Problem> {
-    let live = app.engine.state(&run).await?;
+    let live = app.state_at_hand(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         if let Some(report) = report_of(&row)? {
@@ -150,6 +154,7 @@ fn ended(app: &App, row: &RunRow, report: FinalReport) -> Result<RunDetail, Prob
             .map(|reply| Value::object([("value", reply.value.clone()), ("good", Value::Bool(reply.good))])),
         waits: Vec::new(),
         waits_for_worker: Vec::new(),
+        waits_for_turn: None,
         usage: report.usage.clone(),
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -172,6 +177,7 @@ fn set_aside(app: &App, row: &RunRow, why: &ErrorInfo) -> Result<RunDetail, Prob
         reply: None,
         waits: Vec::new(),
         waits_for_worker: Vec::new(),
+        waits_for_turn: None,
         usage: Value::Null,
         ticks: row.ticks,
         current: Value::list(Vec::new()),
@@ -200,11 +206,20 @@ fn open(app: &App, row: &RunRow, program: &Arc<Program>, state: &State) -> Resul
         reply: None,
         waits: waits(state),
         waits_for_worker: app.dispatcher.waits_of(&row.run),
+        waits_for_turn: turn_of(app.store.as_ref(), row, &newest_of(app, row, program)?.plan)?,
         usage: usage_so_far(state),
         ticks: state.ticks,
         current: tree_value(&frames, now_of(row, state.now)),
         steps: steps_value(app, row, Some(&program.plan), steps_of(program, state), &mut left)?,
     })
+}
+
+/// Bounds are those of the version that starts take now.
+fn newest_of(app: &App, row: &RunRow, own: &Arc<Program>) -> Result<Arc<Program>, Problem> {
+    match app.definitions.get(&row.definition) {
+        Some(definition) => Ok(app.engine.program(&definition.current.plan())?),
+        None => Ok(own.clone()),
+    }
 }
 
 fn children(app: &App, row: &RunRow) -> Result<Vec<RunSummary>, Problem> {

@@ -9,6 +9,7 @@ use windlass_runtime::show::{Piece, StoredEvents, event_value, last_before};
 use windlass_value::Value;
 
 use super::models::{Page, row_of};
+use super::places::{Types, check_place};
 use super::runs::time_of;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
@@ -42,7 +43,7 @@ pub struct EventsQuery {
     /// Only events of this place and of what is inside of it: `sync[3].fetch`, or `sync[].fetch` for all turns. Of a page
     /// only.
     path: Option<String>,
-    /// Only events of this type, or of several with commas between them. Of a page only.
+    /// Only events of this type, or of several with commas between them. One that there cannot be is refused. Of a page only.
     r#type: Option<String>,
     /// Only events from this time on, RFC 3339. Of a page only.
     since: Option<String>,
@@ -57,7 +58,7 @@ impl EventsQuery {
 /// Which events a page has.
 struct Wanted {
     path: Option<String>,
-    types: Vec<String>,
+    types: Types,
 }
 
 impl Wanted {
@@ -68,7 +69,7 @@ impl Wanted {
     fn fits(&self, piece: &Piece) -> bool {
         let Piece::Event(event) = piece else { return true };
         let inside = |path: &String| is_inside(&event.path, path);
-        let of_type = self.types.is_empty() || self.types.iter().any(|kind| *event.kind == **kind);
+        let of_type = self.types.is_empty() || self.types.contains(&event.kind);
         of_type && self.path.as_ref().is_none_or(inside)
     }
 }
@@ -110,7 +111,7 @@ fn after_turn(path: &str) -> Option<&str> {
 #[utoipa::path(get, path = "/api/v1/runs/{run}/events", tag = "events",
     params(("run" = String, Path), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "as browsers send it when they connect again")),
     responses((status = 200, description = "a page; `next` is the number for `after`", content((Page<Object> = "application/json"), (String = "text/event-stream"), (String = "application/x-ndjson"))),
-        (status = 404, description = "there is no such run", body = Problem)))]
+        (status = 404, description = "there is no such run, or no such `path` in it", body = Problem)))]
 pub async fn events(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -151,8 +152,9 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<Response, Problem> {
     let limit = page_size(query.limit, EVENTS, EVENTS_MAX)? as usize;
     let since = time_of("since", query.since)?;
-    let types = query.r#type.iter().flat_map(|words| words.split(',')).map(|word| word.trim().to_owned()).collect();
+    let types = Types::of(query.r#type.as_deref())?;
     let wanted = Wanted { path: query.path.filter(|path| !path.is_empty()), types };
+    let all = after == 0 && since.is_none();
     let page = app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let after = match since {
@@ -171,6 +173,10 @@ async fn page(app: App, run: String, after: u64, query: EventsQuery) -> Result<R
             let in_time =
                 |piece: &Piece| !matches!((piece, since), (Piece::Event(event), Some(since)) if event.at < since);
             pieces.extend(read.into_iter().filter(|piece| wanted.fits(piece) && in_time(piece)));
+        }
+        if all && !more && pieces.is_empty() {
+            wanted.path.iter().try_for_each(|path| check_place(app, &row, path))?;
+            wanted.types.check_found_none(row.status.is_final())?;
         }
         let cut = pieces.len() > limit;
         pieces.truncate(limit);

@@ -8,6 +8,7 @@ use windlass_runtime::show::Seen;
 use windlass_value::{Timestamp, Value};
 
 use super::models::{Position, RunError, row_of};
+use super::places::check_place;
 use super::take::{Query, RunId, page_size};
 use crate::auth::{Allowed, Read};
 use crate::paint;
@@ -74,7 +75,7 @@ pub async fn graph(_: Allowed<Read>, State(app): State<App>, RunId(run): RunId) 
 
 /// What has begun in a run, in order.
 #[utoipa::path(get, path = "/api/v1/runs/{run}/steps", tag = "runs", params(("run" = String, Path), StepsQuery),
-    responses((status = 200, description = "a page; `next` is the number for `from`", body = Steps), (status = 404, description = "there is no such run", body = Problem)))]
+    responses((status = 200, description = "a page; `next` is the number for `from`", body = Steps), (status = 404, description = "there is no such run, or no such `parent` in it", body = Problem)))]
 pub async fn steps(
     _: Allowed<Read>,
     State(app): State<App>,
@@ -94,6 +95,9 @@ pub async fn steps(
             let items = found.iter().map(|(_, entry)| info(timeline, entry, &program.plan, now)).collect();
             Steps { items, next, dropped: timeline.dropped, partial: false }
         })?;
+        if !query.parent.is_empty() && found.as_ref().is_some_and(|found| found.items.is_empty()) {
+            check_place(app, &row, &query.parent)?;
+        }
         Ok(axum::Json(found.unwrap_or(Steps { items: Vec::new(), next: None, dropped: 0, partial: true })))
     })
     .await

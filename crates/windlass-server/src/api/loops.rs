@@ -150,7 +150,7 @@ pub async fn list(
     Query(query): Query<LoopsQuery>,
 ) -> Result<axum::Json<Page<LoopInfo>>, Problem> {
     let limit = page_size(query.limit, LOOPS, LOOPS_MAX)? as usize;
-    let state = app.engine.state(&run).await?;
+    let state = app.state_at_hand(&run).await?;
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let live = match state {

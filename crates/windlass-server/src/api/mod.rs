@@ -14,6 +14,7 @@ pub mod loops;
 pub mod models;
 mod objects;
 mod ops;
+mod places;
 mod removal;
 pub mod runs;
 pub mod take;

@@ -41,7 +41,7 @@ pub async fn run(
     State(app): State<App>,
     RunId(run): RunId,
 ) -> Result<axum::Json<RunRemoved>, Problem> {
-    app.at_store(move |app| {
+    app.to_store(move |app| {
         let removed = remove(app, &run)?;
         // Here, and not when it is answered: whoever asked may have hung up.
         app.views.changes.tell_removed(&run);
@@ -92,7 +92,7 @@ fn sweep(app: App) {
     }
     tokio::spawn(async move {
         loop {
-            while app.at_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
+            while app.to_store(|app| Ok(app.store.sweep()?.more)).await.unwrap_or(false) {}
             if app.views.sweeping.is_done() {
                 return;
             }
@@ -112,7 +112,7 @@ pub async fn definition(
     State(app): State<App>,
     Named(name): Named,
 ) -> Result<axum::Json<DefinitionRemoved>, Problem> {
-    app.at_store(move |app| {
+    app.to_store(move |app| {
         if app.definitions.remove(&app.engine, &name)?.is_none() {
             return Err(unknown(app, &name));
         }

@@ -17,6 +17,7 @@ use super::detail::{RunDetail, detail_of};
 use super::models::{Page, RunSummary, row_of};
 use super::take::{IdempotencyKey, Json, Query, RunId, check_run_id, is_new_run_id, page_size, shown};
 use crate::auth::{Allowed, Identity, Read, Run};
+use crate::problem::codes;
 use crate::{App, Problem};
 
 /// Runs in one page.
@@ -135,21 +136,32 @@ pub async fn start(
         let problem = Problem::bad_request(format!("`wait_ms` is {ms}; it must be 0 to {WAIT_MS_MAX}"));
         return Err(problem.hint("GET /api/v1/runs/{run}/events tells when a run ends, however long it takes"));
     }
-    let (plan, number) = plan_of(&app, &definition, version).await?;
-    let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
     // Without parameters, nothing and an empty object are the same.
     let input = if input.is_null() { Value::map(Map::new()) } else { input };
+    let again = |id: String, input: Value| Again { id, definition: definition.clone(), version, input, wait_ms };
+    let (plan, number) = match (plan_of(&app, &definition, version).await, &id) {
+        (Ok(found), _) => found,
+        // What is gone cannot be started. What it was started as while it was there answers the same call all the same.
+        (Err(gone), Some(id)) if gone.code == codes::NOT_FOUND => {
+            return match same_run(app, again(id.clone(), input)).await? {
+                Some(answer) => Ok(answer),
+                None => Err(gone),
+            };
+        }
+        (Err(problem), _) => return Err(problem),
+    };
+    let options = StartOptions { id: id.clone(), watch: false, ..StartOptions::default() };
     let slips = app.compiler.slips(&app.engine.program(&plan)?.plan, &input);
     let warnings = slips.into_iter().map(|(message, hint)| Warning { message, hint }).collect();
-    let handle = match app.engine.start(plan, input.clone(), options).await {
-        Ok(handle) => handle,
-        Err(RuntimeError::RunExists(_) | RuntimeError::Owned { .. }) if id.is_some() => {
-            return same_run(app, id.unwrap_or_default(), definition, version, input).await;
+    let handle = match (app.engine.start(plan, input.clone(), options).await, id) {
+        (Ok(handle), _) => handle,
+        (Err(error @ (RuntimeError::RunExists(_) | RuntimeError::Owned { .. })), Some(id)) => {
+            return same_run(app, again(id, input)).await?.ok_or_else(|| error.into());
         }
-        Err(error) => return Err(refused(error, &definition)),
+        (Err(error), _) => return Err(refused(error, &definition)),
     };
     if let Some(ms) = wait_ms {
-        return waited(app, handle, ms, number, warnings).await;
+        return waited(app, handle, ms, Some(number), warnings).await;
     }
     let run = handle.run.to_string();
     let status = match (handle.ended(), handle.created) {
@@ -211,36 +223,50 @@ fn refused(error: RuntimeError, definition: &str) -> Problem {
     }
 }
 
-/// A run of this id is there. It is the same call if it asked for the same, whatever was registered since.
-async fn same_run(
-    app: App,
+/// A call that names its run, which may have been made before.
+struct Again {
     id: String,
     definition: String,
     version: Option<u64>,
     input: Value,
-) -> Result<Response, Problem> {
-    app.at_store(move |app| {
-        let row = row_of(app, &id)?;
+    wait_ms: Option<u64>,
+}
+
+/// The answer if a run of this id is there. It is the same call if it asked for the same, whatever was registered or removed
+/// since.
+async fn same_run(app: App, again: Again) -> Result<Option<Response>, Problem> {
+    let Again { id, definition, version, input, wait_ms } = again;
+    let given = input.clone();
+    let found = app.at_store(move |app| {
+        let Some(row) = app.store.run(&id)? else { return Ok(None) };
         let how: RunOptions = codec::decode(&row.options, "the run's options")?;
         let before = app.definitions.of_plan(&row.plan).map(|(_, version)| version);
         let same_version = version.is_none() || version == before;
-        let input = app.engine.input_as_kept(&row, input)?;
-        if row.definition != definition || !same_version || how.input != input_hash(&input) {
+        let kept = app.engine.input_as_kept(&row, given)?;
+        if row.definition != definition || !same_version || how.input != input_hash(&kept) {
             let detail = format!("the run `{id}` exists already, with another definition, version or input");
             return Err(Problem::conflict(detail).hint("use another id or `Idempotency-Key` for another call"));
         }
-        let status = row.status.as_str().to_owned();
-        let started = Started { run: id, definition, version: before, status, created: false, warnings: Vec::new() };
-        Ok(started.into_response())
-    })
-    .await
+        Ok(Some((row, before)))
+    });
+    let Some((row, version)) = found.await? else { return Ok(None) };
+    if let Some(ms) = wait_ms {
+        let options = StartOptions { id: Some(row.run.to_string()), watch: false, ..StartOptions::default() };
+        // Whoever cannot wait for it here is told how it stands.
+        if let Ok(handle) = app.engine.start(row.plan, input, options).await {
+            return waited(app, handle, ms, version, Vec::new()).await.map(Some);
+        }
+    }
+    let (run, status) = (row.run.to_string(), row.status.as_str().to_owned());
+    let started = Started { run, definition: row.definition, version, status, created: false, warnings: Vec::new() };
+    Ok(Some(started.into_response()))
 }
 
 async fn waited(
     app: App,
     mut handle: RunHandle,
     ms: u64,
-    version: u64,
+    version: Option<u64>,
     warnings: Vec<Warning>,
 ) -> Result<Response, Problem> {
     let most = Duration::from_millis(ms);
@@ -254,7 +280,7 @@ async fn waited(
     app.at_store(move |app| {
         let row = row_of(app, &run)?;
         let status = row.status.as_str().to_owned();
-        let started = Started { run, definition: row.definition, version: Some(version), status, created, warnings };
+        let started = Started { run, definition: row.definition, version, status, created, warnings };
         Ok(started.into_response())
     })
     .await

@@ -107,7 +107,7 @@ pub async fn create(
     refuse_more_than_own(&allowed.who, &new.scopes)?;
     let expires_at = expiry(&new)?;
     let wanted = Wanted { name: new.name, scopes: new.scopes, expires_at, by: Some(allowed.who.id.clone()) };
-    let made = app.at_store(move |app| {
+    let made = app.to_store(move |app| {
         let made = tokens::create(&*app.store, wanted)?;
         app.keys.refresh()?;
         Ok(made)
@@ -133,7 +133,7 @@ pub async fn revoke(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<Json<Revoked>, Problem> {
-    let revoked = app.at_store(move |app| {
+    let revoked = app.to_store(move |app| {
         let token = tokens::revoke(&*app.store, &id)?;
         app.keys.refresh()?;
         Ok(token)

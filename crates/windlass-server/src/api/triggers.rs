@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::plan::Trigger;
 use windlass_runtime::real_now;
 use windlass_triggers::Schedule;
-use windlass_triggers::schedule::NEVER;
+use windlass_triggers::schedule::{NEVER, zone_problem};
 
 use super::take::{self, Named, of_path};
 use crate::auth::{Admin, Allowed, Read};
@@ -216,7 +216,7 @@ pub async fn change(
     OfTrigger(trigger): OfTrigger,
     take::Json(wanted): take::Json<TriggerSettings>,
 ) -> Result<Response, Problem> {
-    app.at_store(move |app| set(app, &name, &trigger, &wanted)).await
+    app.to_store(move |app| set(app, &name, &trigger, &wanted)).await
 }
 
 /// Blocking: reads and writes.
@@ -289,8 +289,9 @@ fn check(wanted: &TriggerSettings, planned: Option<&Trigger>, trigger: &str) -> 
         let detail = format!("the definition has a trigger `{trigger}` already: choose another name for the schedule");
         return Err(refused(detail));
     }
-    // The zone's own sentence says what zones are.
-    Schedule::cron("0 0 * * *", schedule.time_zone.as_deref()).map_err(&refused)?;
+    if let Some((detail, hint)) = schedule.time_zone.as_deref().and_then(zone_problem) {
+        return Err(refused(detail).hint(hint));
+    }
     let schedule = Schedule::cron(&schedule.cron, schedule.time_zone.as_deref()).map_err(|why| {
         let hint = "five fields: minute, hour, day of the month, month, day of the week, such as `0 8 * * 1-5`; or six, with \
                     seconds first";

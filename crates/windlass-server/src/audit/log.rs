@@ -154,7 +154,8 @@ impl Log {
         let path = self.directory.join(FILE);
         let trouble = |error: std::io::Error| AuditError::new(&path, "could not write the audit log", &error);
         if let Err(error) = self.file.write_all(&self.buffer) {
-            if error.kind() == std::io::ErrorKind::StorageFull && self.take_back().is_ok() {
+            let no_room = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::FileTooLarge);
+            if no_room && self.take_back().is_ok() {
                 return Ok(false);
             }
             return Err(trouble(error));

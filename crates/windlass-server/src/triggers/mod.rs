@@ -14,6 +14,7 @@ mod scheduler;
 pub mod settings;
 pub mod signature;
 mod told;
+mod turns;
 
 use windlass_core::plan::{Action, NodeKind, Plan};
 use windlass_runtime::RuntimeError;
@@ -22,6 +23,7 @@ pub use catch_up::CatchUp;
 pub use listening::{Listening, listening};
 pub use scheduler::Scheduler;
 pub use told::{Told, What};
+pub use turns::{TurnInfo, turn_of};
 
 /// Kinds that somebody calls.
 const CALLED: [&str; 3] = ["request", "manual", "webhook"];

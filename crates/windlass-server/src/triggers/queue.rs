@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast::error::RecvError;
 use windlass_core::plan::Trigger;
 use windlass_runtime::{Answer, Request, RunHandle, RuntimeError};
-use windlass_store::{RunFilter, RunRow, RunStatus, StoreError};
+use windlass_store::{RunFilter, RunRow, RunStatus, Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
 use super::prefix;
@@ -71,9 +71,9 @@ struct Queue {
 
 /// When a delivery came, its name, and which of its items it is. The runs of a delivery are made side by side, and are told
 /// of in any order; this is the order in which they go.
-type Turn = (Timestamp, Arc<str>, usize);
+pub(super) type Turn = (Timestamp, Arc<str>, usize);
 
-fn turn(row: &RunRow) -> Turn {
+pub(super) fn turn(row: &RunRow) -> Turn {
     let (delivery, item) = row.run.rsplit_once('-').unwrap_or((&row.run, ""));
     (row.created_at, delivery.into(), item.parse().unwrap_or_default())
 }
@@ -198,10 +198,17 @@ pub fn standing(app: &App, definition: &Arc<str>, trigger: &Trigger) -> Result<O
     if Bounds::of(trigger).is_none() {
         return Ok(None);
     }
-    let queue = app.watch().queues.of(app, definition, &prefix(definition, &trigger.name))?;
-    let mut queue = lock(&queue);
+    let prefix = prefix(definition, &trigger.name);
+    let shared = app.watch().queues.of(app, definition, &prefix)?;
+    let standing = |queue: &Queue| Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() };
+    // Whoever has it may be waiting for the turn to write; the store knows the same.
+    let Ok(mut queue) = shared.try_lock() else {
+        let mut own = Queue::new(definition, &prefix);
+        own.read(app)?;
+        return Ok(Some(standing(&own)));
+    };
     queue.forget_ended(app)?;
-    Ok(Some(Standing { under_way: queue.under_way.len(), waiting: queue.waiting.len() }))
+    Ok(Some(standing(&queue)))
 }
 
 /// Whoever's turn it is begins: after a start of the server, and where nobody has noticed that a run has ended.
@@ -278,7 +285,7 @@ async fn read_all(app: &App) -> Result<(), RuntimeError> {
 }
 
 /// One that was set aside keeps nobody waiting: a person has to look at it first.
-fn occupies(status: RunStatus) -> bool {
+pub(super) fn occupies(status: RunStatus) -> bool {
     !status.is_final() && status != RunStatus::Quarantined
 }
 
@@ -287,15 +294,7 @@ impl Queues {
         if let Some(known) = locked(&self.all).get(prefix) {
             return Ok(known.clone());
         }
-        let mut queue = Queue {
-            definition: definition.clone(),
-            prefix: prefix.to_owned(),
-            under_way: BTreeSet::new(),
-            waiting: BTreeMap::new(),
-            queued: BTreeMap::new(),
-            expected: BTreeMap::new(),
-            is_stale: true,
-        };
+        let mut queue = Queue::new(definition, prefix);
         queue.read(app)?;
         Ok(locked(&self.all).entry(prefix.to_owned()).or_insert_with(|| Arc::new(Mutex::new(queue))).clone())
     }
@@ -307,7 +306,7 @@ impl Queues {
             return Ok(());
         }
         let filter = RunFilter { status: Some(RunStatus::Pending), ..RunFilter::default() };
-        each_run(app, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
+        each_run(&*app.store, &filter, |row| match row.run.get(..PREFIX_LETTERS) {
             Some(prefix) if is_prefix(prefix) => self.of(app, &row.definition.as_str().into(), prefix).map(drop),
             _ => Ok(()),
         })?;
@@ -317,6 +316,18 @@ impl Queues {
 }
 
 impl Queue {
+    fn new(definition: &Arc<str>, prefix: &str) -> Queue {
+        Queue {
+            definition: definition.clone(),
+            prefix: prefix.to_owned(),
+            under_way: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            is_stale: true,
+        }
+    }
+
     /// As the store has it.
     fn read(&mut self, app: &App) -> Result<(), StoreError> {
         let filter = RunFilter {
@@ -326,7 +337,7 @@ impl Queue {
             ..RunFilter::default()
         };
         let (mut under_way, mut waiting) = (BTreeSet::new(), BTreeMap::new());
-        each_run(app, &filter, |row| {
+        each_run(&*app.store, &filter, |row| {
             match row.status {
                 _ if !row.run.starts_with(&self.prefix) => {}
                 RunStatus::Pending => {
@@ -433,14 +444,14 @@ impl Queue {
     }
 }
 
-fn each_run(
-    app: &App,
+pub(super) fn each_run(
+    store: &dyn Store,
     filter: &RunFilter,
     mut seen: impl FnMut(&RunRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut before = None;
     loop {
-        let rows = app.store.runs(filter, before, ROWS_AT_ONCE)?;
+        let rows = store.runs(filter, before, ROWS_AT_ONCE)?;
         let Some(last) = rows.last() else { return Ok(()) };
         before = Some(last.number);
         rows.iter().try_for_each(&mut seen)?;

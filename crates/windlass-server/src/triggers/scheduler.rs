@@ -162,7 +162,7 @@ impl Scheduler {
         let name = &one.definition.name;
         let mut firing: Firing = settings::read(&*self.app.store, settings::FIRING, name, &one.trigger)?;
         if one.distrust(&mut firing, now) {
-            settings::note(&*self.app.store, name, &one.trigger, &firing)?;
+            self.keep(one, &firing).await?;
         }
         let Due { times, newest, missed } = match firing.not_before.filter(|_| one.asks()) {
             Some(at) if at > now => return Ok(one.next(&firing, now)),
@@ -192,14 +192,22 @@ impl Scheduler {
             self.note(&current, &mut firing, *due, fired);
             // After each: whoever goes on after a crash begins with the one that was not noted.
             firing.due = Some(*due);
-            settings::note(&*self.app.store, name, &one.trigger, &firing)?;
+            self.keep(one, &firing).await?;
         }
         if firing.due != Some(newest) {
             (firing.not_before, firing.ask_at) = (None, None);
             firing.due = Some(newest);
-            settings::note(&*self.app.store, name, &one.trigger, &firing)?;
+            self.keep(one, &firing).await?;
         }
         Ok(one.next(&firing, now))
+    }
+
+    /// On a thread that may wait for its turn to write.
+    async fn keep(&self, one: &Listening, firing: &Firing) -> Result<(), RuntimeError> {
+        let (app, firing) = (self.app.clone(), firing.clone());
+        let (name, trigger) = (one.definition.name.clone(), one.trigger.clone());
+        let write = move || settings::note(&*app.store, &name, &trigger, &firing);
+        Ok(tokio::task::spawn_blocking(write).await.map_err(|_| RuntimeError::Closing)??)
     }
 
     fn note(&self, one: &Listening, firing: &mut Firing, due: Timestamp, fired: Fired) {

@@ -16,6 +16,7 @@ mod wire;
 pub use dispatcher::{Dispatcher, Refused};
 pub use registry::WorkerKey;
 pub use remote::{RemoteTool, routed};
+pub(crate) use speech::is_engines_own;
 pub use wire::{
     Ask, Complete, Fail, Failure, Heard, Heartbeat, HeldInfo, Job, Labels, Lease, Leased, Leave, Progress, QueueInfo,
     Report, Taken, WorkerInfo, WorkerState, Workers,

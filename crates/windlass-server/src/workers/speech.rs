@@ -390,6 +390,11 @@ const RESERVED: [&str; 15] = [
     "approval", "trigger",
 ];
 
+/// Whether only the engine tells of such an event.
+pub fn is_engines_own(kind: &str) -> bool {
+    RESERVED.contains(&kind.split('.').next().unwrap_or_default())
+}
+
 /// Longest type of an event, and most bytes of its data.
 const TYPE_MAX: usize = 64;
 const DATA_MAX: usize = 64 * 1024;
@@ -409,7 +414,6 @@ impl Progress {
             return Some(format!("`type` must be 1 to {TYPE_MAX} of a-z, 0-9, `.`, `_`, `-`"));
         }
         let family = kind.split('.').next().unwrap_or_default();
-        let reserved = RESERVED.contains(&family);
-        reserved.then(|| format!("types that begin with `{family}` are the engine's own"))
+        is_engines_own(kind).then(|| format!("types that begin with `{family}` are the engine's own"))
     }
 }

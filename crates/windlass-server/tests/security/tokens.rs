@@ -141,6 +141,8 @@ async fn what_a_token_cannot_be() {
         let answer = world.post("/api/v1/tokens", body.clone()).await;
         assert!(answer.status.is_client_error() && answer.is_problem(), "{body}: {} {}", answer.status, answer.text());
     }
+    let slip = world.post("/api/v1/tokens", json!({ "name": "x", "scopes": ["contrl"] })).await;
+    assert!(slip.text().contains("did you mean `control`?"), "{}", slip.text());
     assert_eq!(tokens::all(&*world.store).unwrap().len(), 1);
 }
 

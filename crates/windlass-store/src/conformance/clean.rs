@@ -106,6 +106,30 @@ pub(super) fn check(subject: &mut dyn Subject) {
     let kept = store.blob(&hash(7)).expect("read").expect("there");
     assert_eq!(kept, vec![7; 100_000], "byte for byte");
     many_below(&store);
+    many_at_once(&store);
+}
+
+/// Many that are small go together; what must stay stays, wherever it stands among them.
+fn many_at_once(store: &Arc<dyn Store>) {
+    const SMALL: usize = 300;
+    let ended = |run: &str| RunBatch { status: Some(status(RunStatus::Succeeded, 3)), ..creation(run) };
+    let mut names: Vec<Arc<str>> = (0..SMALL).map(|number| format!("small-{number}").into()).collect();
+    commit(store, names.iter().map(|name| ended(name)).collect());
+    for (at, stays) in [(0, "open"), (10, "nobody"), (150, "young")] {
+        names.insert(at, stays.into());
+    }
+    let (mut left, mut removed, mut steps) = (&names[..], 0, 0);
+    while !left.is_empty() {
+        let step = store.remove_all(left, Timestamp(4)).expect("removed");
+        assert!(step.done > 0 && step.done <= left.len(), "{step:?}");
+        (left, removed, steps) = (&left[step.done..], removed + step.runs, steps + 1);
+    }
+    assert!(removed == SMALL as u64 && steps < SMALL / 5, "{removed} runs in {steps} steps");
+    for stays in ["open", "young"] {
+        assert!(store.run(stays).expect("read").is_some(), "{stays} stays");
+    }
+    sweep(store);
+    assert_eq!(store.verify().expect("verify"), Vec::<String>::new());
 }
 
 /// More below one run than one step removes.

@@ -10,6 +10,7 @@ pub(super) fn check(subject: &mut dyn Subject) {
     sent_to_others(subject);
     closed_at_the_end(subject);
     called_off(subject);
+    noted_without_a_message(subject);
 }
 
 fn accepted_once(subject: &mut dyn Subject) {
@@ -95,4 +96,27 @@ fn called_off(subject: &mut dyn Subject) {
     assert_eq!(verdict(&store, guarded("unmade")), Verdict::Conflict, "and there never will be");
     assert!(store.run("unmade").expect("read").is_none());
     commit(&store, vec![creation("unmade")]);
+}
+
+fn noted_without_a_message(subject: &mut dyn Subject) {
+    let store = subject.store();
+    store.note_request("not made", "n").expect("a write");
+    assert!(!store.knows_request("not made", "n").expect("read"), "there is no such run");
+    commit(&store, vec![creation("noted")]);
+    assert!(!store.knows_request("noted", "n").expect("read"));
+    for _ in 0..2 {
+        store.note_request("noted", "n").expect("a write");
+    }
+    assert!(unread(&store, "noted").is_empty(), "nobody has to read it");
+    assert_eq!(store.inbox_put(&message("noted", "n")).expect("put"), InboxVerdict::Duplicate);
+    assert_eq!(store.inbox_put(&message("noted", "m")).expect("put"), InboxVerdict::Accepted { owner: None });
+    store.note_request("noted", "m").expect("a write");
+    assert_eq!(unread(&store, "noted"), ["m"], "a message that waits goes on waiting");
+    commit(&store, vec![RunBatch { status: Some(status(RunStatus::Succeeded, 9)), ..ticks("noted", 0, 1) }]);
+    store.note_request("noted", "late").expect("a write");
+    subject.crash();
+    let store = subject.store();
+    for id in ["n", "m", "late"] {
+        assert!(store.knows_request("noted", id).expect("read"), "{id} is remembered when the run has ended");
+    }
 }

@@ -8,7 +8,7 @@ use windlass_value::Timestamp;
 use super::MemoryStore;
 use super::image::{Image, Run};
 use crate::row::REMOVED_AT_ONCE;
-use crate::{Removable, Removed, StoreClean, StoreError, Swept};
+use crate::{Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
 
 impl StoreClean for MemoryStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Result<Vec<Removable>, StoreError> {
@@ -21,12 +21,22 @@ impl StoreClean for MemoryStore {
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+        self.write(|image| image.remove(run, before, REMOVED_AT_ONCE))
+    }
+
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
         self.write(|image| {
-            let root = image.run(run).filter(|run| image.is_root(run)).map(|run| run.row.number);
-            let Some(tree) = root.and_then(|root| image.tree(root, before)) else { return Removed::default() };
-            let leaving = tree.iter().rev().take(REMOVED_AT_ONCE);
-            leaving.clone().for_each(|number| image.leave(*number));
-            Removed { runs: leaving.len() as u64, more: tree.len() > REMOVED_AT_ONCE }
+            let mut all = RemovedAll::default();
+            for run in runs {
+                let left = REMOVED_AT_ONCE.saturating_sub(all.runs as usize);
+                let removed = image.remove(run, before, left);
+                all.runs += removed.runs;
+                if removed.more {
+                    break;
+                }
+                all.done += 1;
+            }
+            all
         })
     }
 
@@ -44,6 +54,15 @@ impl StoreClean for MemoryStore {
 }
 
 impl Image {
+    /// At most so many of a tree.
+    fn remove(&mut self, run: &str, before: Timestamp, most: usize) -> Removed {
+        let root = self.run(run).filter(|run| self.is_root(run)).map(|run| run.row.number);
+        let Some(tree) = root.and_then(|root| self.tree(root, before)) else { return Removed::default() };
+        let leaving = tree.iter().rev().take(most);
+        leaving.clone().for_each(|number| self.leave(*number));
+        Removed { runs: leaving.len() as u64, more: tree.len() > most }
+    }
+
     fn is_root(&self, run: &Run) -> bool {
         run.row.parent.as_ref().is_none_or(|parent| self.run(parent).is_none())
     }

@@ -204,7 +204,7 @@ impl Image {
     }
 
     /// A request that came without a message (from inside the owner's process) is remembered all the same.
-    fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
+    pub fn consume(&mut self, run: &Arc<str>, request_id: &Arc<str>) {
         let before = self.requests.entry(run.clone()).or_default().insert(request_id.clone(), None);
         if let Some(Some(position)) = before {
             self.unread.remove(&position);
@@ -217,7 +217,7 @@ impl Image {
     /// For a run that does not exist yet the message waits; for one that has ended it is dropped.
     fn send(&mut self, message: InboxRow) {
         let ended = self.run(&message.run).is_some_and(|run| run.row.status.is_final());
-        if !ended && !self.is_known_request(&message) {
+        if !ended && !self.is_known_request(&message.run, &message.request_id) {
             self.keep_message(message);
         }
     }
@@ -230,8 +230,8 @@ impl Image {
         }
     }
 
-    pub fn is_known_request(&self, message: &InboxRow) -> bool {
-        self.requests.get(&message.run).is_some_and(|known| known.contains_key(&message.request_id))
+    pub fn is_known_request(&self, run: &str, request_id: &str) -> bool {
+        self.requests.get(run).is_some_and(|known| known.contains_key(request_id))
     }
 
     pub fn keep_message(&mut self, message: InboxRow) {

@@ -236,7 +236,7 @@ impl StoreWrite for MemoryStore {
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.write(|image| {
-            if image.is_known_request(message) {
+            if image.is_known_request(&message.run, &message.request_id) {
                 return InboxVerdict::Duplicate;
             }
             let Some(run) = image.run(&message.run) else { return InboxVerdict::NoSuchRun };
@@ -246,6 +246,14 @@ impl StoreWrite for MemoryStore {
             let owner = run.row.owner.clone().filter(|owner| self.is_alive(owner));
             image.keep_message(message.clone());
             InboxVerdict::Accepted { owner }
+        })
+    }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
+        self.write(|image| {
+            if image.run(run).is_some() && !image.is_known_request(run, request_id) {
+                image.consume(&run.into(), &request_id.into());
+            }
         })
     }
 }

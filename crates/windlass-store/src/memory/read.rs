@@ -97,6 +97,10 @@ impl StoreRead for MemoryStore {
         })
     }
 
+    fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
+        self.look(|image| image.is_known_request(run, request_id))
+    }
+
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {
         self.read_run(run, |run| {
             let Some(rows) = run.turns.get(loop_path) else { return Vec::new() };

@@ -282,7 +282,7 @@ impl Part<'_> {
 
 /// The row stays, without its body, so that the same request is recognised for ever. One that came without a message
 /// (from inside the owner's process) is remembered all the same.
-fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> Outcome<()> {
+pub(super) fn consume(transaction: &Transaction<'_>, run: &Arc<str>, consumed: &[Arc<str>]) -> Outcome<()> {
     for request_id in consumed {
         let mut upsert = transaction.prepare_cached(
             "INSERT INTO inbox (run, request_id, at, consumed, checksum, body) VALUES (?1, ?2, 0, 1, ?3, x'')

@@ -5,6 +5,7 @@
 //! transaction as what refers to it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Params, Transaction, params};
 use windlass_value::{BlobHash, Timestamp};
@@ -13,11 +14,14 @@ use super::SqliteStore;
 use super::schema::unfinished;
 use super::trouble::Outcome;
 use crate::row::REMOVED_AT_ONCE;
-use crate::{Removable, Removed, StoreClean, StoreError, Swept};
+use crate::{Removable, Removed, RemovedAll, StoreClean, StoreError, Swept};
 
 /// Rows, and roughly bytes, that one call of `sweep` frees.
 const ROWS_AT_ONCE: u32 = 256;
 const BYTES_AT_ONCE: u64 = 16 * 1024 * 1024;
+
+/// A transaction that has taken this long takes up no further run: others want to write. Its commit comes on top.
+const HELD_UP_MAX: Duration = Duration::from_millis(25);
 
 /// A run, `?1`, and all below it, parents first.
 macro_rules! tree {
@@ -91,19 +95,24 @@ impl StoreClean for SqliteStore {
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Result<Removed, StoreError> {
+        self.write(|transaction| remove(transaction, run, before, &mut { REMOVED_AT_ONCE }))
+    }
+
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Result<RemovedAll, StoreError> {
         self.write(|transaction| {
-            let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
-            let root: Option<i64> = select.query_row(params![run, before.0], |row| row.get(0)).optional()?;
-            let Some(root) = root else { return Ok(Removed::default()) };
-            let mut select = transaction.prepare_cached(MEMBERS)?;
-            let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
-            // From below, the root last: until then it leads to the rest.
-            let leaving = tree.iter().rev().take(REMOVED_AT_ONCE);
-            for (number, id) in leaving.clone() {
-                leave(transaction, *number, id)?;
+            let (mut left, mut all, began) = (REMOVED_AT_ONCE, RemovedAll::default(), Instant::now());
+            for run in runs {
+                if left == 0 || (all.runs > 0 && began.elapsed() >= HELD_UP_MAX) {
+                    break;
+                }
+                let removed = remove(transaction, run, before, &mut left)?;
+                all.runs += removed.runs;
+                if removed.more {
+                    break;
+                }
+                all.done += 1;
             }
-            Ok(Removed { runs: leaving.len() as u64, more: tree.len() > REMOVED_AT_ONCE })
+            Ok(all)
         })
     }
 
@@ -116,12 +125,34 @@ impl StoreClean for SqliteStore {
     }
 }
 
-fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<()> {
-    transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
-    transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
-    transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
+/// As much of a tree as so many rows are.
+fn remove(transaction: &Transaction<'_>, run: &str, before: Timestamp, rows: &mut usize) -> Outcome<Removed> {
+    let mut select = transaction.prepare_cached(IS_REMOVABLE)?;
+    let root: Option<i64> = select.query_row(params![run, before.0], |row| row.get(0)).optional()?;
+    let Some(root) = root else { return Ok(Removed::default()) };
+    let mut select = transaction.prepare_cached(MEMBERS)?;
+    let tree = select.query_map([root], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let tree = tree.collect::<rusqlite::Result<Vec<(i64, String)>>>()?;
+    let mut removed = Removed::default();
+    // From below, the root last: until then it leads to the rest.
+    for (number, id) in tree.iter().rev() {
+        if *rows == 0 {
+            removed.more = true;
+            break;
+        }
+        *rows = rows.saturating_sub(leave(transaction, *number, id)?);
+        removed.runs += 1;
+    }
+    Ok(removed)
+}
+
+/// Gives how many rows that was.
+fn leave(transaction: &Transaction<'_>, number: i64, id: &str) -> Outcome<usize> {
+    let mut rows = transaction.prepare_cached("DELETE FROM runs WHERE number = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM waits WHERE run = ?1")?.execute([number])?;
+    rows += transaction.prepare_cached("DELETE FROM inbox WHERE run = ?1")?.execute([id])?;
     transaction.prepare_cached("INSERT INTO leaving (number) VALUES (?1)")?.execute([number])?;
-    Ok(())
+    Ok(rows)
 }
 
 /// What one call frees.

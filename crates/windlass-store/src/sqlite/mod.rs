@@ -170,3 +170,25 @@ impl StoreOwners for SqliteStore {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PlanRow, StoreRead, StoreWrite};
+
+    #[test]
+    fn a_failed_write_stops_the_store_and_a_full_disk_does_not() {
+        let directory = std::env::temp_dir().join(format!("windlass-failed-write-{}", std::process::id()));
+        let store = SqliteStore::open(&directory, SqliteOptions::default()).expect("a store");
+        let plan = PlanRow { hash: windlass_value::BlobHash([1; 32]), dialect: "loom".to_owned(), body: vec![1] };
+        let failed = |kind| store.account::<()>(Err(StoreError::new(kind, "the disk has failed").into()));
+        assert!(failed(StoreErrorKind::Full).is_err() && store.put_plan(&plan).is_ok());
+        assert!(failed(StoreErrorKind::Io).is_err());
+        for error in [store.put_plan(&plan).err(), store.run("r").err()] {
+            let error = error.expect("everything is refused");
+            assert_eq!(error.kind, StoreErrorKind::Stopped);
+            assert!(error.message.contains("the disk has failed"), "it names the first error: {error}");
+        }
+        std::fs::remove_dir_all(directory).expect("removed");
+    }
+}

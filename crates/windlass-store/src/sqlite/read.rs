@@ -9,6 +9,7 @@ use super::rows::{
     inbox_row, journal_row, plan_row, run_row, snapshot_row, turn_row,
 };
 use super::trouble::Outcome;
+use super::write::is_known_request;
 use crate::{InboxRow, JournalRow, PlanRow, RunRow, SnapshotRow, StoreError, StoreRead, TurnHead, TurnRow};
 
 impl SqliteStore {
@@ -112,6 +113,10 @@ impl StoreRead for SqliteStore {
         let sql =
             format!("SELECT {INBOX_COLUMNS} FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY position LIMIT ?2");
         self.all(&sql, params![run, limit], inbox_row)
+    }
+
+    fn knows_request(&self, run: &str, request_id: &str) -> Result<bool, StoreError> {
+        self.read(|transaction| is_known_request(transaction, run, request_id))
     }
 
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Result<Vec<TurnRow>, StoreError> {

@@ -48,7 +48,9 @@ pub(super) fn damaged(message: String, file: &Path) -> StoreError {
 
 pub(super) fn from_io(error: &std::io::Error, doing: &str, file: &Path) -> StoreError {
     let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => StoreErrorKind::Full,
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+            StoreErrorKind::Full
+        }
         _ => StoreErrorKind::Io,
     };
     StoreError::new(kind, format!("Could not {doing} {}: {error}.", file.display())).file(file)
@@ -56,7 +58,16 @@ pub(super) fn from_io(error: &std::io::Error, doing: &str, file: &Path) -> Store
 
 fn from_sqlite(error: &rusqlite::Error, file: &Path) -> StoreError {
     let shown = file.display();
-    match kind_of(error) {
+    let kind = match is_write(error).then(|| size_limit(file)).flatten() {
+        Some(bytes) => {
+            let message = format!("No file of this process may grow beyond {bytes} bytes, and {shown} would.");
+            let hint =
+                "Nothing that was acknowledged is lost. Raise the limit (`ulimit -f`, `LimitFSIZE=`), then resume.";
+            return StoreError::new(StoreErrorKind::Full, message).hint(hint).file(file);
+        }
+        None => kind_of(error),
+    };
+    match kind {
         StoreErrorKind::Full => StoreError::new(StoreErrorKind::Full, format!("No space left to write {shown}."))
             .hint("Nothing that was acknowledged is lost. Free some space, then resume.")
             .file(file),
@@ -87,5 +98,37 @@ fn kind_of(error: &rusqlite::Error) -> StoreErrorKind {
             StoreErrorKind::Damaged
         }
         _ => StoreErrorKind::Io,
+    }
+}
+
+fn is_write(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(failure, _) if failure.extended_code == ffi::SQLITE_IOERR_WRITE)
+}
+
+/// SQLite tells a write that the system refuses for the size of the file as it tells one that the disk has failed. It was that if
+/// the database or its log has come to the limit: the last write before has filled it up.
+fn size_limit(file: &Path) -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current?;
+    let log = format!("{}-wal", file.display());
+    let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    let largest = bytes(file).max(bytes(Path::new(&log)));
+    (largest + LARGEST_WRITE >= limit).then_some(limit)
+}
+
+/// The most that SQLite writes at once: a page, and what the log puts before it.
+const LARGEST_WRITE: u64 = 64 * 1024 + 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_is_the_disks_unless_the_file_is_at_its_limit() {
+        let failed = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_WRITE), None);
+        assert_eq!(from_sqlite(&failed, Path::new("nowhere.db")).kind, StoreErrorKind::Io);
+        let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
+        assert_eq!(from_sqlite(&full, Path::new("nowhere.db")).kind, StoreErrorKind::Full);
+        let too_large = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
+        assert_eq!(from_io(&too_large, "write", Path::new("x")).kind, StoreErrorKind::Full);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::append::{append, put_message};
+use super::append::{append, consume, put_message};
 use super::rows::plan_checksum;
 use super::trouble::Outcome;
 use super::{SqliteStore, owners};
@@ -43,7 +43,7 @@ impl StoreWrite for SqliteStore {
 
     fn inbox_put(&self, message: &InboxRow) -> Result<InboxVerdict, StoreError> {
         self.write(|transaction| {
-            if is_known_request(transaction, message)? {
+            if is_known_request(transaction, &message.run, &message.request_id)? {
                 return Ok(InboxVerdict::Duplicate);
             }
             let Some(standing) = Standing::of(transaction, &message.run)? else { return Ok(InboxVerdict::NoSuchRun) };
@@ -56,6 +56,15 @@ impl StoreWrite for SqliteStore {
                 _ => None,
             };
             Ok(InboxVerdict::Accepted { owner })
+        })
+    }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            if Standing::of(transaction, run)?.is_none() || is_known_request(transaction, run, request_id)? {
+                return Ok(());
+            }
+            consume(transaction, &run.into(), &[request_id.into()])
         })
     }
 }
@@ -79,9 +88,9 @@ impl SqliteStore {
     }
 }
 
-fn is_known_request(transaction: &Transaction<'_>, message: &InboxRow) -> Outcome<bool> {
+pub(super) fn is_known_request(transaction: &Transaction<'_>, run: &str, request_id: &str) -> Outcome<bool> {
     let mut select = transaction.prepare_cached("SELECT 1 FROM inbox WHERE run = ?1 AND request_id = ?2")?;
-    Ok(select.exists([&message.run, &message.request_id])?)
+    Ok(select.exists([run, request_id])?)
 }
 
 /// What a writer that is not the owner needs to know about a run.

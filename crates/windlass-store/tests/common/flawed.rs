@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_store::{
     Claim, InboxRow, InboxVerdict, JournalRow, MemoryStore, OpenWait, Owner, PlanRow, RecordChange, RecordRow,
-    Removable, Removed, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError, StoreOwners,
-    StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
+    Removable, Removed, RemovedAll, RunBatch, RunFilter, RunRow, SnapshotRow, StatusCount, StoreClean, StoreError,
+    StoreOwners, StoreRead, StoreRecords, StoreScan, StoreWrite, Swept, TurnHead, TurnRow, Verdict,
 };
 use windlass_value::{BlobHash, Timestamp};
 
@@ -21,6 +21,8 @@ pub enum Flaw {
     StealsRuns,
     KeepsRuns,
     AcceptsRepeats,
+    ForgetsRequests,
+    RemovesOneByOne,
     NeverConsumes,
     SkipsPartialRows,
     IgnoresSnapshotTick,
@@ -120,6 +122,14 @@ impl StoreWrite for FlawedStore {
             verdict => Ok(verdict),
         }
     }
+
+    fn note_request(&self, run: &str, request_id: &str) -> Outcome<()> {
+        self.remember();
+        match self.flaw {
+            Flaw::ForgetsRequests => Ok(()),
+            _ => self.inner.note_request(run, request_id),
+        }
+    }
 }
 
 impl StoreRead for FlawedStore {
@@ -160,6 +170,10 @@ impl StoreRead for FlawedStore {
 
     fn inbox(&self, run: &str, limit: u32) -> Outcome<Vec<InboxRow>> {
         self.inner.inbox(run, limit)
+    }
+
+    fn knows_request(&self, run: &str, request_id: &str) -> Outcome<bool> {
+        self.inner.knows_request(run, request_id)
     }
 
     fn turns(&self, run: &str, loop_path: &str, from: u64, limit: u32) -> Outcome<Vec<TurnRow>> {
@@ -229,6 +243,17 @@ impl StoreScan for FlawedStore {
 impl StoreClean for FlawedStore {
     fn removable(&self, before: Timestamp, after: i64, limit: u32) -> Outcome<Vec<Removable>> {
         self.inner.removable(before, after, limit)
+    }
+
+    fn remove_all(&self, runs: &[Arc<str>], before: Timestamp) -> Outcome<RemovedAll> {
+        let Some(run) = runs.first() else { return Ok(RemovedAll::default()) };
+        match self.flaw {
+            Flaw::RemovesOneByOne => {
+                let removed = self.remove(run, before)?;
+                Ok(RemovedAll { runs: removed.runs, done: usize::from(!removed.more) })
+            }
+            _ => self.inner.remove_all(runs, before),
+        }
     }
 
     fn remove(&self, run: &str, before: Timestamp) -> Outcome<Removed> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use windlass_value::{Timestamp, Value};
 
+use crate::hearing::meets;
 use crate::plan::Wait;
-use crate::reduce::ticks::meets;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Form, FrameId, Timer, WaitFrame};
 use crate::{ErrorInfo, Status};

@@ -2,18 +2,13 @@
 
 use windlass_value::Value;
 
+use crate::hearing::{self, SIGNALS_KEPT};
 use crate::program::laid_over;
 use crate::reduce::{Impossible, Reducer, Stop, veiled};
-use crate::state::{Awaiting, Body, FrameId, Item, Later, Phase, PutOff, WaitFrame};
+use crate::state::{FrameId, Item, Later, Phase, PutOff};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 use crate::{ErrorInfo, Origin, Status};
 use std::sync::Arc;
-
-/// More than this many unanswered signals of one name are refused.
-const SIGNALS_KEPT: usize = 1_000;
-
-/// The same where steps wait for events: whoever was told that one is accepted relies on it.
-const EVENTS_KEPT: usize = 100_000;
 
 impl Reducer<'_> {
     pub(super) fn add_event(
@@ -153,16 +148,15 @@ impl Reducer<'_> {
     fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
-            if let Some(frame) = self.asking(name, to).filter(|frame| self.accepts(*frame, payload)) {
+            let asking = hearing::asking(self.state, name, to);
+            if let Some(frame) = asking.filter(|frame| self.accepts(*frame, payload)) {
                 self.signalled(frame, payload.clone());
             } else if !self.offer_to_nets(name, payload, Some(to)) {
                 self.tell_unhandled(name, format!("no step `{to}` accepts it"));
             }
             return;
         }
-        let waiting =
-            self.state.waits.get(name).into_iter().flatten().copied().find(|frame| self.accepts(*frame, payload));
-        if let Some(frame) = waiting {
+        if let Some(frame) = hearing::waiting(self.state, name, payload) {
             // A step that waits for it is not the only one that may want it: others begin with it.
             if !(self.is_wanted_beside(frame, name) && self.offer_to_nets(name, payload, None)) {
                 self.signalled(frame, payload.clone());
@@ -174,19 +168,9 @@ impl Reducer<'_> {
         }
     }
 
-    /// The wait with a form at this address.
-    fn asking(&self, name: &str, address: &str) -> Option<FrameId> {
-        let waiting = self.state.waits.get(name).into_iter().flatten().copied();
-        let mut forms = waiting.filter(|frame| match self.state.frames.get(*frame).map(|frame| &frame.body) {
-            Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
-            _ => false,
-        });
-        forms.next()
-    }
-
     /// For a wait that is yet to begin.
     pub(in crate::reduce) fn keep_for_later(&mut self, name: &Arc<str>, payload: &Value) {
-        let most = if self.tells_slots() { EVENTS_KEPT } else { SIGNALS_KEPT };
+        let most = hearing::most_kept(self.program, self.state);
         let kept = self.state.signals.entry(name.clone()).or_default();
         if kept.len() >= most {
             return self.late("signal");
@@ -205,21 +189,6 @@ impl Reducer<'_> {
     }
 
     pub(in crate::reduce) fn accepts(&self, frame: FrameId, payload: &Value) -> bool {
-        match self.state.frames.get(frame).map(|frame| &frame.body) {
-            Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
-            Some(Body::Pipeline(body)) => match body.awaits.as_deref() {
-                Some(Awaiting::Event { requirements, .. }) => meets(payload, requirements),
-                Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => false,
-            },
-            _ => false,
-        }
-    }
-}
-
-/// Every required property is there and equal.
-pub(in crate::reduce) fn meets(payload: &Value, requirements: &Value) -> bool {
-    match requirements.as_map() {
-        None => true,
-        Some(required) => required.iter().all(|(key, value)| payload.get(key) == Some(value)),
+        hearing::accepts(self.state, frame, payload)
     }
 }

@@ -14,8 +14,6 @@ mod step_result;
 mod timeout;
 mod timer_due;
 
-pub(super) use add_event::meets;
-
 use super::{Impossible, Reducer};
 use crate::TickKind;
 

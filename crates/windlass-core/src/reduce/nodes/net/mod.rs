@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::plan::{Net, NetEnd, NodeKind, Place};
+use crate::hearing::{self, takes};
+use crate::plan::{Net, NetEnd, Place};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
 use crate::state::{Body, Carried, Closing, Firing, FrameId, Item, NetFrame, PlaceFrame, Scope, ScopeId, Token};
@@ -43,11 +44,7 @@ impl<'a> Reducer<'a> {
     }
 
     fn net_of(&self, id: FrameId) -> Option<(&'a Net, &NetFrame)> {
-        let frame = self.state.frames.get(id).filter(|frame| frame.closing.is_none())?;
-        match (&self.program.node(frame.node).kind, &frame.body) {
-            (NodeKind::Net(net), Body::Net(body)) => Some((net, body)),
-            _ => None,
-        }
+        hearing::net_of(self.program, self.state, id)
     }
 
     fn net_mut(&mut self, id: FrameId) -> Option<&mut NetFrame> {
@@ -251,9 +248,4 @@ impl<'a> Reducer<'a> {
     fn end_net(&mut self, id: FrameId, status: Status, output: Value, error: Option<ErrorInfo>) {
         self.close(id, Closing { status, error, output, own: true });
     }
-}
-
-/// Whether a token of this kind, perhaps for one place only, goes there.
-fn takes(place: &Place, kind: &Arc<str>, to: Option<&Arc<str>>) -> bool {
-    to.is_none_or(|to| place.name == *to) && place.accepts.contains(kind)
 }

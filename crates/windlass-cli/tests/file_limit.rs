@@ -1,0 +1,37 @@
+//! A file that may not grow any more fails whoever writes it, and does not end the server.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::json;
+use support::Place;
+use support::served::{Served, until};
+
+const HELLO: &str = r#"{"name": "hello", "actions": {"greet": {"type": "compose", "inputs": "hi"}}}"#;
+
+#[test]
+fn a_server_whose_files_may_not_grow_goes_on_when_they_may() {
+    let place = Place::new();
+    let mut server = Served::start(&place, &[], &[]);
+    server.register("hello", HELLO);
+    let bytes = |file: &str| std::fs::metadata(place.path(".windlass").join(file)).expect("it is there").len();
+    let largest = bytes("windlass.db").max(bytes("windlass.db-wal"));
+    server.process.limit_files(Some(largest + 20_000));
+    let start = || server.json("POST", "/api/v1/runs", Some(&json!({ "definition": "hello" })));
+    let mut refused = (0, json!(null));
+    until("a start is refused", || {
+        refused = start();
+        refused.0 != 202
+    });
+    assert_eq!(refused.0, 503, "{refused:?}");
+    assert!(refused.1["detail"].as_str().is_some_and(|detail| detail.contains("may grow beyond")), "{refused:?}");
+    // Whoever only looks needs no room.
+    assert!(!server.get("/api/v1/runs")["items"].as_array().expect("runs").is_empty());
+    server.process.limit_files(None);
+    until("it goes on", || start().0 == 202);
+    assert!(!server.process.has_ended());
+    let (code, _, said) = server.process.stop();
+    assert_eq!(code, Some(0), "{said}");
+    place.windlass(&["doctor"]).exits(0).has("all is well");
+}

@@ -1,0 +1,107 @@
+//! Who hears an event from outside, as a run stands.
+
+use std::sync::Arc;
+
+use windlass_value::Value;
+
+use crate::Program;
+use crate::plan::{Net, NodeKind, Place};
+use crate::state::{Awaiting, Body, FrameId, NetFrame, Phase, State, WaitFrame};
+use crate::tick::{MAIL_EVENT, START_EVENT};
+
+/// What would become of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hearing {
+    /// Somebody takes it.
+    Heard,
+    /// Nobody waits for it yet: it is there for the first who does.
+    Kept,
+    /// It would be told of, and change nothing.
+    Dropped,
+}
+
+/// More than this many unanswered signals of one name are refused.
+pub(crate) const SIGNALS_KEPT: usize = 1_000;
+
+/// The same where steps wait for events: whoever was told that one is accepted relies on it.
+pub(crate) const EVENTS_KEPT: usize = 100_000;
+
+/// What would become of an event if the run took it now. What the run does by itself meanwhile may change that.
+pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> Hearing {
+    let kept = |count: usize, most: usize| if count < most { Hearing::Kept } else { Hearing::Dropped };
+    match &state.phase {
+        Phase::Ended(_) => return Hearing::Dropped,
+        _ if &**name == START_EVENT => return Hearing::Dropped,
+        Phase::Created => return kept(state.held.as_ref().map_or(0, |held| held.later.len()), SIGNALS_KEPT),
+        Phase::Running => {}
+    }
+    if &**name == MAIL_EVENT && to.is_none() && program.addresses().in_use() {
+        return Hearing::Heard;
+    }
+    let waiting = match to {
+        Some(to) => asking(state, name, to).filter(|frame| accepts(state, *frame, payload)),
+        None => waiting(state, name, payload),
+    };
+    let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
+    if waiting.is_some() || nets.any(|(net, _)| net.places.iter().any(|place| takes(place, name, to))) {
+        return Hearing::Heard;
+    }
+    match to {
+        Some(_) => Hearing::Dropped,
+        None => kept(state.signals.get(name).map_or(0, |kept| kept.len()), most_kept(program, state)),
+    }
+}
+
+/// How many events of one name are kept for later.
+pub(crate) fn most_kept(program: &Program, state: &State) -> usize {
+    let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
+    if nets.any(|(net, _)| net.tells_slots) { EVENTS_KEPT } else { SIGNALS_KEPT }
+}
+
+/// The oldest wait whose requirements the event meets.
+pub(crate) fn waiting(state: &State, name: &str, payload: &Value) -> Option<FrameId> {
+    state.waits.get(name).into_iter().flatten().copied().find(|frame| accepts(state, *frame, payload))
+}
+
+/// The wait with a form at this address.
+pub(crate) fn asking(state: &State, name: &str, address: &str) -> Option<FrameId> {
+    let waiting = state.waits.get(name).into_iter().flatten().copied();
+    let mut forms = waiting.filter(|frame| match state.frames.get(*frame).map(|frame| &frame.body) {
+        Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
+        _ => false,
+    });
+    forms.next()
+}
+
+pub(crate) fn accepts(state: &State, frame: FrameId, payload: &Value) -> bool {
+    match state.frames.get(frame).map(|frame| &frame.body) {
+        Some(Body::Wait(WaitFrame::Signal { requirements, .. })) => meets(payload, requirements),
+        Some(Body::Pipeline(body)) => match body.awaits.as_deref() {
+            Some(Awaiting::Event { requirements, .. }) => meets(payload, requirements),
+            Some(Awaiting::Time | Awaiting::Child { .. } | Awaiting::Answered) | None => false,
+        },
+        _ => false,
+    }
+}
+
+/// Every required property is there and equal.
+pub(crate) fn meets(payload: &Value, requirements: &Value) -> bool {
+    match requirements.as_map() {
+        None => true,
+        Some(required) => required.iter().all(|(key, value)| payload.get(key) == Some(value)),
+    }
+}
+
+/// A net that goes on.
+pub(crate) fn net_of<'p, 's>(program: &'p Program, state: &'s State, id: FrameId) -> Option<(&'p Net, &'s NetFrame)> {
+    let frame = state.frames.get(id).filter(|frame| frame.closing.is_none())?;
+    match (&program.node(frame.node).kind, &frame.body) {
+        (NodeKind::Net(net), Body::Net(body)) => Some((net, body)),
+        _ => None,
+    }
+}
+
+/// Whether a token of this kind, perhaps for one place only, goes there.
+pub(crate) fn takes(place: &Place, kind: &Arc<str>, to: Option<&Arc<str>>) -> bool {
+    to.is_none_or(|to| place.name == *to) && place.accepts.contains(kind)
+}

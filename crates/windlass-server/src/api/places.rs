@@ -1,0 +1,124 @@
+//! Places of runs and types of events that somebody names: what can never be is a slip, and not an empty answer.
+
+use windlass_core::EVENT_TYPES;
+use windlass_core::plan::{NodeKind, Plan};
+use windlass_store::RunRow;
+use windlass_syntax::did_you_mean;
+
+use super::take::shown;
+use crate::workers::is_engines_own;
+use crate::{App, Problem};
+
+/// What the tools of this program tell.
+const OF_TOOLS: [&str; 7] = [
+    "agent.output",
+    "agent.permission",
+    "agent.tool",
+    "agent.warning",
+    "coordinator.failed",
+    "coordinator.narration",
+    "coordinator.synthesis",
+];
+
+const TYPES_LISTED: &str = "docs/output.md lists the types of the engine; workers may tell of others";
+
+/// Refuses a place of a run where nothing of its plan can be.
+pub fn check_place(app: &App, row: &RunRow, place: &str) -> Result<(), Problem> {
+    let program = app.engine.program(&row.plan)?;
+    let names = names(&program.plan);
+    let without_turn = without_turn(place);
+    let ends_with = |name: &&str| {
+        let before = without_turn.strip_suffix(name);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    if names.iter().any(ends_with) {
+        return Ok(());
+    }
+    let last = without_turn.rsplit('.').next().unwrap_or(without_turn);
+    let problem = Problem::not_found(format!("the run `{}` has no step `{}`", row.run, shown(place)));
+    let hint = did_you_mean(last, names.iter().copied());
+    Err(problem.hint(hint.unwrap_or_else(|| format!("GET /api/v1/runs/{}/steps lists what has begun", row.run))))
+}
+
+/// All that stands in paths.
+fn names(plan: &Plan) -> Vec<&str> {
+    let tasks = plan.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Pipeline(pipeline) => Some(pipeline.tasks.iter().map(|task| &*task.label)),
+        _ => None,
+    });
+    let nodes = plan.nodes.iter().filter(|node| !node.hidden).map(|node| &*node.name);
+    nodes.chain(tasks.flatten()).filter(|name| !name.is_empty()).collect()
+}
+
+/// `sync` of `sync[3]`, `sync[]` and `sync.3`.
+fn without_turn(place: &str) -> &str {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let bracket = place.strip_suffix(']').and_then(|inner| inner.rsplit_once('['));
+    let dot = place.rsplit_once('.').filter(|(_, number)| !number.is_empty());
+    bracket.or(dot).filter(|(_, number)| is_number(number)).map_or(place, |(before, _)| before)
+}
+
+/// Types that somebody wants events of.
+pub struct Types(Vec<String>);
+
+impl Types {
+    /// One, or several with commas between them. What looks like one of the engine's and is none can never be.
+    pub fn of(text: Option<&str>) -> Result<Types, Problem> {
+        let words = text.into_iter().flat_map(|words| words.split(',')).map(str::trim);
+        let types = Types(words.filter(|word| !word.is_empty()).map(str::to_owned).collect());
+        let slip = types.unknown().find(|kind| is_engines_own(kind));
+        slip.map_or(Ok(()), |kind| Err(refused(kind)))?;
+        Ok(types)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, kind: &str) -> bool {
+        self.0.iter().any(|own| own == kind)
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = &String> {
+        let is_known = |kind: &String| EVENT_TYPES.contains(&&**kind) || OF_TOOLS.contains(&&**kind);
+        self.0.iter().filter(move |kind| !is_known(kind))
+    }
+
+    /// All events of a run were looked at, and none fits. Workers tell of types of their own: such a one is refused if it is
+    /// nearly a known one, or if there will be no more events.
+    pub fn check_found_none(&self, has_ended: bool) -> Result<(), Problem> {
+        let slip = self.unknown().find(|kind| has_ended || meant(kind).is_some());
+        slip.map_or(Ok(()), |kind| Err(refused(kind)))
+    }
+}
+
+fn meant(kind: &str) -> Option<String> {
+    did_you_mean(kind, EVENT_TYPES.into_iter().chain(OF_TOOLS))
+}
+
+fn refused(kind: &str) -> Problem {
+    let problem = Problem::bad_request(format!("`{}` is no type of an event", shown(kind)));
+    problem.hint(meant(kind).unwrap_or_else(|| TYPES_LISTED.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_no_part_of_a_name() {
+        let table = [
+            ("sync", "sync"),
+            ("sync[3]", "sync"),
+            ("sync[]", "sync"),
+            ("sync.3", "sync"),
+            ("sync[3].fetch", "sync[3].fetch"),
+            ("v1.2", "v1"),
+            ("sync[x]", "sync[x]"),
+            ("", ""),
+        ];
+        for (place, without) in table {
+            assert_eq!(without_turn(place), without, "{place}");
+        }
+    }
+}
