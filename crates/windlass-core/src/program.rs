@@ -28,6 +28,7 @@ pub struct Program {
     /// loops have.
     written_down: ByHome<Option<WrittenDown>>,
     addresses: Addresses,
+    veils: bool,
 }
 
 /// A node inside a loop, and which entry of the loop's records it is.
@@ -76,7 +77,8 @@ impl Program {
         }
         let written_down = find_written_down(&plan, &facts)?;
         let addresses = Addresses::of(&plan)?;
-        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses })
+        let veils = !plan.veil.is_none() || plan.nodes.iter().any(|node| !node.veil.is_none());
+        Ok(Program { plan, limits, expressions, facts, names, folded, written_down, addresses, veils })
     }
 
     pub fn node(&self, id: NodeId) -> &Node {
@@ -90,7 +92,7 @@ impl Program {
 
     /// Whether there is anything that is not shown.
     pub fn veils_something(&self) -> bool {
-        !self.plan.veil.is_none() || self.plan.nodes.iter().any(|node| !node.veil.is_none())
+        self.veils
     }
 
     pub fn facts(&self, id: NodeId) -> &NodeFacts {
