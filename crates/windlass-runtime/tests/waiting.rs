@@ -80,18 +80,25 @@ async fn the_time_of_one_whose_process_died_while_it_waited_comes_all_the_same()
 /// Runs whose time has come and which this engine cannot go on with are due first: they do not hide the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_brought_back_does_not_hide_what_can() {
-    let (store, world) = (Arc::new(MemoryStore::new()), World::new());
-    let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
-    let soon = windlass_value::Duration::from_secs(2);
-    for n in 0..300 {
-        let plan = steps("stuck").delay("wait", soon).effect("work", "count", "1").plan();
-        begin(&first, plan, &format!("stuck-{n}")).await;
+    // On a busy machine some are due before all are made: then there is more time.
+    for seconds in [2, 10, 60] {
+        let (store, world) = (Arc::new(MemoryStore::new()), World::new());
+        let first = engine_with(&store, EngineOptions { release_after: Duration::ZERO, ..options(&world) });
+        let soon = windlass_value::Duration::from_secs(seconds);
+        for n in 0..300 {
+            let plan = steps("stuck").delay("wait", soon).effect("work", "count", "1").plan();
+            begin(&first, plan, &format!("stuck-{n}")).await;
+        }
+        begin(&first, steps("well").delay("wait", soon).plan(), "well").await;
+        until(|| first.resident() == 0).await;
+        in_time(first.close()).await;
+        if !world.ledger().is_empty() {
+            continue;
+        }
+        let tools = world.tools().only(|name| name != "count");
+        let _second = engine_with(&store, EngineOptions { adopt: true, tools, ..options(&world) });
+        until(|| row(&store, "well").status == RunStatus::Succeeded).await;
+        return;
     }
-    begin(&first, steps("well").delay("wait", soon).plan(), "well").await;
-    until(|| first.resident() == 0).await;
-    in_time(first.close()).await;
-    assert!(world.ledger().is_empty(), "none was due by then");
-    let tools = world.tools().only(|name| name != "count");
-    let _second = engine_with(&store, EngineOptions { adopt: true, tools, ..options(&world) });
-    until(|| row(&store, "well").status == RunStatus::Succeeded).await;
+    panic!("a minute is not enough to make 301 runs");
 }
