@@ -68,7 +68,7 @@ export default function LoopView({ run: id, path }: { run: string; path: string 
         />
       ) : null}
       <WhyFailed id={id} path={path} failed={failed} />
-      {missing ? null : <TurnList id={id} path={path} failedOnly={failedOnly} start={turn === null ? null : Number(turn)} known={turns} failed={failed} live={open} told={told} onRestart={(chosen) => setRestart(turnPath(path, chosen))} />}
+      {missing ? null : <TurnList id={id} path={path} failedOnly={failedOnly} ordered={query.get("order") === "turns"} start={turn === null ? null : Number(turn)} known={turns} failed={failed} live={open} told={told} onRestart={(chosen) => setRestart(turnPath(path, chosen))} />}
       {retrying ? <RetryDialog id={id} failed={failed} onClose={() => setRetrying(false)} /> : null}
       {restart ? <RestartDialog id={id} from={restart} onClose={() => setRestart(null)} /> : null}
     </div>

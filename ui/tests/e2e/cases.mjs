@@ -9,7 +9,29 @@ const tab = (page, name) => page.getByRole("tab", { name, exact: true });
 const button = (page, name) => page.getByRole("button", { name, exact: true });
 const link = (page, name) => page.getByRole("link", { name, exact: true });
 
-const views = (ended) => ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/loops`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
+/** The list of turns from its top to its end, as the reader comes by: numbers of turns, and the heading as it is. */
+async function rowsAre(page, wanted, what) {
+  const list = page.locator(".turn-list .scroll-list");
+  await list.evaluate((element) => element.scrollTo({ top: 0 }));
+  const seen = new Map();
+  await until(`the end of ${wanted.length} rows, ${what}`, async () => {
+    const { rows, end } = await list.evaluate((element) => {
+      const rows = [...element.querySelectorAll("[data-index]")].map((row) => [Number(row.dataset.index), row.querySelector(".turn-row > :first-child, h2").textContent]);
+      const end = element.scrollTop + element.clientHeight >= element.scrollHeight - 1;
+      element.scrollBy({ top: element.clientHeight * 0.8, behavior: "instant" });
+      return { rows, end };
+    });
+    for (const [at, text] of rows) seen.set(at, /^\d+$/.test(text) ? Number(text) : text);
+    return end && seen.size >= wanted.length;
+  }, 30_000);
+  equal([...seen.keys()].sort((one, other) => one - other).map((at) => seen.get(at)), wanted, what);
+}
+const OTHERS = "The others, in their order";
+const upTo = (end, holds) => Array.from({ length: end }, (_, at) => at).filter(holds);
+const chip = (page, name) => page.locator(".chips").getByRole("button", { name });
+const FAILED = /(^|\s)Failed( \d+)?$/;
+
+const views = (ended) => ["/runs", `/runs/${ended.rows}`, `/runs/${ended.rows}/timeline`, `/runs/${ended.rows}/loops`, `/runs/${ended.rows}/events`, `/runs/${ended.flaky}/data`, `/runs/${ended.flaky}/definition`, `/runs/${ended.rows}/journal`, `/runs/${ended.many}/loop?path=count`, `/runs/${ended.flaky}/loop?path=numbers`, "/definitions", "/definitions/rows", "/check", "/approvals", "/triggers", "/workers", "/tokens", "/audit", "/about"];
 
 export const CASES = {
   async "signing in: the form, a wrong token, the right one"({ fresh, server }) {
@@ -223,11 +245,96 @@ export const CASES = {
     await page.locator("button.turn-row", { hasText: "99\u2009990" }).waitFor();
   },
 
+  async "a loop: failed turns come first, all of them, then the others, and none twice"({ page, open, ended }) {
+    const asked = [];
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      if (url.pathname.endsWith("/turns") && url.searchParams.get("limit") === "100") asked.push(url.search);
+    });
+    const [bad, good] = [upTo(320, (turn) => turn % 3 === 0), upTo(320, (turn) => turn % 3 !== 0)];
+    await open(`/runs/${ended.uneven}/loop?path=thirds`);
+    await chip(page, "Failed first").waitFor();
+    equal(await page.locator(".chips [aria-pressed=true]").count(), 1, "one is pressed");
+    equal(await chip(page, "Failed first").getAttribute("aria-pressed"), "true", "what is usual");
+    await page.locator("button.turn-row").first().waitFor();
+    equal(asked.map((query) => query.includes("failed=true")), [true], "one page is asked for: there are more failed ones");
+    await rowsAre(page, [...bad, OTHERS, ...good], "failed first");
+    await chip(page, FAILED).click();
+    await until("the address", async () => page.url().includes("failed=true"));
+    await page.locator(".others-head").waitFor({ state: "detached" });
+    await rowsAre(page, bad, "failed alone");
+    await chip(page, "In order").click();
+    await until("the address has it", async () => page.url().includes("order=turns"));
+    await page.reload();
+    await page.locator("button.turn-row").first().waitFor();
+    equal(await chip(page, "In order").getAttribute("aria-pressed"), "true", "a link keeps it");
+    await rowsAre(page, upTo(320, () => true), "in order");
+    await chip(page, "Failed first").click();
+    await until("failed ones again", async () => (await page.locator("button.turn-row > :first-child").allTextContents()).slice(0, 3).join() === "0,3,6");
+    asked.length = 0;
+    await open(`/runs/${ended.flaky}/loop?path=numbers`);
+    await page.locator(".others-head").waitFor();
+    equal(asked.length, 2, "one page of each");
+    // The heading is no row to stand on.
+    const standing = () => page.evaluate(() => document.activeElement?.querySelector(":scope > :first-child")?.textContent);
+    for (const [key, turn] of [["j", "4"], ["j", "0"], ["j", "1"], ["k", "0"], ["k", "4"]]) {
+      await page.keyboard.press(key);
+      await until(`${key} comes to ${turn}`, async () => (await standing()) === turn);
+    }
+    await page.keyboard.press("f");
+    await page.locator(".others-head").waitFor({ state: "detached" });
+    await page.keyboard.press("f");
+    await page.locator(".others-head").waitFor();
+    await page.getByLabel("Go to turn").fill("1");
+    await page.keyboard.press("Enter");
+    await page.locator(".others-head").waitFor({ state: "detached" });
+    await rowsAre(page, [1, 2, 3, 4, 5], "from that turn on, in order");
+    await button(page, "from the first").click();
+    await until("all in order", async () => (await page.locator("button.turn-row").count()) === 6);
+    await rowsAre(page, [0, 1, 2, 3, 4, 5], "in order");
+  },
+
+  async "a loop that goes on: a turn that fails late comes to the failed ones, and what is read stays where it is"({ page, open, start, api }) {
+    const run = await start("held");
+    const has = async (ended) => until(`${ended} turns`, async () => (await api("GET", `/runs/${run}/loops`)).items[0]?.live?.ended === ended);
+    await has(88);
+    const bad = upTo(90, (turn) => turn % 7 === 0);
+    const good = upTo(90, (turn) => turn % 7 !== 0 && turn !== 5 && turn !== 9);
+    await open(`/runs/${run}/loop?path=turns`);
+    await page.locator(".others-head").waitFor();
+    await rowsAre(page, [...bad, OTHERS, ...good], "before");
+    const row = page.locator("button.turn-row", { has: page.locator(":scope > :first-child", { hasText: /^40$/ }) });
+    const list = page.locator(".turn-list .scroll-list");
+    await list.evaluate((element) => element.scrollTo({ top: 34 * 40 }));
+    await row.click();
+    await page.locator(".turn-more .facts").waitFor();
+    await until("all of the turn", async () => (await page.locator(".turn-more .skeleton").count()) === 0);
+    const place = async () => Math.round((await row.boundingBox()).y - (await list.boundingBox()).y);
+    const before = await place();
+    const signalled = async (name, failed) => {
+      await api("POST", `/runs/${run}/signal`, { name });
+      await page.locator(".figures", { hasText: failed }).waitFor();
+    };
+    await signalled("go5", `Failed${bad.length + 1}`);
+    const shift = await until("one more above", async () => {
+      const index = Number(await row.locator("..").getAttribute("data-index"));
+      return index === bad.length + 2 + good.indexOf(40) && index;
+    });
+    equal(await place(), before, `the open turn stays where it is, as row ${shift}`);
+    await signalled("go9", "Turns90");
+    await page.locator(".loop-head .pill", { hasText: "failed" }).waitFor();
+    await until("another one above", async () => Number(await row.locator("..").getAttribute("data-index")) === shift + 1);
+    equal(await place(), before, "it still is there");
+    equal(await row.getAttribute("aria-expanded"), "true", "and open");
+    const at = (list, turn) => [...list, turn].sort((one, other) => one - other);
+    await rowsAre(page, [...at(bad, 5), OTHERS, ...at(good, 9)], "each turn once");
+  },
+
   async "a loop: failed turns alone, their errors, and a restart from one"({ page, open, ended }) {
     await open(`/runs/${ended.flaky}/loop?path=numbers`);
     await page.locator("button.turn-row").first().waitFor();
     const all = await page.locator("button.turn-row").count();
-    await page.locator(".chips").getByRole("button", { name: "Failed" }).click();
+    await chip(page, FAILED).click();
     await until("fewer", async () => (await page.locator("button.turn-row").count()) < all);
     await page.locator("button.turn-row").first().click();
     await page.locator(".turn-more .problem").waitFor();

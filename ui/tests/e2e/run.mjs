@@ -30,7 +30,7 @@ try {
   for (const source of Object.values(DEFINITIONS)) await api("POST", "/definitions", { source });
   const start = async (definition, input = {}) => (await api("POST", "/runs", { definition, input })).run;
   const ended = {};
-  for (const name of ["rows", "flaky", "many", "drafts"]) ended[name] = await start(name);
+  for (const name of ["rows", "flaky", "uneven", "many", "drafts"]) ended[name] = await start(name);
   for (const run of Object.values(ended)) {
     await until(`${run} ends`, async () => ["succeeded", "failed"].includes((await api("GET", `/runs/${run}`)).status), 60_000);
   }

@@ -57,6 +57,29 @@ export const DEFINITIONS = {
     sum: { type: "Compose", inputs: "done", runAfter: { numbers: ["Succeeded"] } },
   }),
 
+  // Every third turn fails: more than one page of them, and of the others.
+  uneven: plain("uneven", {
+    thirds: {
+      type: "foreach",
+      foreach: "@range(0, 320)",
+      operationOptions: "Sequential",
+      actions: { part: { type: "Compose", inputs: "@div(1, mod(item(), 3))" } },
+    },
+  }),
+
+  // Two of the turns are held until somebody says that they may go on: 5 fails then, 9 goes well. Of the rest each seventh fails.
+  held: plain("held", {
+    turns: {
+      type: "foreach",
+      foreach: "@range(0, 90)",
+      runtimeConfiguration: { concurrency: { repetitions: 3 } },
+      actions: {
+        ...Object.fromEntries([5, 9].map((turn) => [`held${turn}`, { type: "If", expression: `@equals(item(), ${turn})`, actions: { [`stay${turn}`]: { type: "wait", inputs: { signal: { name: `go${turn}` } } } } }])),
+        part: { type: "Compose", inputs: "@div(1, if(equals(item(), 5), 0, mod(item(), 7)))", runAfter: { held5: ["Succeeded"], held9: ["Succeeded"] } },
+      },
+    },
+  }),
+
   // Turns side by side end in another order than they begin: the first is the last.
   beside: plain("beside", {
     visit: {

@@ -1,26 +1,26 @@
-// The turns of a loop, a page at a time.
+// The turns of a loop, a page at a time: failed ones before the others, if nothing else is asked for.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { api, asProblem, type Json, type Problem, type Turn } from "../../api";
-import { isAborted } from "../../api/client";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type Json, type Turn } from "../../api";
 import { brief, clock, count, duration, stamp } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { setQuery } from "../../lib/router";
+import { isBad } from "../../lib/status";
+import { gapsOf, rowsOf, type Row } from "../../lib/turns";
 import { amount, money, tokens } from "../../lib/usage";
 import { Mark } from "../../parts/icons";
 import { Empty, ProblemBox, Status, Waiting } from "../../parts/small";
+import { useListed, type Which } from "./listed";
 import type { Told } from "./told";
 import { TurnMore } from "./turn";
-
-const PAGE = 100;
-/** Of a longer list only what comes after it is asked for. */
-const REFRESHED = 500;
 
 interface TurnListProps {
   id: string;
   path: string;
   failedOnly: boolean;
+  /** As they come, although some have failed. */
+  ordered: boolean;
   start: number | null;
   known: number | null;
   failed: number;
@@ -31,105 +31,86 @@ interface TurnListProps {
   onRestart(turn: Turn): void;
 }
 
-interface Window {
-  turns: Turn[];
-  next: number | null;
-  notKept: { from: number; to: number }[];
-}
+const NO_ROWS: Row[] = [];
+const OTHERS = "others";
+/** In the address: `order=turns`. */
+const IN_ORDER = "turns";
+const keyOf = (row: Row | undefined) => row?.iteration ?? OTHERS;
 
-export function TurnList({ id, path, failedOnly, start, known, failed, live, told, onRestart }: TurnListProps) {
-  const [list, setList] = useState<Window | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
+export function TurnList({ id, path, failedOnly, ordered, start, known, failed, live, told, onRestart }: TurnListProps) {
   const [open, setOpen] = useState<number | null>(start);
-  const [chosen, setChosen] = useState(0);
-  const [round, setRound] = useState(0);
-  const busy = useRef(false);
+  const [chosen, setChosen] = useState<number | null>(null);
   const box = useRef<HTMLDivElement>(null);
-  const ask = useMemo(() => ({ loop: path, failed: failedOnly || null, limit: PAGE }), [path, failedOnly]);
-  useEffect(() => {
-    const abort = new AbortController();
-    busy.current = true;
-    api.turns(id, { ...ask, from: start ?? 0 }, abort.signal).then(
-      (page) => {
-        setList({ turns: page.turns, next: page.next ?? null, notKept: page.not_kept ?? [] });
-        setProblem(null);
-        setOpen(start);
-        setChosen(0);
-        box.current?.scrollTo({ top: 0 });
-        busy.current = false;
-      },
-      (error: unknown) => {
-        busy.current = false;
-        if (!abort.signal.aborted && !isAborted(error)) setProblem(asProblem(error));
-      },
-    );
-    return () => abort.abort();
-  }, [id, ask, start, round]);
-  const more = useCallback(() => {
-    if (busy.current || list === null || list.next === null) return;
-    busy.current = true;
-    api.turns(id, { ...ask, from: list.next }).then(
-      (page) => {
-        setList((old) => ({ turns: [...(old?.turns ?? []), ...page.turns], next: page.next ?? null, notKept: [...(old?.notKept ?? []), ...(page.not_kept ?? [])] }));
-        busy.current = false;
-      },
-      (error: unknown) => {
-        setProblem(asProblem(error));
-        busy.current = false;
-      },
-    );
-  }, [id, ask, list]);
-  // A loop that goes on: turns side by side end in any order, so what is shown is asked for again, and a page more.
-  const shown = `${path} ${failedOnly} ${start ?? ""}`;
-  const current = useRef(shown);
-  current.current = shown;
-  const wasLive = useRef(false);
-  wasLive.current ||= live;
-  const news = `${known ?? ""} ${failed}`;
-  const heard = useRef("");
-  useEffect(() => {
-    if (!wasLive.current || list === null || busy.current || heard.current === news) return;
-    heard.current = news;
-    if (list.turns.length > REFRESHED) {
-      if (list.next === null) setList({ ...list, next: (list.turns.at(-1)?.iteration ?? -1) + 1 });
-      return;
-    }
-    busy.current = true;
-    api.turns(id, { ...ask, from: start ?? 0, limit: list.turns.length + PAGE }).then(
-      (page) => {
-        busy.current = false;
-        if (current.current === shown) setList({ turns: page.turns, next: page.next ?? null, notKept: page.not_kept ?? [] });
-      },
-      () => {
-        // The next news ask again.
-        busy.current = false;
-      },
-    );
-  }, [id, ask, start, shown, news, list]);
-  const size = list?.turns.length ?? 0;
-  const rows = useVirtualizer({ count: size, getScrollElement: () => box.current, estimateSize: () => 34, overscan: 10, getItemKey: (at) => list?.turns[at]?.iteration ?? at });
-  const visible = rows.getVirtualItems();
+  // Who asks for one turn wants to see it among its neighbours.
+  const which: Which = failedOnly ? "failed" : ordered || start !== null ? "order" : "first";
+  const held = useRef<{ key: React.Key; start: number }[]>([]);
+  const { list, problem, more, retry } = useListed({
+    id, path, which, start, known, failed, live,
+    onOther: () => {
+      setOpen(start);
+      setChosen(null);
+      held.current = [];
+      box.current?.scrollTo({ top: 0 });
+    },
+    onChange: () => (held.current = inSight()),
+  });
+  const rows = useMemo(() => (list ? rowsOf(list) : NO_ROWS), [list]);
+  const gaps = useMemo(() => (list && which !== "failed" ? gapsOf(list, start ?? 0) : []), [list, which, start]);
+  const size = rows.length;
+  const virtual = useVirtualizer({ count: size, getScrollElement: () => box.current, estimateSize: () => 34, overscan: 10, getItemKey: useCallback((at: number) => keyOf(rows[at]), [rows]) });
+  /** What stays where it is when rows come in above: the turn that is open, the one with the focus, else the first that is seen. At the very top it is the top. */
+  const inSight = () => {
+    const element = box.current;
+    if (element === null) return [];
+    const [top, bottom] = [element.scrollTop, element.scrollTop + element.clientHeight];
+    const seen = virtual.getVirtualItems().filter((item) => item.end > top && item.start < bottom);
+    const focused = Number(document.activeElement?.closest<HTMLElement>(".scroll-list [data-index]")?.dataset["index"] ?? -1);
+    const liked = [...seen.filter((item) => item.key === open), ...seen.filter((item) => item.index === focused)];
+    return [...liked, ...(top > 0 ? seen : [])].map((item) => ({ key: item.key, start: item.start }));
+  };
+  useLayoutEffect(() => {
+    const before = held.current;
+    held.current = [];
+    if (before.length === 0 || box.current === null) return;
+    const places = new Map(rows.map((row, at) => [keyOf(row) as React.Key, at]));
+    const stays = before.find((one) => places.has(one.key));
+    const now = stays && virtual.measurementsCache[places.get(stays.key) ?? -1];
+    if (stays && now && now.start !== stays.start) box.current.scrollTop += now.start - stays.start;
+  }, [rows, virtual]);
+  const visible = virtual.getVirtualItems();
   const last = visible.at(-1)?.index ?? -1;
   useEffect(() => {
     if (last >= size - 30) more();
   }, [last, size, more]);
-  const go = (at: number) => {
-    const next = Math.max(0, Math.min(size - 1, at));
-    setChosen(next);
-    rows.scrollToIndex(next, { align: "auto" });
+  const go = (by: 1 | -1) => {
+    const from = Math.max(0, rows.findIndex((row) => row !== null && row.iteration === chosen));
+    const to = from + (rows[from + by] === null ? 2 * by : by);
+    const next = Math.max(0, Math.min(size - 1, to));
+    const turn = rows[next];
+    if (!turn) return;
+    setChosen(turn.iteration);
+    virtual.scrollToIndex(next, { align: "auto" });
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-index="${next}"] button`)?.focus({ preventScroll: true }));
   };
-  useKeys({ j: () => go(chosen + 1), k: () => go(chosen - 1), f: () => setQuery({ failed: !failedOnly, turn: null }) });
+  useKeys({ j: () => go(1), k: () => go(-1), f: () => setQuery({ failed: !failedOnly, turn: null }) });
   const [typed, setTyped] = useState("");
   // Loops over items check nothing: what a turn was for says more.
-  const items = list?.turns.some((turn) => turn.item !== undefined) ?? false;
-  const costs = told.size > 0 || (list?.turns.some((turn) => turn.usage) ?? false);
-  const total = known === null ? "" : count(known);
+  const items = useMemo(() => rows.some((turn) => turn?.item !== undefined), [rows]);
+  const costs = useMemo(() => told.size > 0 || rows.some((turn) => turn?.usage), [told, rows]);
+  const anyFailed = failed > 0 || (rows[0] ? isBad(rows[0].status) && list?.failed !== null : false);
+  const numbered = known ? <span className="number">{count(known)}</span> : null;
   return (
     <>
       <div className="filters">
         <div className="chips" role="group" aria-label="Which turns">
-          <button type="button" className="chip" aria-pressed={!failedOnly} onClick={() => setQuery({ failed: null, turn: null })}>All turns {known ? <span className="number">{total}</span> : null}</button>
+          {anyFailed ? (
+            <>
+              <button type="button" className="chip" aria-pressed={which === "first"} onClick={() => setQuery({ failed: null, order: null, turn: null })}>Failed first</button>
+              <button type="button" className="chip" aria-pressed={which === "order"} onClick={() => setQuery({ failed: null, order: IN_ORDER, turn: null })}>In order {numbered}</button>
+            </>
+          ) : (
+            <button type="button" className="chip" aria-pressed={!failedOnly} onClick={() => setQuery({ failed: null, turn: null })}>All turns {numbered}</button>
+          )}
           <button type="button" className="chip tone-bad" aria-pressed={failedOnly} onClick={() => setQuery({ failed: true, turn: null })}>
             <Mark status="failed" size={14} /> Failed {failed ? <span className="number">{count(failed)}</span> : null}
           </button>
@@ -146,25 +127,32 @@ export function TurnList({ id, path, failedOnly, start, known, failed, live, tol
             <input type="number" min={0} className="narrow" value={typed} onChange={(event) => setTyped(event.target.value)} id="search" />
           </label>
         </form>
-        {start !== null && start > 0 ? <span className="muted small">from turn {count(start)} on · <button type="button" className="more-link flat" onClick={() => setQuery({ turn: null })}>from the first</button></span> : null}
+        {start !== null && start > 0 ? <span className="muted small">from turn {count(start)} on · <button type="button" className="more-link flat" onClick={() => setQuery({ turn: null, ...(anyFailed && !failedOnly ? { order: IN_ORDER } : {}) })}>from the first</button></span> : null}
       </div>
-      {problem ? <ProblemBox problem={problem} onRetry={() => setRound(round + 1)} /> : null}
-      {list?.notKept.length ? <p className="small muted">Not kept any more: {list.notKept.slice(0, 3).map((gap) => `${count(gap.from)} to ${count(gap.to)}`).join(", ")}</p> : null}
-      {list === null ? problem ? null : <Waiting lines={6} /> : size === 0 && list.next === null ? <Empty title={failedOnly ? "No turn has failed" : "No turn has ended yet"} /> : null}
+      {problem ? <ProblemBox problem={problem} onRetry={retry} /> : null}
+      {gaps.length > 0 ? <p className="small muted">{live ? "Not ended yet, or not kept" : "Not kept any more"}: {gaps.slice(0, 3).map((gap) => `${count(gap.from)} to ${count(gap.to)}`).join(", ")}</p> : null}
+      {list === null ? problem ? null : <Waiting lines={6} /> : size === 0 && list.rest.next === null ? <Empty title={failedOnly ? "No turn has failed" : "No turn has ended yet"} /> : null}
       {size > 0 && list ? (
         <div className={costs ? "panel turn-list costs" : "panel turn-list"} data-testid="turns">
           <div className="turn-row head" aria-hidden="true">
             <span>Turn</span><span>Status</span><span>{items ? "Item" : "Condition"}</span><span>Result</span><span className="wide-only">Began</span><span>Took</span>{costs ? <span className="wide-only">Cost</span> : null}
           </div>
           <div className="scroll-list" ref={box}>
-            <div style={{ height: rows.getTotalSize(), position: "relative" }}>
+            <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
               {visible.map((row) => {
-                const kept = list.turns[row.index];
-                if (!kept) return null;
+                const kept = rows[row.index];
+                if (kept === undefined) return null;
+                if (kept === null) {
+                  return (
+                    <div key={row.key} ref={virtual.measureElement} data-index={row.index} className="log-item others-head" style={{ transform: `translateY(${row.start}px)` }}>
+                      <h2>The others, in their order</h2>
+                    </div>
+                  );
+                }
                 const turn = { ...told.get(kept.iteration), ...kept };
                 return (
-                  <div key={row.key} ref={rows.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
-                    <TurnRow turn={turn} items={items} costs={costs} open={open === turn.iteration} onToggle={() => { setChosen(row.index); setOpen(open === turn.iteration ? null : turn.iteration); }} />
+                  <div key={row.key} ref={virtual.measureElement} data-index={row.index} className="log-item" style={{ transform: `translateY(${row.start}px)` }}>
+                    <TurnRow turn={turn} items={items} costs={costs} open={open === turn.iteration} onToggle={() => { setChosen(turn.iteration); setOpen(open === turn.iteration ? null : turn.iteration); }} />
                     {open === turn.iteration ? <TurnMore id={id} path={path} turn={turn} onRestart={() => onRestart(turn)} /> : null}
                   </div>
                 );

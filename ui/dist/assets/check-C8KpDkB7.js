@@ -1,5 +1,5 @@
 const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/check-graph-Cv3Nu3Rf.js","assets/status-C0nYAPTG.js","assets/graph-Cw3GKxS4.js","assets/react-dom-DxwSNBJ8.js","assets/use-DreYiFN-.js","assets/loops-DKTh0eSC.js","assets/strip-B_ZvOVyR.js","assets/graph-C6R1cV-E.css"])))=>i.map(i=>d[i]);
-import{C as e,E as t,I as n,P as r,b as i,d as a,l as o,v as s,y as c}from"./status-C0nYAPTG.js";import{r as l}from"./use-DreYiFN-.js";import{a as u,i as d,n as f,t as p}from"./router-JbA6QUKF.js";import{c as m,n as h,p as g,s as _,u as v}from"./small-CaVwLrpM.js";import{n as y}from"./index-Ckh8rCVl.js";import{t as b}from"./source-C_2WItiw.js";var x=n(r(),1),S=[{dialect:`Loom`,shows:`a loop until its condition is met`,text:`{
+import{C as e,E as t,I as n,P as r,b as i,d as a,l as o,v as s,y as c}from"./status-C0nYAPTG.js";import{r as l}from"./use-DreYiFN-.js";import{a as u,i as d,n as f,t as p}from"./router-JbA6QUKF.js";import{c as m,n as h,p as g,s as _,u as v}from"./small-CaVwLrpM.js";import{n as y}from"./index-Ca7UR0rz.js";import{t as b}from"./source-C_2WItiw.js";var x=n(r(),1),S=[{dialect:`Loom`,shows:`a loop until its condition is met`,text:`{
   "name": "first-loop",
   "parameters": { "most": { "type": "Int", "defaultValue": 10 } },
   "actions": {
