@@ -133,3 +133,34 @@ fn silence_is_no_answer() {
         run.finish().exits(0);
     }
 }
+
+/// Steps of a playbook are begun by what leads to them: one that comes after a person's answer cannot be begun around it.
+#[test]
+fn no_signal_begins_a_step_of_a_playbook() {
+    let place = Place::new();
+    place.write(
+        "gated.yaml",
+        r#"
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: gated }
+workflow:
+  - step: start
+    tool: { kind: approval, title: "Deploy?" }
+    next: [{ step: deploy }]
+  - step: deploy
+    tool: { kind: noop }
+"#,
+    );
+    let mut run = place.start(&["run", "gated.yaml", "--id", "g1"]);
+    run.line();
+    let mut events = place.start(&["events", "g1", "--follow"]);
+    events.line_with("approval.requested");
+    place.windlass(&["signal", "g1", "deploy"]).exits(0).has("it is kept until something does");
+    events.line_with("event.unhandled");
+    place.windlass(&["approve", "g1", "--set", "approved=true"]).exits(0);
+    run.finish().exits(0);
+    let told = place.windlass(&["events", "g1", "--json"]);
+    let begun = told.exits(0).out.lines().filter(|line| line.contains("step.started") && line.contains("\"deploy\""));
+    assert_eq!(begun.count(), 1, "{}", told.out);
+}

@@ -6,6 +6,7 @@ use windlass_value::Value;
 
 use crate::Program;
 use crate::plan::{Net, NodeKind, Place};
+use crate::reduce::path_of;
 use crate::state::{Awaiting, Body, FrameId, NetFrame, Phase, State, WaitFrame};
 use crate::tick::{MAIL_EVENT, START_EVENT};
 
@@ -39,11 +40,11 @@ pub fn hearing(program: &Program, state: &State, name: &Arc<str>, payload: &Valu
         return Hearing::Heard;
     }
     let waiting = match to {
-        Some(to) => asking(state, name, to).filter(|frame| accepts(state, *frame, payload)),
+        Some(to) => asking(program, state, name, to).filter(|frame| accepts(state, *frame, payload)),
         None => waiting(state, name, payload),
     };
     let mut nets = state.nets.iter().filter_map(|id| net_of(program, state, *id));
-    if waiting.is_some() || nets.any(|(net, _)| net.places.iter().any(|place| takes(place, name, to))) {
+    if waiting.is_some() || nets.any(|(net, _)| is_open_to(net, name, to)) {
         return Hearing::Heard;
     }
     match to {
@@ -63,14 +64,21 @@ pub(crate) fn waiting(state: &State, name: &str, payload: &Value) -> Option<Fram
     state.waits.get(name).into_iter().flatten().copied().find(|frame| accepts(state, *frame, payload))
 }
 
-/// The wait with a form at this address.
-pub(crate) fn asking(state: &State, name: &str, address: &str) -> Option<FrameId> {
-    let waiting = state.waits.get(name).into_iter().flatten().copied();
-    let mut forms = waiting.filter(|frame| match state.frames.get(*frame).map(|frame| &frame.body) {
+/// The wait at this address.
+pub(crate) fn asking(program: &Program, state: &State, name: &str, address: &str) -> Option<FrameId> {
+    let mut waiting = state.waits.get(name).into_iter().flatten().copied();
+    waiting.find(|id| match state.frames.get(*id).map(|frame| &frame.body) {
         Some(Body::Wait(WaitFrame::Signal { form: Some(form), .. })) => *form.address == *address,
+        Some(Body::Wait(WaitFrame::Signal { form: None, .. })) => {
+            program.plan.reaches_waits() && path_of(program, state, *id) == address
+        }
         _ => false,
-    });
-    forms.next()
+    })
+}
+
+/// Whether a place of the net hears an event from outside.
+pub(crate) fn is_open_to(net: &Net, name: &Arc<str>, to: Option<&Arc<str>>) -> bool {
+    !net.closed && net.places.iter().any(|place| takes(place, name, to))
 }
 
 pub(crate) fn accepts(state: &State, frame: FrameId, payload: &Value) -> bool {

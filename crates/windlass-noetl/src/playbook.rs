@@ -266,5 +266,5 @@ pub(crate) fn token_kind(from: &str, to: &str) -> String {
 }
 
 fn empty_net() -> Net {
-    Net::new(Vec::new(), "start", NetEnd::Quiet)
+    Net { closed: true, ..Net::new(Vec::new(), "start", NetEnd::Quiet) }
 }

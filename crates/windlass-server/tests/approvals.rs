@@ -97,3 +97,23 @@ async fn the_same_answer_under_the_same_key_is_known_again() {
     }
     answer(first, "k2", true).await.is(409);
 }
+
+/// What is told before the question is asked was never held against its schema: it is no answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_answers_before_they_are_asked() {
+    let world = World::new();
+    let later = r#"{"name": "later", "actions": {
+        "first": {"type": "wait", "inputs": {"signal": {"name": "go"}}},
+        "ask": {"type": "approval", "runAfter": {"first": ["Succeeded"]}, "inputs": {"title": "Well?",
+            "schema": {"type": "object", "properties": {"approved": {"type": "boolean"}}}}}}}"#;
+    world.register(later).await;
+    world.start("later", "r1").await;
+    world.until_status("r1", "waiting").await;
+    world.post("/api/v1/runs/r1/signal", json!({"name": "ask", "data": {"approved": "yes"}})).await.is(202);
+    world.post("/api/v1/runs/r1/signal", json!({"name": "go"})).await.is(202);
+    asked(&world, 1).await;
+    world.post("/api/v1/runs/r1/approvals/ask", json!({"data": {"approved": true}})).await.is(202);
+    world.until_status("r1", "succeeded").await;
+    let run = world.get("/api/v1/runs/r1").await.is(200).to_string();
+    assert!(!run.contains("yes"), "{run}");
+}

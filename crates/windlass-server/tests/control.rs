@@ -91,3 +91,29 @@ async fn what_failed_is_retried_and_a_step_restarted_as_new_runs() {
     world.post("/api/v1/runs/r3/retry", json!({})).await.is(409);
     world.post("/api/v1/runs/nobody/retry", json!({})).await.is(404);
 }
+
+/// Three waits for the same, side by side: whoever knows which is meant says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_for_one_place_reaches_the_wait_that_stands_there() {
+    let world = World::new();
+    let waits = r#"{"name": "waits", "actions": {"each": {"type": "foreach", "foreach": [1, 2, 3],
+        "actions": {"w": {"type": "wait", "inputs": {"signal": {"name": "paid"}}}}}}}"#;
+    world.register(waits).await;
+    world.start("waits", "r1").await;
+    world.until_status("r1", "waiting").await;
+    let tell = async |place: &str| {
+        let told = json!({"name": "paid", "data": place, "place": place});
+        world.post("/api/v1/runs/r1/signal", told).await.is(202)["answer"].clone()
+    };
+    assert_eq!(tell("each[7].w").await, "dropped");
+    for place in ["each[1].w", "each[2].w", "each[0].w"] {
+        assert_eq!(tell(place).await, "delivered", "{place}");
+    }
+    world.until_status("r1", "succeeded").await;
+    let turns = world.get("/api/v1/runs/r1/turns?loop=each").await.is(200);
+    let heard: Vec<_> = turns["turns"].as_array().expect("turns").iter().map(|turn| &turn["result"]).collect();
+    assert!(
+        heard.iter().enumerate().all(|(at, result)| result.to_string().contains(&format!("each[{at}].w"))),
+        "{turns}"
+    );
+}

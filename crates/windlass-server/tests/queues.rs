@@ -68,6 +68,8 @@ async fn runs_beyond_the_bound_wait_in_order_and_then_are_refused() {
     let expected = json!({ "trigger": "new", "under_way": 2, "at_once": 2, "place": 2, "note": note });
     assert_eq!(turn(made[3].clone()).await, expected);
     assert_eq!(turn(made[2].clone()).await["place"], 1);
+    // Its turn would set it going all the same: nobody is promised otherwise.
+    world.post(&format!("/api/v1/runs/{}/pause", made[3]), json!({})).await.is(409);
     let facts = trigger(&world).await;
     assert_eq!((&facts["under_way"], &facts["waiting"]), (&json!(2), &json!(2)), "{facts}");
     let refused = deliver(&world, "e").await;

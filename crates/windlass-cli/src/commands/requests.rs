@@ -16,6 +16,12 @@ use crate::failure::{Exit, Failure};
 use crate::{host, image, inputs, out, stores};
 
 pub fn pause(global: &Global, args: &args::Ask) -> Result<Exit, Failure> {
+    let row = stores::find(&*stores::open(global)?, &args.run)?;
+    if row.status == RunStatus::Pending {
+        let run = row.run;
+        let failure = Failure::usage(format!("the run `{run}` waits for its turn: there is nothing to pause"));
+        return Err(failure.hint(format!("`windlass cancel {run}` calls it off; it can be paused when it has begun")));
+    }
     ask(global, &args.run, args.request_id.as_deref(), "pause", Request::Pause)
 }
 

@@ -333,6 +333,16 @@ impl Plan {
         self.semantics >= 5
     }
 
+    /// What is for one place reaches a wait there that has no form, too.
+    pub(crate) fn reaches_waits(&self) -> bool {
+        self.semantics >= 5
+    }
+
+    /// Nobody has answered a question before it was asked: what was kept is no answer to a form.
+    pub(crate) fn asks_first(&self) -> bool {
+        self.semantics >= 5
+    }
+
     /// An error as this plan's authors know it.
     pub(crate) fn advised(&self, error: ErrorInfo) -> ErrorInfo {
         let own = self.hints.iter().find(|(code, _)| *code == error.code).map(|(_, hint)| hint.clone());

@@ -27,11 +27,15 @@ pub struct Net {
     /// other kinds only what comes from outside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Arc<str>>,
+    /// Its places are reached by its own tokens alone: no event from outside begins one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub closed: bool,
 }
 
 impl Net {
     pub fn new(places: Vec<Place>, start: impl Into<Arc<str>>, end: NetEnd) -> Net {
-        Net { places, start: start.into(), end, input: None, tells_slots: false, asks: Vec::new(), waits: Vec::new() }
+        let (asks, waits) = (Vec::new(), Vec::new());
+        Net { places, start: start.into(), end, input: None, tells_slots: false, asks, waits, closed: false }
     }
 }
 

@@ -19,6 +19,7 @@ use windlass_value::{BlobHash, Timestamp};
 
 pub use admit::{Admitted, Delivery, Refused, Unmet, admit};
 pub(crate) use nodes::usage;
+pub(crate) use publish::path_of;
 pub use publish::veiled;
 pub use watch::{Failure, Failures, Moment, Watch};
 

@@ -7,8 +7,8 @@ use windlass_value::{Map, Value, known};
 
 use super::Reducer;
 use crate::plan::{NodeId, NodeKind};
-use crate::state::{Body, Forked, Frame, FrameId, JUDGE};
-use crate::{Command, EVENT_TYPES, ErrorInfo, Event, Outcome, Status};
+use crate::state::{Body, Forked, Frame, FrameId, JUDGE, State};
+use crate::{Command, EVENT_TYPES, ErrorInfo, Event, Outcome, Program, Status};
 
 /// Stands for a value that is not shown.
 pub fn veiled() -> Value {
@@ -141,9 +141,7 @@ impl Reducer<'_> {
         if let Some(name) = self.plain_name(id) {
             return name;
         }
-        let mut text = String::with_capacity(PATH_BYTES);
-        self.write_path(id, &mut text);
-        text.into()
+        path_of(self.program, self.state, id).into()
     }
 
     /// The path of a node that stands right inside a hidden root: its name, which need not be put together.
@@ -203,29 +201,40 @@ impl Reducer<'_> {
     }
 
     fn write_path(&self, id: FrameId, text: &mut String) {
-        let Some(frame) = self.state.frames.get(id) else { return };
-        if let Some(parent) = frame.parent {
-            self.write_path(parent, text);
-            let above = self.state.frames.get(parent).map(|frame| &self.program.node(frame.node).kind);
-            if let Some(NodeKind::Loop(looping)) = above {
-                text.push_str(&looping.turn_path.write(frame.slot & !JUDGE));
-            }
-        }
-        let node = self.program.node(frame.node);
-        match self.task_label(frame).filter(|_| node.hidden) {
-            // Machinery that a task enters stands for the task.
-            Some(label) => push_name(text, label),
-            None if node.hidden => {}
-            None => push_name(text, &node.name),
-        }
+        write_path(self.program, self.state, id, text);
     }
+}
 
-    /// The label of the task that has entered this frame.
-    fn task_label(&self, frame: &Frame) -> Option<&str> {
-        let above = self.state.frames.get(frame.parent?)?;
-        let NodeKind::Pipeline(pipeline) = &self.program.node(above.node).kind else { return None };
-        pipeline.tasks.get(frame.slot as usize).map(|task| &*task.label).filter(|label| !label.is_empty())
+/// Where a frame stands, as people write it.
+pub(crate) fn path_of(program: &Program, state: &State, id: FrameId) -> String {
+    let mut text = String::with_capacity(PATH_BYTES);
+    write_path(program, state, id, &mut text);
+    text
+}
+
+fn write_path(program: &Program, state: &State, id: FrameId, text: &mut String) {
+    let Some(frame) = state.frames.get(id) else { return };
+    if let Some(parent) = frame.parent {
+        write_path(program, state, parent, text);
+        let above = state.frames.get(parent).map(|frame| &program.node(frame.node).kind);
+        if let Some(NodeKind::Loop(looping)) = above {
+            text.push_str(&looping.turn_path.write(frame.slot & !JUDGE));
+        }
     }
+    let node = program.node(frame.node);
+    match task_label(program, state, frame).filter(|_| node.hidden) {
+        // Machinery that a task enters stands for the task.
+        Some(label) => push_name(text, label),
+        None if node.hidden => {}
+        None => push_name(text, &node.name),
+    }
+}
+
+/// The label of the task that has entered this frame.
+fn task_label<'p>(program: &'p Program, state: &State, frame: &Frame) -> Option<&'p str> {
+    let above = state.frames.get(frame.parent?)?;
+    let NodeKind::Pipeline(pipeline) = &program.node(above.node).kind else { return None };
+    pipeline.tasks.get(frame.slot as usize).map(|task| &*task.label).filter(|label| !label.is_empty())
 }
 
 fn push_name(text: &mut String, name: &str) {

@@ -17,7 +17,7 @@ pub use places::span_of;
 pub use tree::{path_of_frame, pause_tree, running_turns, tree_value};
 pub use turns::{Cell, LoopSeen, TurnPage, loops_of, strip, turn_value, turns_page};
 
-use windlass_core::{ErrorInfo, Hearing};
+use windlass_core::{ErrorInfo, Hearing, START_EVENT};
 
 /// What became of a signal, as far as it can be told when it was left for the run: the sentence where nobody waits for it. `how`
 /// is how the run stood before.
@@ -31,6 +31,9 @@ pub fn unheard(how: Hearing, name: &str, place: Option<&str>) -> Option<(&'stati
             "dropped",
             format!("`{place}` does not wait for `{name}` now, and nobody else hears it: it changes nothing"),
         )),
+        (Hearing::Dropped, None) if name == START_EVENT => {
+            Some(("dropped", format!("`{name}` is how a run begins, and this one has: it changes nothing")))
+        }
         (Hearing::Dropped, None) => Some((
             "dropped",
             format!("nothing waits for `{name}` now, and too many of them are kept already: it changes nothing"),

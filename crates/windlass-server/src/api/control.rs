@@ -105,7 +105,7 @@ pub struct Restarted {
 
 /// Stops a run between two tasks.
 #[utoipa::path(post, path = "/api/v1/runs/{run}/pause", tag = "control", request_body = Option<Plain>, params(("run" = String, Path)),
-    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended", body = Problem)))]
+    responses((status = 202, description = "asked for, durably", body = Answered), (status = 404, description = "there is no such run", body = Problem), (status = 409, description = "it has ended, or waits for its turn", body = Problem)))]
 pub async fn pause(
     allowed: Allowed<Control>,
     State(app): State<App>,
@@ -114,6 +114,13 @@ pub async fn pause(
     MaybeJson(body): MaybeJson<Plain>,
 ) -> Result<Response, Problem> {
     let id = request_id("pause", &allowed.who, key, body.request_id)?;
+    let seen = run.clone();
+    if app.at_store(move |app| Ok(row_of(app, &seen)?.status)).await? == RunStatus::Pending {
+        // It stands still already, and goes on when its turn comes: nothing would come of it.
+        let problem =
+            Problem::new(StatusCode::CONFLICT, codes::CONFLICT, format!("the run `{run}` waits for its turn"));
+        return Err(problem.hint("cancel it, or pause it when it has begun"));
+    }
     answer(app, run, id, Request::Pause).await
 }
 

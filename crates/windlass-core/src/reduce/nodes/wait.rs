@@ -35,8 +35,9 @@ impl Reducer<'_> {
             self.tell_asked(id, name, form);
         }
         let alarm = until.map(|at| self.set_timer(at.max(self.now()), Timer::Alarm(id)));
-        let signal = if let WaitFrame::Signal { name, requirements, .. } = &body {
-            Some((name.clone(), requirements.clone()))
+        let signal = if let WaitFrame::Signal { name, requirements, form } = &body {
+            let asks = form.is_some() && self.program.plan.asks_first();
+            Some((name.clone(), requirements.clone(), asks))
         } else {
             None
         };
@@ -44,8 +45,10 @@ impl Reducer<'_> {
             frame.alarm = alarm;
             frame.body = Body::Wait(body);
         }
-        if let Some((name, requirements)) = signal {
-            self.await_signal(id, name, &requirements);
+        match signal {
+            Some((name, _, true)) => self.state.waits.entry(name).or_default().push_back(id),
+            Some((name, requirements, false)) => self.await_signal(id, name, &requirements),
+            None => {}
         }
         Ok(())
     }

@@ -148,7 +148,7 @@ impl Reducer<'_> {
     fn signal(&mut self, name: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) {
         if let Some(to) = to {
             // It is for one place and nobody else, now or never.
-            let asking = hearing::asking(self.state, name, to);
+            let asking = hearing::asking(self.program, self.state, name, to);
             if let Some(frame) = asking.filter(|frame| self.accepts(*frame, payload)) {
                 self.signalled(frame, payload.clone());
             } else if !self.offer_to_nets(name, payload, Some(to)) {

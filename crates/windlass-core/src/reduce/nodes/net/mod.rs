@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use windlass_value::{Map, Value};
 
-use crate::hearing::{self, takes};
+use crate::hearing::{self, is_open_to, takes};
 use crate::plan::{Net, NetEnd, Place};
 use crate::reduce::eval::Locals;
 use crate::reduce::{Reducer, Stop};
@@ -56,10 +56,8 @@ impl<'a> Reducer<'a> {
 
     /// An outside event for whichever net accepts its kind: anywhere, or at the place that it is for.
     pub(in crate::reduce) fn offer_to_nets(&mut self, kind: &Arc<str>, payload: &Value, to: Option<&Arc<str>>) -> bool {
-        let accepting =
-            self.state.nets.iter().copied().find(|id| {
-                self.net_of(*id).is_some_and(|(net, _)| net.places.iter().any(|place| takes(place, kind, to)))
-            });
+        let mut nets = self.state.nets.iter().copied();
+        let accepting = nets.find(|id| self.net_of(*id).is_some_and(|(net, _)| is_open_to(net, kind, to)));
         let Some((id, (net, _))) = accepting.and_then(|id| Some((id, self.net_of(id)?))) else { return false };
         let token = Token { kind: kind.clone(), payload: payload.clone(), to: to.cloned(), ..Token::default() };
         match self.fetch_keys(net, kind, payload) {
