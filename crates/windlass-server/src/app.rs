@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::{RwLock, watch};
 use windlass_core::Limits;
 use windlass_runtime::{Engine, real_now};
 use windlass_store::{RecordChange, Store};
@@ -63,6 +63,8 @@ pub(crate) struct Watch {
     draining: watch::Sender<bool>,
     /// What came of the newest try to write the store.
     written: watch::Sender<Tried>,
+    /// Whoever makes the runs of a delivery has a part of it; who has all of it knows that none are being made.
+    pub making: Arc<RwLock<()>>,
 }
 
 /// A try to write the store.
@@ -93,6 +95,7 @@ impl App {
             listener: OnceLock::new(),
             draining: watch::channel(false).0,
             written: watch::Sender::new(Tried::default()),
+            making: Arc::default(),
         };
         App(Arc::new(Shared { parts, watch }))
     }

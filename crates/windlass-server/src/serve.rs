@@ -122,7 +122,12 @@ pub async fn serve(app: App) -> Result<Running, StartError> {
         // Requests under way and tasks at work end side by side; what is left of the time is for letting go of runs.
         let at_work = drain.saturating_sub(LET_GO_WITHIN).max(drain / 2);
         let let_go = async move {
-            let _ = tokio::time::timeout(drain, app.engine.drain(at_work)).await;
+            let let_go = async {
+                // What was let in is made whole.
+                let _ = tokio::time::timeout(at_work, app.watch().making.write()).await;
+                app.engine.drain(at_work).await
+            };
+            let _ = tokio::time::timeout(drain, let_go).await;
         };
         connections.serve(until_stopped, let_go).await;
     });

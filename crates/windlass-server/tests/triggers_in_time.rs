@@ -268,3 +268,48 @@ async fn whoever_has_waited_longest_to_ask_asks_first() {
     let asked: Vec<Json> = world.outside.asked().iter().map(|asked| asked["uri"].clone()).collect();
     assert!(asked.len() == 16 && asked.contains(&json!("http://news.test/d16")), "{asked:?}");
 }
+
+/// Whoever is asked says it once. A crash at any commit: all items of one answer have runs, and each has one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_poll_was_told_outlives_a_crash() {
+    let split = tidy(&POLL.replace(r#""type": "http","#, r#""type": "http", "splitOn": "@triggerBody()","#), "a");
+    let due = hours_from(real_now(), 1);
+    let answer = |items: [i64; 5]| json!({"statusCode": 200, "headers": {}, "body": items});
+    let is_kept = |store: &Arc<dyn Store>| store.record("answer", "tidy\0tick").is_ok_and(|row| row.is_some());
+    let mut kept = 0;
+    for at in 1.. {
+        let store = Arc::new(MemoryStore::new());
+        let world = World::on(store.clone());
+        world.register(&split).await;
+        world.outside.answer(answer([1, 2, 3, 4, 5]));
+        store.crash_before_sync(at);
+        Scheduler::new(world.app.clone()).step(due).await;
+        let stopped = || world.store.run("any").is_err();
+        let is_noted = || world.store.record("firing", "tidy\0tick").is_ok_and(|row| row.is_some());
+        until(async || stopped() || (is_noted() && !is_kept(&world.store))).await;
+        let reached = stopped();
+        let left: Arc<dyn Store> = Arc::new(store.crash());
+        drop(world);
+        kept += usize::from(is_kept(&left));
+        let was_told = is_kept(&left) || runs(&left) > 0;
+        let world = World::adopting(left);
+        world.outside.answer(answer([6, 7, 8, 9, 10]));
+        Scheduler::new(world.app.clone()).step(due).await;
+        until(async || runs(&world.store) == 5 && !is_kept(&world.store)).await;
+        let rows = world.store.runs(&RunFilter::default(), None, 9).expect("readable");
+        let mut items = Vec::new();
+        for row in rows {
+            items.push(
+                world.get(&format!("/api/v1/runs/{}", row.run)).await.is(200)["input"].as_i64().expect("an item"),
+            );
+        }
+        items.sort_unstable();
+        let expected = if was_told { [1, 2, 3, 4, 5] } else { [6, 7, 8, 9, 10] };
+        assert_eq!(items, expected, "crash {at}");
+        assert_eq!(world.outside.asked().len(), usize::from(!was_told), "crash {at}");
+        if !reached {
+            break;
+        }
+    }
+    assert!(kept >= 2, "only {kept} crashes came in between");
+}

@@ -339,6 +339,8 @@ impl Signed {
         let prefix = prefix(&self.definition.name, &self.trigger.name);
         let tag = self.id.as_ref().map(|id| blake3::hash(id.as_bytes()).to_hex()[..ID_LETTERS].to_owned());
         let delivery = format!("{prefix}{}", tag.unwrap_or_else(windlass_runtime::new_run_id));
+        // A stop waits for it.
+        let _making = self.app.watch().making.read().await;
         let place = match queue::enter(&self.app, &self.definition.name, &self.trigger, &delivery).await? {
             Ok(place) => place,
             Err(bounds) => {

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_runtime::{RuntimeError, StartOptions, TriggerOptions, real_now};
+use windlass_store::{Store, StoreError};
 use windlass_value::{Timestamp, Value};
 
 use super::catch_up::{self, Due};
 use super::listening::{Listening, again, listening};
 use super::poll::{self, Asked};
-use super::settings::{self, Firing};
+use super::settings::{self, Answer, Firing};
 use super::{Told, What, prefix, queue, was_made};
 use crate::App;
 
@@ -164,6 +165,17 @@ impl Scheduler {
         if one.distrust(&mut firing, now) {
             self.keep(one, &firing).await?;
         }
+        if one.asks()
+            && let Some(Answer { due, body, beside }) = settings::kept_answer(&*self.app.store, name, &one.trigger)?
+        {
+            // A stop or a crash came before all its runs were made. Nobody says it again.
+            let fired = self.fire(one, due, body, beside).await?;
+            self.note(one, &mut firing, due, fired);
+            (firing.not_before, firing.ask_at) = (None, None);
+            firing.due = firing.due.max(Some(due));
+            self.keep(one, &firing).await?;
+            self.at_store(one, settings::forget_answer).await?;
+        }
         let Due { times, newest, missed } = match firing.not_before.filter(|_| one.asks()) {
             Some(at) if at > now => return Ok(one.next(&firing, now)),
             // Whoever was asked wants to be asked now, whatever the schedule says.
@@ -193,6 +205,9 @@ impl Scheduler {
             // After each: whoever goes on after a crash begins with the one that was not noted.
             firing.due = Some(*due);
             self.keep(one, &firing).await?;
+            if one.asks() {
+                self.at_store(one, settings::forget_answer).await?;
+            }
         }
         if firing.due != Some(newest) {
             (firing.not_before, firing.ask_at) = (None, None);
@@ -204,10 +219,18 @@ impl Scheduler {
 
     /// On a thread that may wait for its turn to write.
     async fn keep(&self, one: &Listening, firing: &Firing) -> Result<(), RuntimeError> {
-        let (app, firing) = (self.app.clone(), firing.clone());
-        let (name, trigger) = (one.definition.name.clone(), one.trigger.clone());
-        let write = move || settings::note(&*app.store, &name, &trigger, &firing);
-        Ok(tokio::task::spawn_blocking(write).await.map_err(|_| RuntimeError::Closing)??)
+        let firing = firing.clone();
+        self.at_store(one, move |store, name, trigger| settings::note(store, name, trigger, &firing)).await
+    }
+
+    async fn at_store(
+        &self,
+        one: &Listening,
+        write: impl FnOnce(&dyn Store, &str, &str) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), RuntimeError> {
+        let (store, name, trigger) = (self.app.store.clone(), one.definition.name.clone(), one.trigger.clone());
+        let written = tokio::task::spawn_blocking(move || write(&*store, &name, &trigger));
+        Ok(written.await.map_err(|_| RuntimeError::Closing)??)
     }
 
     fn note(&self, one: &Listening, firing: &mut Firing, due: Timestamp, fired: Fired) {
@@ -262,7 +285,15 @@ impl Scheduler {
             Asked::Fires { body, beside } => {
                 // Meanwhile there may be another version; and somebody may have turned it off.
                 match again(&self.app, one)?.filter(|current| current.enabled) {
-                    Some(current) => self.fire(&current, due, body, beside).await,
+                    Some(current) => {
+                        // Before anything comes of it: whoever was asked says it once.
+                        let answer = Answer { due, body: body.clone(), beside: beside.clone() };
+                        let keep = move |store: &dyn Store, name: &str, trigger: &str| {
+                            settings::keep_answer(store, name, trigger, &answer)
+                        };
+                        self.at_store(&current, keep).await?;
+                        self.fire(&current, due, body, beside).await
+                    }
                     None => Ok(Fired::Skipped("it was turned off while it asked".to_owned())),
                 }
             }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_runtime::real_now;
 use windlass_store::{RecordChange, RecordRow, Store, StoreError, StoreErrorKind};
 use windlass_tools::auth_variable;
-use windlass_value::Timestamp;
+use windlass_value::{Timestamp, Value};
 
 use super::CatchUp;
 use super::signature::Scheme;
@@ -13,6 +13,11 @@ use super::signature::Scheme;
 /// Kinds of records.
 pub const TRIGGER: &str = "trigger";
 pub const FIRING: &str = "firing";
+/// What whoever was asked has said, until all its runs are made: it says so once.
+const ANSWER: &str = "answer";
+
+/// All of them.
+const KINDS: [&str; 3] = [TRIGGER, FIRING, ANSWER];
 
 const RECORDS_AT_ONCE: u32 = 500;
 
@@ -123,10 +128,45 @@ pub fn change(
     }
 }
 
+/// An answer to a trigger that asks, and the time for which it was asked.
+pub struct Answer {
+    pub due: Timestamp,
+    pub body: Value,
+    pub beside: Value,
+}
+
+pub fn keep_answer(store: &dyn Store, definition: &str, trigger: &str, answer: &Answer) -> Result<(), StoreError> {
+    let Answer { due, body, beside } = answer;
+    let whole = Value::list(vec![Value::from(due.0), body.clone(), beside.clone()]);
+    let change = RecordChange::put(ANSWER, &key(definition, trigger), windlass_value::encode(&whole), real_now());
+    store.change_records(vec![change]).map(drop)
+}
+
+/// One that a stop, or a crash, has left.
+pub fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<Answer>, StoreError> {
+    let Some(row) = store.record(ANSWER, &key(definition, trigger))? else { return Ok(None) };
+    let whole = windlass_value::decode(&row.body).ok();
+    let parts = whole.as_ref().and_then(Value::as_list).map(|parts| parts.iter().cloned().collect::<Vec<_>>());
+    match parts.as_deref() {
+        Some([due, body, beside]) => {
+            let due = Timestamp(due.as_int().unwrap_or_default());
+            Ok(Some(Answer { due, body: body.clone(), beside: beside.clone() }))
+        }
+        _ => {
+            let what = format!("the answer to the trigger `{trigger}` of `{definition}` cannot be read");
+            Err(StoreError::new(StoreErrorKind::Damaged, what))
+        }
+    }
+}
+
+pub fn forget_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
+    store.change_records(vec![RecordChange::remove(ANSWER, &key(definition, trigger), real_now())]).map(drop)
+}
+
 /// Nothing is known of the trigger any more.
 pub fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
     let (key, now) = (key(definition, trigger), real_now());
-    let changes = [TRIGGER, FIRING].map(|kind| RecordChange::remove(kind, &key, now));
+    let changes = KINDS.map(|kind| RecordChange::remove(kind, &key, now));
     store.change_records(changes.into()).map(drop)
 }
 
@@ -134,7 +174,7 @@ pub fn forget(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), 
 pub fn forgetting_all(store: &dyn Store, definition: &str) -> Result<Vec<RecordChange>, StoreError> {
     let (of, now) = (key(definition, ""), real_now());
     let mut changes = Vec::new();
-    for kind in [TRIGGER, FIRING] {
+    for kind in KINDS {
         let mut after = of.clone();
         loop {
             let mut page = store.records(kind, &after, RECORDS_AT_ONCE)?;
