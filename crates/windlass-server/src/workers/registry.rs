@@ -109,8 +109,12 @@ impl Worker {
     }
 }
 
+/// Those that are here, and those that have left, the newest last.
 #[derive(Default)]
-pub(super) struct Registry(BTreeMap<WorkerKey, Worker>);
+pub(super) struct Registry(BTreeMap<WorkerKey, Worker>, VecDeque<(WorkerKey, Instant)>);
+
+/// What a worker said before it left may still be on its way, for a lease at most: so many are known to have gone.
+const GONE_MAX: usize = 256;
 
 impl Registry {
     pub fn get(&self, key: &WorkerKey) -> Option<&Worker> {
@@ -125,8 +129,17 @@ impl Registry {
         self.0.iter()
     }
 
-    pub fn remove(&mut self, key: &WorkerKey) -> Option<Worker> {
-        self.0.remove(key)
+    /// It is not heard of again.
+    pub fn leave(&mut self, key: &WorkerKey) {
+        self.0.remove(key);
+        if self.1.len() >= GONE_MAX {
+            self.1.pop_front();
+        }
+        self.1.push_back((key.clone(), Instant::now()));
+    }
+
+    pub fn has_left(&self, key: &WorkerKey, lease: Duration) -> bool {
+        self.1.iter().any(|(gone, at)| gone == key && at.elapsed() < lease)
     }
 
     /// The worker has said something. One that was not known is from now on: it may have outlived the server.

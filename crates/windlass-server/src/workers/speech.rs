@@ -20,7 +20,14 @@ impl Dispatcher {
     /// Jobs for a worker, at most as many as it has slots free. Waits while there are none.
     pub async fn lease(&self, who: &WorkerKey, token_name: &str, ask: &Ask) -> Leased {
         let deadline = Instant::now() + Duration::from_millis(ask.wait_ms).min(POLL_MAX);
-        self.state().workers.introduce(who, token_name, ask, self.lease);
+        {
+            let mut state = self.state();
+            if state.workers.has_left(who, self.lease) {
+                let (lease_ms, heartbeat_ms) = (self.lease_ms(), self.heartbeat_ms());
+                return Leased { jobs: Vec::new(), lease_ms, heartbeat_ms, drain: true };
+            }
+            state.workers.introduce(who, token_name, ask, self.lease);
+        }
         let poll = Polling::begin(self, who);
         let (jobs, drain) = loop {
             let Took { jobs, drain, stops } = self.take(who, ask.free, poll.number);
@@ -44,6 +51,9 @@ impl Dispatcher {
                 return Took { jobs: Vec::new(), drain: false, stops: true };
             }
         }
+        if state.workers.has_left(who, self.lease) {
+            return Took { jobs: Vec::new(), drain: true, stops: true };
+        }
         let worker = state.workers.seen(who, self.lease);
         let (drain, closing) = (worker.drain, state.closing);
         let stops = closing || !worker.takes_more();
@@ -61,7 +71,14 @@ impl Dispatcher {
     /// The worker lives, and has these. Waits while there is nothing to tell it.
     pub async fn heartbeat(&self, who: &WorkerKey, beat: &Heartbeat) -> Heard {
         let deadline = Instant::now() + Duration::from_millis(beat.wait_ms).min(self.lease / 3);
-        let told = self.state().workers.seen(who, self.lease).told.clone();
+        let told = {
+            let mut state = self.state();
+            if state.workers.has_left(who, self.lease) {
+                // What it had is for others.
+                return Heard { lost: beat.jobs.clone(), drain: true, ..Heard::default() };
+            }
+            state.workers.seen(who, self.lease).told.clone()
+        };
         let _waiting = Present::begin(self, who);
         loop {
             let mut notified = std::pin::pin!(told.notified());
@@ -82,6 +99,9 @@ impl Dispatcher {
         let may_rejoin = self.may_rejoin();
         let mut guard = self.state();
         let state = &mut *guard;
+        if state.workers.has_left(who, self.lease) {
+            return (Heard { lost: beat.jobs.clone(), drain: true, ..Heard::default() }, true);
+        }
         let worker = state.workers.seen(who, self.lease);
         let stops = beat.draining && !std::mem::replace(&mut worker.draining, beat.draining);
         let mut heard = Heard { drain: worker.drain, ..Heard::default() };
@@ -124,6 +144,9 @@ impl Dispatcher {
         let data = self.secrets.value(&progress.data);
         let mut guard = self.state();
         let state = &mut *guard;
+        if state.workers.has_left(who, self.lease) {
+            return Err(Refused::Stale);
+        }
         state.workers.seen(who, self.lease);
         let id = JobId { run: progress.run.clone(), job: progress.job };
         let entry = state.jobs.get_mut(&id).filter(|entry| entry.job.epoch == progress.epoch).ok_or(Refused::Stale)?;
@@ -158,6 +181,9 @@ impl Dispatcher {
         let outcome = self.struck(outcome);
         let mut guard = self.state();
         let state = &mut *guard;
+        if state.workers.has_left(who, self.lease) {
+            return Err(Refused::Stale);
+        }
         state.workers.seen(who, self.lease);
         let its = state.jobs.get(id).is_some_and(|entry| {
             entry.job.epoch == epoch && matches!(&entry.stage, Stage::Held(held) if held.worker == *who)
@@ -201,7 +227,7 @@ impl Dispatcher {
         let mut state = self.state();
         let held = state.workers.get(who).map(|worker| worker.held.clone()).unwrap_or_default();
         let lost: Vec<Away> = held.iter().filter_map(|id| state.drop_entry(id)?.away).collect();
-        state.workers.remove(who);
+        state.workers.leave(who);
         drop(state);
         lost.iter().for_each(Away::lose);
     }
@@ -370,7 +396,10 @@ struct Present<'a> {
 
 impl<'a> Present<'a> {
     fn begin(dispatcher: &'a Dispatcher, who: &WorkerKey) -> Present<'a> {
-        dispatcher.state().workers.seen(who, dispatcher.lease).waiting += 1;
+        // It may have left just now.
+        if let Some(worker) = dispatcher.state().workers.get_mut(who) {
+            worker.waiting += 1;
+        }
         Present { dispatcher, who: who.clone() }
     }
 }

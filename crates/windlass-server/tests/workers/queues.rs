@@ -138,6 +138,12 @@ async fn who_drains_takes_no_more_and_who_leaves_gives_back() {
     assert!(begun.elapsed().as_millis() < 100, "it does not wait for the lease to end");
     assert_eq!((&c["key"], &c["epoch"]), (&jobs[1]["key"], &json!(1)));
     old.is_refused(&jobs[1]).await;
+    // What it said before it left, and what comes later, does not bring it back.
+    let late = json!({"worker": "old", "tools": ["far"], "name": "old"});
+    assert_eq!(server.post("/worker/lease", late).await["drain"], json!(true));
+    server.post("/worker/heartbeat", json!({"worker": "old", "jobs": []})).await;
+    let (_, state) = server.ask("GET", "/workers", TOKEN, &Json::Null).await;
+    assert!(state["items"].as_array().is_some_and(|all| all.iter().all(|one| one["name"] != "old")), "{state}");
     new.complete(&b, "B").await;
     new.complete(&c, "C").await;
     succeeded(&mut run).await;
