@@ -146,8 +146,7 @@ pub fn keep_answer(store: &dyn Store, definition: &str, trigger: &str, answer: &
 pub fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<Option<Answer>, StoreError> {
     let Some(row) = store.record(ANSWER, &key(definition, trigger))? else { return Ok(None) };
     let whole = windlass_value::decode(&row.body).ok();
-    let parts = whole.as_ref().and_then(Value::as_list).map(|parts| parts.iter().cloned().collect::<Vec<_>>());
-    match parts.as_deref() {
+    match whole.as_ref().and_then(Value::as_list) {
         Some([due, body, beside]) => {
             let due = Timestamp(due.as_int().unwrap_or_default());
             Ok(Some(Answer { due, body: body.clone(), beside: beside.clone() }))
