@@ -173,8 +173,7 @@ impl Scheduler {
             self.note(one, &mut firing, due, fired);
             (firing.not_before, firing.ask_at) = (None, None);
             firing.due = firing.due.max(Some(due));
-            self.keep(one, &firing).await?;
-            self.at_store(one, settings::forget_answer).await?;
+            self.settle(one, &firing).await?;
         }
         let Due { times, newest, missed } = match firing.not_before.filter(|_| one.asks()) {
             Some(at) if at > now => return Ok(one.next(&firing, now)),
@@ -204,10 +203,7 @@ impl Scheduler {
             self.note(&current, &mut firing, *due, fired);
             // After each: whoever goes on after a crash begins with the one that was not noted.
             firing.due = Some(*due);
-            self.keep(one, &firing).await?;
-            if one.asks() {
-                self.at_store(one, settings::forget_answer).await?;
-            }
+            self.settle(one, &firing).await?;
         }
         if firing.due != Some(newest) {
             (firing.not_before, firing.ask_at) = (None, None);
@@ -221,6 +217,12 @@ impl Scheduler {
     async fn keep(&self, one: &Listening, firing: &Firing) -> Result<(), RuntimeError> {
         let firing = firing.clone();
         self.at_store(one, move |store, name, trigger| settings::note(store, name, trigger, &firing)).await
+    }
+
+    /// The same, in one with forgetting the answer that led to it.
+    async fn settle(&self, one: &Listening, firing: &Firing) -> Result<(), RuntimeError> {
+        let firing = firing.clone();
+        self.at_store(one, move |store, name, trigger| settings::settle(store, name, trigger, &firing)).await
     }
 
     async fn at_store(

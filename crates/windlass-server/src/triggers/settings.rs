@@ -158,8 +158,12 @@ pub fn kept_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result
     }
 }
 
-pub fn forget_answer(store: &dyn Store, definition: &str, trigger: &str) -> Result<(), StoreError> {
-    store.change_records(vec![RecordChange::remove(ANSWER, &key(definition, trigger), real_now())]).map(drop)
+/// All that an answer led to is made and noted.
+pub fn settle(store: &dyn Store, definition: &str, trigger: &str, firing: &Firing) -> Result<(), StoreError> {
+    let (key, now) = (key(definition, trigger), real_now());
+    let body = serde_json::to_vec(firing).unwrap_or_default();
+    let changes = vec![RecordChange::put(FIRING, &key, body, now), RecordChange::remove(ANSWER, &key, now)];
+    store.change_records(changes).map(drop)
 }
 
 /// Nothing is known of the trigger any more.
